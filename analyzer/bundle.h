@@ -1,0 +1,182 @@
+// Everything the analysis knows: what each rank recorded, from whichever source, in one form. Loaders fill it, the engine
+// reads it. Plain values; a Bundle owns all its data. Sequence numbers are kept as the source counts them; kNone means
+// "none yet" and kUnknown "the source does not say" - absent, overwritten, never enqueued and no data stay different.
+#ifndef LOCKSTEP_ANALYZER_BUNDLE_H_
+#define LOCKSTEP_ANALYZER_BUNDLE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "recorder/ring/calls.h"
+#include "recorder/ring/snapshot.h"
+
+namespace lockstep {
+
+constexpr int64_t kNone = -1;     // nothing issued (or started, completed) yet
+constexpr int64_t kUnknown = -2;  // not recorded by this source
+constexpr uint32_t kNoIndex = UINT32_MAX;
+
+// A communicator of the job, merged over the ranks that recorded it.
+struct Communicator {
+  std::string id;             // job-wide identity: 16 hex digits from rings; "NAME/HASH" of a process group
+  std::string name;           // as people call it: commName, process group description; may be empty
+  int32_t size = 0;
+  // Global rank of each member; -1 where no source says. Size `size`, which loaders have checked to be plausible.
+  std::vector<int32_t> members;
+  // Where membership was only inferred from the ranks that used the communicator (a nameless process group).
+  bool members_inferred = false;
+  std::string parent_id;      // empty: none
+  uint32_t ordinal = 0;       // children of one parent (or roots) in order of making, from 1; 0 unknown
+  int32_t color = 0;
+  ring::CallKind origin = ring::CallKind::kNone;
+};
+
+struct HashCheckpoint {
+  int64_t seq = kNone;
+  uint64_t hash = 0;
+};
+
+struct PeerCount {
+  int32_t peer = -1;          // member rank
+  int64_t sends = 0, recvs = 0;
+};
+
+// One rank's place in one communicator.
+struct Membership {
+  uint32_t comm = kNoIndex;   // index into Bundle::comms
+  int32_t member_rank = -1;   // -1 unknown
+  ring::CommState state = ring::CommState::kUnknown;
+  // Progress of collectives, as counted by the source. kNone or kUnknown where there is no number.
+  int64_t issued = kUnknown, launched = kUnknown, started = kUnknown, completed = kUnknown;
+  int64_t first_seq = 1;      // number the source gives the first collective (Flight Recorder: 0 or 1)
+  int64_t issued_ns = 0;      // when `issued` was issued; rank's clock, 0 unknown
+  int64_t created_ns = 0, ready_ns = 0, ended_ns = 0;
+  ring::CallKind origin = ring::CallKind::kNone;
+  uint64_t signature_hash = 0;            // rolling, at `issued`; 0 not recorded
+  std::vector<HashCheckpoint> checkpoints;
+  std::vector<PeerCount> peers;
+  int64_t lost_records = 0;               // operations of this communicator that are no longer among Rank::ops
+  int32_t async_error = 0;
+  int32_t color = 0, key = 0;
+  uint32_t ring_index = kNoIndex;         // slot in the rank's ring, for cross references
+  std::string local_name;                 // the source's local name of it (process group id), for messages
+  // Everything else a ring says of it, so that dumps lose nothing.
+  ring::CommSnapshot recorded;
+};
+
+enum class OpState : uint8_t {
+  kUnknown,     // on the host's side issued; what the GPU did is not recorded
+  kEntered,     // the host is inside the call
+  kQueued,      // in a group that is still open
+  kEnqueued,    // on the stream; the GPU is known not to have started it
+  kStarted,     // the GPU reached it; known not to have completed
+  kIncomplete,  // known not to have completed; whether it started is not recorded
+  kCompleted,
+  kFailed,      // the call or its group failed: never on the stream
+  kCaptured,    // recorded into a CUDA graph
+};
+
+struct Op {
+  uint32_t membership = kNoIndex;  // index into Rank::memberships; kNoIndex for calls without a communicator
+  ring::CallKind kind = ring::CallKind::kNone;
+  OpState state = OpState::kUnknown;
+  bool in_batch = false;           // member of a framework's coalesced batch
+  bool batch_end = false;          // the record that stands for a whole coalesced batch
+  bool retired = false;            // Flight Recorder: the watchdog dropped it from its list
+  bool recent_only = false;        // from the communicator's recent operations, gone from the rings
+  uint8_t datatype = ring::kNoDatatype, reduction = ring::kNoReduction;
+  int32_t root_or_peer = -1;       // member rank
+  int64_t seq = kUnknown;          // collective: in the communicator; send, receive: in (peer, direction) or p2p_seq_id
+  int64_t count = -1;              // elements as passed; -1 unknown (Flight Recorder has shapes instead)
+  uint32_t thread = kNoIndex;      // index into Rank::threads, or of the source's thread numbering
+  int64_t index = 0;               // program order inside the rank's thread
+  uint64_t group = 0;
+  uint32_t stream = kNoIndex;      // index into Rank::streams
+  int64_t ticket = 0;
+  int64_t enter_ns = 0, return_ns = 0;  // rank's clock; return_ns 0: not returned or not recorded
+  int64_t started_ns = 0, completed_ns = 0;  // 0 unknown
+  int32_t result = 0;
+  uint64_t caller = 0;
+  uint32_t caller_object = 0;
+  uint64_t graph = 0;
+  uint64_t send_address = 0, recv_address = 0;
+  // Flight Recorder only; empty elsewhere. Shapes are interned: index into Bundle::shapes, kNoIndex none.
+  uint32_t input_shape = kNoIndex, output_shape = kNoIndex;   // e.g. "[[4,4]]" as index
+  int64_t input_elements = -1, output_elements = -1;          // sum over tensors; -1 unknown
+  uint32_t dtypes = kNoIndex;      // index into Bundle::strings: "Float -> Half"
+  uint32_t name = kNoIndex;        // index into Bundle::strings: "_all_gather_base"; kNoIndex: CallName(kind)
+  uint32_t call_site = kNoIndex;   // index into Bundle::strings: "train.py:812 forward"
+  int64_t op_id = kUnknown;        // Flight Recorder op_id / record_id order
+  int64_t record_id = kUnknown;
+};
+
+enum class Life : uint8_t { kUnknown, kRunning, kExited, kKilled, kGone };
+
+struct Process {
+  Life life = Life::kUnknown;
+  int32_t exit_code = 0, signal = 0;
+  std::string state;                  // /proc letter
+  int64_t ended_mono_ns = 0;
+  int64_t cpu_ns_between_samples = -1, io_bytes_between_samples = -1, sample_gap_ns = 0;
+  std::string wchan;
+  std::vector<std::string> stack;
+  std::string stack_refused;
+  bool consequence = false;           // ended because the job was being ended
+};
+
+enum class Source : uint8_t { kRing, kDump, kFlightRecorder };
+
+struct Rank {
+  int32_t rank = -1;                  // global
+  int32_t world_size = -1;
+  int32_t local_rank = -1;
+  std::string host;                   // empty unknown
+  std::string boot_id, job;
+  uint32_t restart_count = 0;
+  int32_t pid = 0;
+  int32_t gpu_index = -1;
+  std::string gpu_uuid, gpu_pci;
+  int32_t nccl_version = 0, cuda_version = 0;
+  ring::RecorderState recorder_state = ring::RecorderState::kUnknown;
+  std::string stop_reason;
+  ring::GpuMarks gpu_marks = ring::GpuMarks::kOff;
+  bool host_waits = false;
+  Process process;
+  std::vector<Membership> memberships;
+  std::vector<Op> ops;                // per thread in program order, oldest first
+  std::vector<ring::ThreadSnapshot> threads;   // .comm is an index into `memberships` here
+  std::vector<ring::StreamSnapshot> streams;
+  int64_t captured_ns = 0;            // rank's clock when its data was taken; 0 unknown
+  int64_t real_minus_mono_ns = 0;
+  uint64_t records_lost = 0;
+  Source source = Source::kRing;
+  std::string path;                   // file the data came from
+  bool damaged = false;               // part of its data could not be read
+  bool only_active = false;           // Flight Recorder: the dump holds incomplete operations only
+  bool start_recorded = false;        // a started time or mark exists, so "not started" means something
+};
+
+struct Problem {
+  std::string path;
+  int64_t offset = -1;
+  std::string text;
+  int32_t rank = -1;
+};
+
+struct Bundle {
+  std::vector<Rank> ranks;            // ascending by rank, no duplicates
+  std::vector<Communicator> comms;
+  std::vector<std::string> strings;   // interned: names, call sites, dtypes
+  std::vector<std::string> shapes;    // interned shapes, as text
+  std::vector<Problem> problems;
+  std::string job;
+  int32_t ranks_expected = 0;         // from world size, process groups or the manifest; 0 unknown
+  // Set by whoever watched the job live: it decided that nothing moves. Then an operation in flight is stuck however young.
+  bool known_stalled = false;
+  int64_t stalled_ns = 0;
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_BUNDLE_H_

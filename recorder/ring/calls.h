@@ -1,0 +1,151 @@
+// The calls Lockstep records, numbered for good: the values stand in ring files and dumps, so they are only ever added to.
+#ifndef LOCKSTEP_RECORDER_RING_CALLS_H_
+#define LOCKSTEP_RECORDER_RING_CALLS_H_
+
+#include <cstdint>
+
+namespace lockstep::ring {
+
+enum class CallKind : uint16_t {
+  kNone = 0,
+  // Collectives: one sequence number per communicator, counted together. ncclBcast is recorded as kBroadcast.
+  kAllReduce = 1,
+  kReduce = 2,
+  kBroadcast = 3,
+  kAllGather = 4,
+  kReduceScatter = 5,
+  kAlltoAll = 6,
+  kGather = 7,
+  kScatter = 8,
+  kBarrier = 9,            // frameworks' barrier, seen in Flight Recorder dumps only
+  kCoalesced = 10,         // a framework's coalesced batch of several collectives, likewise
+  kOtherCollective = 15,   // a collective whose name we do not know
+  // Point to point: one sequence number per communicator, peer and direction.
+  kSend = 16,
+  kRecv = 17,
+  // One-sided.
+  kPutSignal = 20,
+  kSignal = 21,
+  kWaitSignal = 22,
+  // Groups.
+  kGroup = 24,             // the outermost GroupStart .. GroupEnd as a whole
+  kGroupStart = 25,
+  kGroupEnd = 26,
+  kGroupSimulateEnd = 27,
+  // Communicator lifecycle.
+  kCommInitRank = 32,
+  kCommInitAll = 33,
+  kCommInitRankConfig = 34,
+  kCommInitRankScalable = 35,
+  kCommSplit = 36,
+  kCommShrink = 37,
+  kCommGrow = 38,
+  kCommFinalize = 39,
+  kCommDestroy = 40,
+  kCommAbort = 41,
+  kCommRevoke = 42,
+  kCommSuspend = 43,
+  kCommResume = 44,
+  kCommAsyncError = 45,    // a change of what ncclCommGetAsyncError reports
+  // Other NCCL calls that can block or change what later calls mean.
+  kRedOpCreate = 48,
+  kRedOpDestroy = 49,
+  kMemAlloc = 50,
+  kMemFree = 51,
+  kCommRegister = 52,
+  kCommDeregister = 53,
+  kWindowRegister = 54,
+  kWindowDeregister = 55,
+  kGetUniqueId = 56,
+  kOtherNccl = 63,
+  // CUDA host waits: thread cells only, never event records.
+  kStreamSynchronize = 64,
+  kEventSynchronize = 65,
+  kDeviceSynchronize = 66,
+  kMemcpy = 67,
+  kCudaMalloc = 68,
+  kCudaFree = 69,
+  kGraphLaunch = 72,
+};
+
+constexpr bool IsCollective(CallKind kind) {
+  return kind >= CallKind::kAllReduce && kind <= CallKind::kOtherCollective;
+}
+constexpr bool IsPointToPoint(CallKind kind) { return kind == CallKind::kSend || kind == CallKind::kRecv; }
+constexpr bool IsCommInit(CallKind kind) {
+  return kind >= CallKind::kCommInitRank && kind <= CallKind::kCommGrow;
+}
+constexpr bool IsHostWait(CallKind kind) {
+  return kind >= CallKind::kStreamSynchronize && kind <= CallKind::kCudaFree;
+}
+
+// "AllReduce", "Send", "CommInitRank", "cudaStreamSynchronize"; "call 77" never: unknown values give "unknown call".
+constexpr const char* CallName(CallKind kind) {
+  switch (kind) {
+    case CallKind::kNone: return "none";
+    case CallKind::kAllReduce: return "AllReduce";
+    case CallKind::kReduce: return "Reduce";
+    case CallKind::kBroadcast: return "Broadcast";
+    case CallKind::kAllGather: return "AllGather";
+    case CallKind::kReduceScatter: return "ReduceScatter";
+    case CallKind::kAlltoAll: return "AlltoAll";
+    case CallKind::kGather: return "Gather";
+    case CallKind::kScatter: return "Scatter";
+    case CallKind::kBarrier: return "Barrier";
+    case CallKind::kCoalesced: return "Coalesced";
+    case CallKind::kOtherCollective: return "Collective";
+    case CallKind::kSend: return "Send";
+    case CallKind::kRecv: return "Recv";
+    case CallKind::kPutSignal: return "PutSignal";
+    case CallKind::kSignal: return "Signal";
+    case CallKind::kWaitSignal: return "WaitSignal";
+    case CallKind::kGroup: return "Group";
+    case CallKind::kGroupStart: return "GroupStart";
+    case CallKind::kGroupEnd: return "GroupEnd";
+    case CallKind::kGroupSimulateEnd: return "GroupSimulateEnd";
+    case CallKind::kCommInitRank: return "CommInitRank";
+    case CallKind::kCommInitAll: return "CommInitAll";
+    case CallKind::kCommInitRankConfig: return "CommInitRankConfig";
+    case CallKind::kCommInitRankScalable: return "CommInitRankScalable";
+    case CallKind::kCommSplit: return "CommSplit";
+    case CallKind::kCommShrink: return "CommShrink";
+    case CallKind::kCommGrow: return "CommGrow";
+    case CallKind::kCommFinalize: return "CommFinalize";
+    case CallKind::kCommDestroy: return "CommDestroy";
+    case CallKind::kCommAbort: return "CommAbort";
+    case CallKind::kCommRevoke: return "CommRevoke";
+    case CallKind::kCommSuspend: return "CommSuspend";
+    case CallKind::kCommResume: return "CommResume";
+    case CallKind::kCommAsyncError: return "CommGetAsyncError";
+    case CallKind::kRedOpCreate: return "RedOpCreatePreMulSum";
+    case CallKind::kRedOpDestroy: return "RedOpDestroy";
+    case CallKind::kMemAlloc: return "MemAlloc";
+    case CallKind::kMemFree: return "MemFree";
+    case CallKind::kCommRegister: return "CommRegister";
+    case CallKind::kCommDeregister: return "CommDeregister";
+    case CallKind::kWindowRegister: return "CommWindowRegister";
+    case CallKind::kWindowDeregister: return "CommWindowDeregister";
+    case CallKind::kGetUniqueId: return "GetUniqueId";
+    case CallKind::kOtherNccl: return "other NCCL call";
+    case CallKind::kStreamSynchronize: return "cudaStreamSynchronize";
+    case CallKind::kEventSynchronize: return "cudaEventSynchronize";
+    case CallKind::kDeviceSynchronize: return "cudaDeviceSynchronize";
+    case CallKind::kMemcpy: return "cudaMemcpy";
+    case CallKind::kCudaMalloc: return "cudaMalloc";
+    case CallKind::kCudaFree: return "cudaFree";
+    case CallKind::kGraphLaunch: return "cudaGraphLaunch";
+  }
+  return "unknown call";
+}
+
+// ncclDataType_t and ncclRedOp_t are stored as NCCL numbers them (nccl.h 2.30); these values of ours say "not applicable".
+constexpr uint8_t kNoDatatype = 0xff;
+constexpr uint8_t kNoReduction = 0xff;
+// Reductions made by ncclRedOpCreatePreMulSum: 0x10 + creation ordinal in the communicator (saturating at 0x7f). The
+// handle's own number is mangled per communicator and means nothing to another rank.
+constexpr uint8_t kCustomReductionBase = 0x10;
+constexpr uint8_t kCustomReductionLast = 0x7f;
+
+}  // namespace lockstep::ring
+
+#endif  // LOCKSTEP_RECORDER_RING_CALLS_H_

@@ -1,0 +1,170 @@
+// What one ring file said when it was read, decoded: plain values, checked, no pointers into the file. The reader
+// (recorder/ring/reader.h) fills it; collector and analyzer use it. Times are nanoseconds of the host's CLOCK_MONOTONIC
+// unless named otherwise; 0 is "never". Sequence numbers count from 1; 0 is "none yet".
+#ifndef LOCKSTEP_RECORDER_RING_SNAPSHOT_H_
+#define LOCKSTEP_RECORDER_RING_SNAPSHOT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "recorder/ring/calls.h"
+
+namespace lockstep::ring {
+
+enum class RecorderState : uint32_t { kUnknown = 0, kRecording = 1, kCleanExit = 2, kStopped = 3, kForkedAway = 4 };
+
+enum class CommState : uint32_t {
+  kUnknown = 0,
+  kInitializing = 1,  // written before the init call is forwarded
+  kReady = 2,
+  kFinalizing = 3,
+  kDestroyed = 4,
+  kAborted = 5,
+  kRevoked = 6,
+  kInitFailed = 7,
+  kNotMember = 8,     // took part in a split with no colour
+};
+
+enum class GpuMarks : uint32_t { kOff = 0, kDone = 1, kFull = 2 };
+
+struct ProcessInfo {
+  std::string boot_id, host, job, step;
+  int32_t pid = 0;
+  uint64_t start_ticks = 0;          // field 22 of /proc/PID/stat
+  uint64_t pid_namespace_inode = 0;
+  uint32_t restart_count = 0;
+  int32_t rank = -1, world_size = -1, local_rank = -1;  // from the launcher's environment; -1 unknown
+  int32_t gpu_index = -1;            // CUDA device of the first communicator; -1 unknown
+  std::string gpu_uuid, gpu_pci;     // empty when unknown
+  int32_t nccl_version = 0;          // as ncclGetVersion gives it, e.g. 22809; 0 unknown
+  int32_t cuda_version = 0;          // driver version, e.g. 13000
+  RecorderState state = RecorderState::kUnknown;
+  std::string stop_reason;           // why recording stopped, empty while recording
+  GpuMarks gpu_marks = GpuMarks::kOff;
+  bool host_waits = false;           // CUDA host waits are being recorded
+  int64_t created_mono_ns = 0;
+  int64_t created_real_ns = 0;       // CLOCK_REALTIME at the same instant
+};
+
+struct HashCheckpoint {
+  uint64_t seq = 0;   // collectives issued when the hash was taken
+  uint64_t hash = 0;  // rolling hash of their signatures, equal on every rank of a healthy communicator
+};
+
+struct PeerProgress {
+  int32_t peer = -1;                 // member rank in the communicator
+  uint64_t sends = 0, recvs = 0;     // issued so far, per direction
+  int64_t last_send_ns = 0, last_recv_ns = 0;
+};
+
+struct CommSnapshot {
+  uint32_t index = 0;                // slot of the communicator table; ops refer to it
+  uint64_t id = 0;                   // job-wide identity; see docs/ring-file.md
+  uint32_t generation = 0;           // of the handle, counted when a pointer value is used again
+  CommState state = CommState::kUnknown;
+  CallKind origin = CallKind::kNone; // the call that made it
+  std::string name;                  // ncclConfig commName; empty when none
+  int32_t member_rank = -1, size = -1;
+  uint64_t parent_id = 0;            // 0 for none
+  uint32_t ordinal = 0;              // how many children (or root communicators) were made before it, counted from 1
+  int32_t color = 0, key = 0;        // of a split
+  std::vector<int32_t> excluded;     // of a shrink; may be cut, see excluded_total
+  uint32_t excluded_total = 0;
+  int32_t device = -1;
+  bool blocking = true;
+  int64_t created_ns = 0, ready_ns = 0, ended_ns = 0;
+  // Progress cell: never overwritten by traffic.
+  uint64_t issued_seq = 0;           // collectives issued
+  int64_t issued_ns = 0;
+  uint64_t launched_seq = 0;         // of these, known to be on a stream (outermost group end returned)
+  uint64_t signature_hash = 0;       // rolling, at issued_seq
+  std::vector<HashCheckpoint> checkpoints;  // oldest first
+  std::vector<PeerProgress> peers;
+  uint64_t peers_lost = 0;           // peers beyond the table: their counts are not known
+  uint64_t lost_records = 0;         // operations of this communicator that have left or never entered the event rings
+  int32_t async_error = 0;           // last value of ncclCommGetAsyncError other than Success and InProgress
+  int64_t async_error_ns = 0;
+};
+
+enum class OpStage : uint8_t {
+  kUnknown = 0,
+  kEntered = 1,    // the call has not returned
+  kQueued = 2,     // inside an open group: accepted, nothing launched
+  kLaunched = 3,   // on its stream (or being put there by NCCL's own thread)
+  kFailed = 4,     // the call or its group returned an error: not on the stream
+  kSimulated = 5,  // ended by ncclGroupSimulateEnd: never launched
+  kCaptured = 6,   // recorded into a CUDA graph; runs when the graph does
+};
+
+struct OpSnapshot {
+  uint32_t comm = UINT32_MAX;        // CommSnapshot::index; UINT32_MAX for calls without one
+  CallKind kind = CallKind::kNone;
+  OpStage stage = OpStage::kUnknown;
+  uint8_t datatype = kNoDatatype;
+  uint8_t reduction = kNoReduction;
+  int32_t root_or_peer = -1;         // member rank; -1 not applicable
+  uint64_t count = 0;                // elements, as passed
+  uint64_t seq = 0;                  // collective: in the communicator; send, receive: in (peer, direction)
+  uint32_t thread = 0;               // ThreadSnapshot::index; UINT32_MAX from the communicator's recent operations
+  uint64_t index = 0;                // program order inside the thread, over all communicators
+  uint64_t group = 0;                // 0: no explicit group; else a per-thread group number
+  uint32_t stream = UINT32_MAX;      // StreamSnapshot::index
+  uint64_t ticket = 0;               // of that stream; 0 without GPU marks
+  uint64_t graph = 0;                // CUDA graph id when captured
+  int64_t enter_ns = 0, return_ns = 0;  // return_ns 0: has not returned
+  int32_t result = 0;                // ncclResult_t of the call; meaningful when return_ns != 0
+  uint64_t caller = 0;               // offset of the caller in its object; with caller_object a stable call site
+  uint32_t caller_object = 0;        // hash of the object's build id (or path); 0 unknown
+  uint64_t send_address = 0, recv_address = 0;
+};
+
+struct ThreadSnapshot {
+  uint32_t index = 0;
+  int32_t tid = 0;
+  std::string name;
+  CallKind call = CallKind::kNone;   // NCCL call the thread is inside now
+  uint32_t comm = UINT32_MAX;
+  uint64_t seq = 0;
+  int64_t since_ns = 0;
+  uint32_t group_depth = 0;
+  int64_t group_since_ns = 0;
+  CallKind wait = CallKind::kNone;   // CUDA host wait the thread is inside now
+  uint32_t wait_stream = UINT32_MAX; // UINT32_MAX: not one stream (device) or unknown
+  uint64_t wait_ticket = 0;          // last ticket issued on that stream when the wait began
+  int64_t wait_since_ns = 0;
+  int64_t last_call_ns = 0;          // when it last left a recorded call or wait
+  uint64_t calls = 0;                // recorded so far = index of the next operation
+  uint64_t overwritten = 0;          // records of this thread that later ones have overwritten
+};
+
+struct StreamSnapshot {
+  uint32_t index = 0;
+  uint64_t handle = 0;
+  int32_t device = -1;
+  bool marked = false;               // GPU marks are written for this stream
+  uint64_t issued = 0, started = 0, completed = 0;  // tickets; started only with full marks
+  int32_t first_error = 0;           // cudaError_t
+  struct Dependency {
+    uint32_t stream = 0;
+    uint64_t ticket = 0;
+  };
+  std::vector<Dependency> depends_on;
+};
+
+struct Snapshot {
+  ProcessInfo process;
+  std::vector<CommSnapshot> comms;
+  std::vector<OpSnapshot> ops;       // per thread in program order; group members carry the group's number
+  // The last operations of each communicator, kept apart from the rings' traffic. May repeat entries of `ops`.
+  std::vector<OpSnapshot> recent;
+  std::vector<ThreadSnapshot> threads;
+  std::vector<StreamSnapshot> streams;
+  uint64_t records_lost = 0;         // counted drops: threads or communicators beyond the tables
+  std::vector<std::string> problems; // damage that was met and stepped over: what, file offset
+  int64_t read_mono_ns = 0;          // reader's clock when the snapshot was taken; 0 when not on the recording boot
+};
+
+}  // namespace lockstep::ring
+
+#endif  // LOCKSTEP_RECORDER_RING_SNAPSHOT_H_
