@@ -1,0 +1,20 @@
+// One way in for every source: folders and files of any kind the analyzer reads.
+#ifndef LOCKSTEP_ANALYZER_LOAD_H_
+#define LOCKSTEP_ANALYZER_LOAD_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "analyzer/bundle.h"
+
+namespace lockstep {
+
+// Loads incident folders, .lsd files, ring files and Flight Recorder dumps, found by content, not by name. Several paths
+// are one bundle. Errors: NotFound for a path that does not exist, FailedPrecondition when nothing at all was readable
+// (message: what was tried). Damage to a part goes to Bundle::problems and the rest is loaded.
+absl::StatusOr<Bundle> LoadPaths(const std::vector<std::string>& paths);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_LOAD_H_
