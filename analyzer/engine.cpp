@@ -1,0 +1,128 @@
+#include "analyzer/engine.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/engine_causes.h"
+#include "analyzer/engine_mismatch.h"
+#include "analyzer/engine_model.h"
+#include "analyzer/engine_program.h"
+#include "analyzer/engine_waits.h"
+
+namespace lockstep {
+namespace {
+
+// Which of several independent causes is told first: what is certain and needs hands before what is inferred.
+int Order(FindingKind kind) {
+  switch (kind) {
+    case RANK_DEAD: return 0;
+    case HOST_STALL: return 1;
+    case GROUP_LEFT_OPEN: return 2;
+    case GPU_STALL: return 3;
+    case RANK_AHEAD: return 4;
+    case RANK_NOT_ARRIVED: return 5;
+    case INIT_INCOMPLETE: return 6;
+    case ORDER_INVERSION: return 8;
+    case DEADLOCK_CYCLE: return 9;
+    case RANK_NO_DATA: return 10;
+    case COLLECTIVE_STUCK: return 11;
+    case SILENT_DESYNC: return 12;
+    case ASYNC_ERROR: return 13;
+    default: return 7;  // mismatches
+  }
+}
+
+VerdictKind VerdictOf(const std::vector<Cause>& causes, const Bundle& bundle, bool live) {
+  if (causes.empty()) return VERDICT_HEALTHY;
+  switch (causes[0].kind) {
+    case RANK_DEAD: return VERDICT_CRASHED;
+    case RANK_AHEAD:
+    case ORDER_INVERSION:
+    case SPLIT_MISMATCH:
+    case SILENT_DESYNC:
+    case MISMATCH_KIND:
+    case MISMATCH_COUNT:
+    case MISMATCH_DATATYPE:
+    case MISMATCH_REDUCTION:
+    case MISMATCH_ROOT:
+    case MISMATCH_SPLITS:
+      return VERDICT_DESYNC;
+    case RANK_NO_DATA: return VERDICT_INCOMPLETE_DATA;
+    case STRAGGLER:
+    case SLOW_LINK:
+    case SLOW_HOST:
+      return VERDICT_SLOW;
+    default:
+      // Seen live and not yet known to stand still: it may be slow.
+      return live && !bundle.known_stalled ? VERDICT_LATE : VERDICT_HUNG;
+  }
+}
+
+void AddWhatItIsNot(const Model& model, const std::vector<Cause>& causes, Verdict* verdict) {
+  if (causes.empty()) return;
+  const FindingKind kind = causes[0].kind;
+  const bool stuck_inside = std::any_of(causes.begin(), causes.end(), [](const Cause& c) { return c.kind == COLLECTIVE_STUCK; });
+  if (model.stalled && !stuck_inside) {
+    verdict->add_not_the_cause("NOT network: no operation that stands still has all its members inside");
+  }
+  bool marks = false;
+  for (const Rank& r : model.bundle.ranks) marks |= r.gpu_marks != ring::GpuMarks::kOff;
+  if ((kind == HOST_STALL || kind == RANK_DEAD) && marks) {
+    verdict->add_not_the_cause("NOT GPU: what the named ranks issued before was completed or waits for others");
+  }
+}
+
+}  // namespace
+
+Verdict Analyze(const Bundle& bundle, const AnalyzeOptions& options) {
+  Verdict verdict;
+  verdict.set_job(bundle.job);
+  verdict.set_stalled_ns(bundle.stalled_ns);
+  verdict.set_ranks_read(static_cast<int32_t>(bundle.ranks.size()));
+  verdict.set_ranks_expected(std::max(bundle.ranks_expected, static_cast<int32_t>(bundle.ranks.size())));
+  for (const Problem& p : bundle.problems) {
+    auto* out = verdict.add_problems();
+    out->set_path(p.path);
+    out->set_offset(p.offset);
+    out->set_text(p.text);
+    out->set_rank(p.rank);
+  }
+
+  const Model model(bundle, options);
+  const std::vector<Mismatch> mismatches = FindMismatches(model);
+  bool anyone_ended = false, live = false;
+  for (const Rank& r : bundle.ranks) {
+    anyone_ended |= r.process.life == Life::kExited || r.process.life == Life::kKilled;
+    live |= r.captured_ns > 0 && (r.process.life == Life::kRunning || r.process.life == Life::kUnknown);
+  }
+  std::vector<Divergence> divergences;
+  if (model.stalled || !mismatches.empty() || anyone_ended) divergences = FindDivergences(model);
+  std::optional<WaitGraph> graph;
+  if (model.stalled) graph.emplace(model, mismatches);
+
+  Causes finder(model, mismatches, divergences, graph ? &*graph : nullptr);
+  std::vector<Cause> causes = finder.FromSinks();
+  auto append = [&](std::vector<Cause> more) {
+    for (Cause& c : more) causes.push_back(std::move(c));
+  };
+  append(finder.FromDisagreement(causes));
+  append(finder.FromDeaths(causes));
+  if (causes.empty()) append(finder.FromAbsence());
+  if (causes.empty()) append(finder.FromHashes());
+  if (causes.empty()) append(finder.FromAsyncErrors());
+  std::stable_sort(causes.begin(), causes.end(), [](const Cause& a, const Cause& b) { return Order(a.kind) < Order(b.kind); });
+
+  verdict.set_verdict(VerdictOf(causes, bundle, live));
+  for (const Cause& c : causes) *verdict.add_findings() = finder.ToFinding(c);
+  AddWhatItIsNot(model, causes, &verdict);
+  if (causes.empty()) {
+    const bool damaged = std::any_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& r) { return r.damaged; });
+    if (damaged || verdict.ranks_read() < verdict.ranks_expected()) verdict.set_verdict(VERDICT_INCOMPLETE_DATA);
+    if (!bundle.problems.empty()) verdict.set_verdict(VERDICT_INCOMPLETE_DATA);
+  }
+  return verdict;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,76 @@
+// Turns what the earlier stages found into findings: kind, culprits, evidence, chain, advice.
+#ifndef LOCKSTEP_ANALYZER_ENGINE_CAUSES_H_
+#define LOCKSTEP_ANALYZER_ENGINE_CAUSES_H_
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analyzer/engine_mismatch.h"
+#include "analyzer/engine_model.h"
+#include "analyzer/engine_program.h"
+#include "analyzer/engine_waits.h"
+#include "proto/verdict.pb.h"
+
+namespace lockstep {
+
+// A finding in the making. `ranks` are indexes into Bundle::ranks; `missing` are global ranks without data.
+struct Cause {
+  FindingKind kind = FINDING_UNSPECIFIED;
+  std::vector<int32_t> ranks, missing;
+  uint32_t comm = kNoIndex;
+  const Op* op = nullptr;              // the operation at issue; whose it is stands in op_rank
+  int32_t op_rank = -1;
+  double confidence = 0.9;
+  std::vector<std::pair<std::string, std::vector<int32_t>>> evidence;  // text, ranks (indexes)
+  std::string what;                    // what the culprits did or did not do, completes "rank 5 = ...: "
+  std::string advice, refuted_by;
+  std::vector<uint32_t> nodes;         // of the wait graph, for chain and victims
+};
+
+class Causes {
+ public:
+  Causes(const Model& model, const std::vector<Mismatch>& mismatches, const std::vector<Divergence>& divergences,
+         const WaitGraph* graph);
+
+  // From the wait graph; empty without one.
+  std::vector<Cause> FromSinks();
+  // Calls that disagree (or were left out, or added) although nothing waits for them, less what `known` explains.
+  std::vector<Cause> FromDisagreement(const std::vector<Cause>& known);
+  // Processes that ended abnormally, less what `known` names.
+  std::vector<Cause> FromDeaths(const std::vector<Cause>& known);
+  // Collectives that some members finished and others never issued (records of a framework, taken after the fact).
+  std::vector<Cause> FromAbsence();
+  // Signature hashes that part although no record shows it; asynchronous errors of NCCL.
+  std::vector<Cause> FromHashes();
+  std::vector<Cause> FromAsyncErrors();
+
+  Finding ToFinding(const Cause& cause) const;
+
+ private:
+  Cause FromDivergence(const Divergence& d) const;
+  Cause FromMismatch(const Mismatch& m) const;
+  Cause HostCause(uint32_t node) const;
+  Cause GpuCause(uint32_t node) const;
+  Cause CycleCause(const std::vector<uint32_t>& sink) const;
+  Cause DeathCause(int32_t rank_index) const;
+  const Divergence* DivergenceOf(int32_t rank_index) const;
+  // The operation, of those that wait for this node, that was entered first.
+  const Edge* FirstWaiter(uint32_t node, uint32_t* from) const;
+  void AddWaiterEvidence(uint32_t node, Cause* cause) const;
+  void AddHostEvidence(int32_t rank_index, Cause* cause) const;
+  std::string Who(int32_t rank_index) const;
+  std::string Seconds(const Rank& rank, int64_t since_ns) const;
+
+  const Model& model_;
+  const Bundle& bundle_;
+  const std::vector<Mismatch>& mismatches_;
+  const std::vector<Divergence>& divergences_;
+  const WaitGraph* graph_;
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_ENGINE_CAUSES_H_

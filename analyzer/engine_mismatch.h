@@ -1,0 +1,38 @@
+// Operations that met although their arguments differ.
+#ifndef LOCKSTEP_ANALYZER_ENGINE_MISMATCH_H_
+#define LOCKSTEP_ANALYZER_ENGINE_MISMATCH_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analyzer/engine_model.h"
+
+namespace lockstep {
+
+struct Mismatch {
+  FindingKind kind = FINDING_UNSPECIFIED;
+  uint32_t comm = kNoIndex;
+  int64_t seq = kUnknown;
+  // Members whose call differs from what most issued; all members where there is no majority.
+  std::vector<int32_t> odd_ranks;      // into Bundle::ranks
+  bool majority = false;
+  int32_t members_seen = 0;
+  const Op* odd_op = nullptr;          // of odd_ranks[0]
+  const Op* usual_op = nullptr;        // null when a call contradicts itself
+  int32_t usual_rank = -1;
+  std::string odd_text, usual_text;    // the differing argument
+};
+
+// The first mismatch of every communicator, by sequence number.
+std::vector<Mismatch> FindMismatches(const Model& model);
+
+// The arguments of one call in words: "AllReduce of 4096 x float32, sum".
+std::string ArgumentsText(const Bundle& bundle, const Op& op);
+
+// FINDING_UNSPECIFIED when the two calls agree as far as both are known; else which argument differs first.
+FindingKind CompareCalls(const Bundle& bundle, const Op& a, const Op& b, std::string* a_text, std::string* b_text);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_ENGINE_MISMATCH_H_

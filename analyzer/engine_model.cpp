@@ -1,0 +1,327 @@
+#include "analyzer/engine_model.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+
+namespace lockstep {
+
+using ring::CallKind;
+using ring::CommState;
+using ring::IsCollective;
+using ring::IsPointToPoint;
+
+bool NeedsEveryMember(CallKind kind) {
+  switch (kind) {
+    case CallKind::kAllReduce:
+    case CallKind::kAllGather:
+    case CallKind::kReduceScatter:
+    case CallKind::kAlltoAll:
+    case CallKind::kBarrier:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Model::Model(const Bundle& b, const AnalyzeOptions& options) : bundle(b), options_(options) {
+  BuildComms();
+  ranks.resize(bundle.ranks.size());
+  for (size_t i = 0; i < ranks.size(); ++i) BuildRank(i);
+}
+
+// Names of sibling communicators differ in their numbers only ("tp_0", "tp_3"), whatever else may be known of their making.
+std::string Model::Classify(const Communicator& comm) const {
+  std::string pattern;
+  for (char c : comm.name) {
+    if (c >= '0' && c <= '9') {
+      if (pattern.empty() || pattern.back() != '#') pattern += '#';
+    } else {
+      pattern += c;
+    }
+  }
+  if (!pattern.empty() && pattern != "#") return absl::StrCat(comm.size, "/", pattern);
+  return absl::StrCat(comm.size, "/", comm.parent_id.empty() ? "root" : "child", "/", comm.ordinal);
+}
+
+// Members that no source names: the whole world is numbered as the job is, and groups of a regular layout step evenly.
+void Model::InferMembers(const Communicator& comm, CommView* view) const {
+  auto& members = view->members;
+  if (comm.size > 0 && comm.size == bundle.ranks_expected && members.size() == static_cast<size_t>(comm.size)) {
+    for (size_t m = 0; m < members.size(); ++m) {
+      if (members[m].global_rank >= 0 && members[m].global_rank != static_cast<int32_t>(m)) return;
+    }
+    for (size_t m = 0; m < members.size(); ++m) members[m].global_rank = static_cast<int32_t>(m);
+    return;
+  }
+  int64_t first = -1, stride = 0;
+  for (size_t m = 0; m < members.size(); ++m) {
+    if (members[m].global_rank < 0) continue;
+    if (first < 0) {
+      first = static_cast<int64_t>(m);
+      continue;
+    }
+    const int64_t span = members[m].global_rank - members[first].global_rank, steps = static_cast<int64_t>(m) - first;
+    if (span % steps != 0 || (stride != 0 && span / steps != stride)) return;
+    stride = span / steps;
+  }
+  if (stride <= 0) return;
+  for (size_t m = 0; m < members.size(); ++m) {
+    const int64_t rank = members[first].global_rank + (static_cast<int64_t>(m) - first) * stride;
+    if (members[m].global_rank < 0 && rank >= 0 && (bundle.ranks_expected == 0 || rank < bundle.ranks_expected)) {
+      members[m].global_rank = static_cast<int32_t>(rank);
+    }
+  }
+}
+
+void Model::BuildComms() {
+  comms.resize(bundle.comms.size());
+  for (size_t c = 0; c < comms.size(); ++c) {
+    const Communicator& comm = bundle.comms[c];
+    CommView& view = comms[c];
+    view.klass = Classify(comm);
+    view.members.resize(comm.members.size());
+    for (size_t m = 0; m < comm.members.size(); ++m) view.members[m].global_rank = comm.members[m];
+    InferMembers(comm, &view);
+  }
+  for (const Rank& rank : bundle.ranks) {
+    for (const Op& op : rank.ops) {
+      if (IsPointToPoint(op.kind) && op.membership != kNoIndex) comms[CommOf(rank, op)].used_for_p2p = true;
+    }
+  }
+  for (size_t r = 0; r < bundle.ranks.size(); ++r) {
+    const Rank& rank = bundle.ranks[r];
+    for (size_t i = 0; i < rank.memberships.size(); ++i) {
+      const Membership& ms = rank.memberships[i];
+      CommView& view = comms[ms.comm];
+      if (ms.member_rank < 0 || static_cast<size_t>(ms.member_rank) >= view.members.size()) continue;
+      Member& member = view.members[ms.member_rank];
+      member.rank_index = static_cast<int32_t>(r);
+      member.global_rank = rank.rank;
+      member.membership = static_cast<uint32_t>(i);
+      member.left = ms.state == CommState::kDestroyed || ms.state == CommState::kAborted ||
+                    ms.state == CommState::kRevoked || ms.state == CommState::kNotMember;
+      // A framework's status numbers mix sends with collectives where a group is used for both; the entries do not.
+      const bool mixed = rank.source == Source::kFlightRecorder && view.used_for_p2p;
+      int64_t arrived = mixed ? kUnknown : (ms.launched >= 0 ? ms.launched : ms.issued);
+      int64_t newest = kNone;
+      for (const Op& op : rank.ops) {
+        if (op.membership != i || !IsCollective(op.kind) || op.seq < 0) continue;
+        if (op.state == OpState::kFailed || op.state == OpState::kQueued) continue;
+        newest = std::max(newest, op.seq);
+        member.oldest = member.oldest == kUnknown ? op.seq : std::min(member.oldest, op.seq);
+      }
+      // The progress cell may be a moment older than the records, or the reverse; neither ever runs ahead of the truth.
+      member.arrived = arrived == kUnknown ? newest : std::max(arrived, newest);
+    }
+  }
+  // A member that has its data here but has not joined this communicator yet.
+  std::map<int32_t, int32_t> index_of_rank;
+  for (size_t r = 0; r < bundle.ranks.size(); ++r) index_of_rank[bundle.ranks[r].rank] = static_cast<int32_t>(r);
+  for (CommView& view : comms) {
+    for (Member& m : view.members) {
+      if (m.rank_index >= 0 || m.global_rank < 0) continue;
+      auto it = index_of_rank.find(m.global_rank);
+      if (it != index_of_rank.end()) m.rank_index = it->second;
+    }
+  }
+}
+
+bool Model::ProvenIncomplete(const Rank& rank, const Op& op) const {
+  const CommView& view = comms[CommOf(rank, op)];
+  if (IsCollective(op.kind)) {
+    if (!NeedsEveryMember(op.kind)) return false;
+    for (const Member& m : view.members) {
+      if (m.rank_index >= 0 && m.arrived < op.seq) return true;
+    }
+    return false;
+  }
+  if (IsPointToPoint(op.kind) && op.kind == CallKind::kRecv) {
+    if (op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= view.members.size()) return false;
+    const Member& peer = view.members[op.root_or_peer];
+    if (peer.rank_index < 0) return false;
+    const int64_t sent = PeerIssued(peer, CallKind::kSend, rank.memberships[op.membership].member_rank);
+    return sent >= 0 && sent < op.seq;
+  }
+  return false;
+}
+
+void Model::BuildRank(size_t index) {
+  const Rank& rank = bundle.ranks[index];
+  RankView& view = ranks[index];
+  view.collectives.resize(rank.memberships.size());
+  view.unit_of_op.assign(rank.ops.size(), kNoIndex);
+
+  if (rank.process.life == Life::kExited || rank.process.life == Life::kKilled || rank.process.life == Life::kGone) {
+    view.host = HostState::kDead;
+  } else if (rank.process.state == "T" || rank.process.state == "t") {
+    view.host = HostState::kStopped;
+  } else if (!rank.threads.empty()) {
+    bool any_recorded = false;
+    for (const ring::ThreadSnapshot& t : rank.threads) {
+      any_recorded |= t.calls > 0 || t.call != CallKind::kNone || t.wait != CallKind::kNone;
+      if (t.call != CallKind::kNone && view.host != HostState::kInCall) {
+        view.host = HostState::kInCall;
+        view.thread = &t;
+      } else if (t.wait != CallKind::kNone && view.host != HostState::kInCall) {
+        view.host = HostState::kInWait;
+        view.thread = &t;
+      }
+    }
+    if (view.host == HostState::kUnknown && any_recorded && rank.host_waits) {
+      view.host = HostState::kElsewhere;
+      for (const ring::ThreadSnapshot& t : rank.threads) {
+        if (view.thread == nullptr || t.last_call_ns > view.thread->last_call_ns) view.thread = &t;
+      }
+    }
+  }
+
+  std::vector<uint32_t> order;
+  for (uint32_t i = 0; i < rank.ops.size(); ++i) {
+    const Op& op = rank.ops[i];
+    if (op.membership == kNoIndex) continue;
+    if (IsCollective(op.kind) && op.seq >= 0 && op.state != OpState::kFailed) {
+      view.collectives[op.membership].push_back(i);
+    }
+    if (!IsCollective(op.kind) && !IsPointToPoint(op.kind)) continue;
+    bool flying = op.state == OpState::kEntered || op.state == OpState::kEnqueued || op.state == OpState::kStarted ||
+                  op.state == OpState::kIncomplete;
+    if (op.state == OpState::kUnknown) flying = ProvenIncomplete(rank, op);
+    const CommState state = rank.memberships[op.membership].state;
+    if (state == CommState::kAborted || state == CommState::kDestroyed) flying = false;
+    if (flying) order.push_back(i);
+  }
+  for (auto& list : view.collectives) {
+    std::stable_sort(list.begin(), list.end(), [&](uint32_t a, uint32_t b) { return rank.ops[a].seq < rank.ops[b].seq; });
+  }
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    const Op &x = rank.ops[a], &y = rank.ops[b];
+    if (x.record_id >= 0 && y.record_id >= 0 && x.record_id != y.record_id) return x.record_id < y.record_id;
+    if (x.thread == y.thread && x.thread != kNoIndex) return x.index < y.index;
+    return x.enter_ns < y.enter_ns;
+  });
+  std::map<std::pair<uint64_t, uint64_t>, uint32_t> groups;
+  for (uint32_t i : order) {
+    const Op& op = rank.ops[i];
+    uint32_t unit = kNoIndex;
+    if (op.group != 0) {
+      auto [it, fresh] = groups.try_emplace({op.thread, op.group}, static_cast<uint32_t>(view.in_flight.size()));
+      if (!fresh) unit = it->second;
+    } else if (op.in_batch || op.batch_end) {
+      // Key of a framework's batch: communicator and the number its members share.
+      auto [it, fresh] = groups.try_emplace(
+          {(uint64_t{1} << 40) + CommOf(rank, op), static_cast<uint64_t>(op.seq) * 2 + IsPointToPoint(op.kind)},
+          static_cast<uint32_t>(view.in_flight.size()));
+      if (!fresh) unit = it->second;
+    }
+    if (unit == kNoIndex) {
+      unit = static_cast<uint32_t>(view.in_flight.size());
+      view.in_flight.push_back({{}, op.enter_ns});
+    }
+    view.in_flight[unit].ops.push_back(i);
+    view.unit_of_op[i] = unit;
+    if (bundle.known_stalled || rank.captured_ns == 0 || rank.captured_ns - op.enter_ns >= options_.late_after_ns) {
+      stalled = true;
+    }
+  }
+}
+
+const Op* Model::FindCollective(const Member& member, int64_t seq) const {
+  if (member.rank_index < 0 || member.membership == kNoIndex) return nullptr;
+  const Rank& rank = bundle.ranks[member.rank_index];
+  const auto& list = ranks[member.rank_index].collectives[member.membership];
+  auto it = std::lower_bound(list.begin(), list.end(), seq, [&](uint32_t i, int64_t s) { return rank.ops[i].seq < s; });
+  return it != list.end() && rank.ops[*it].seq == seq ? &rank.ops[*it] : nullptr;
+}
+
+const Op* Model::FindPointToPoint(const Member& member, CallKind kind, int32_t peer, int64_t seq) const {
+  if (member.rank_index < 0) return nullptr;
+  const Rank& rank = bundle.ranks[member.rank_index];
+  const bool any_seq = rank.source == Source::kFlightRecorder;  // its p2p numbers are not per peer and direction
+  const Op* found = nullptr;
+  for (const Op& op : rank.ops) {
+    if (op.membership != member.membership || op.kind != kind || op.root_or_peer != peer) continue;
+    if (!any_seq && op.seq == seq) return &op;
+    if (any_seq && InFlight(member.rank_index, op)) {
+      if (found == nullptr || op.record_id < found->record_id) found = &op;
+    }
+  }
+  return found;
+}
+
+int64_t Model::PeerIssued(const Member& member, CallKind kind, int32_t peer) const {
+  if (member.rank_index < 0 || member.membership == kNoIndex) return kUnknown;
+  const Rank& rank = bundle.ranks[member.rank_index];
+  if (rank.source == Source::kFlightRecorder) return kUnknown;
+  const Membership& ms = rank.memberships[member.membership];
+  int64_t newest = ms.recorded.peers_lost > 0 ? kUnknown : 0;
+  for (const PeerCount& p : ms.peers) {
+    if (p.peer == peer) newest = kind == CallKind::kSend ? p.sends : p.recvs;
+  }
+  // Operations queued in a group that is still open are counted, but not on their way.
+  for (const Op& op : rank.ops) {
+    if (op.membership == member.membership && op.kind == kind && op.root_or_peer == peer &&
+        op.state == OpState::kQueued && newest >= op.seq) {
+      newest = op.seq - 1;
+    }
+  }
+  return newest;
+}
+
+uint32_t Model::UnitOf(int32_t rank_index, const Op* op) const {
+  if (op == nullptr || rank_index < 0) return kNoIndex;
+  return ranks[rank_index].unit_of_op[op - bundle.ranks[rank_index].ops.data()];
+}
+
+bool Model::InFlight(int32_t rank_index, const Op& op) const {
+  const auto& units = ranks[rank_index].unit_of_op;
+  const size_t index = &op - bundle.ranks[rank_index].ops.data();
+  return index < units.size() && units[index] != kNoIndex;
+}
+
+std::string OpName(const Bundle& bundle, const Op& op) {
+  if (op.name != kNoIndex && op.name < bundle.strings.size()) return bundle.strings[op.name];
+  return ring::CallName(op.kind);
+}
+
+std::string OpText(const Bundle& bundle, const Rank& rank, const Op& op) {
+  std::string text = OpName(bundle, op);
+  if (IsPointToPoint(op.kind) && op.root_or_peer >= 0 && op.membership != kNoIndex) {
+    const Communicator& comm = bundle.comms[rank.memberships[op.membership].comm];
+    int32_t peer = -1;
+    if (static_cast<size_t>(op.root_or_peer) < comm.members.size()) peer = comm.members[op.root_or_peer];
+    const char* side = op.kind == CallKind::kSend ? "to" : "from";
+    if (text.find("->") != std::string::npos || text.find("<-") != std::string::npos) {
+      text = op.kind == CallKind::kSend ? "send" : "recv";
+    }
+    absl::StrAppend(&text, " ", side, peer >= 0 ? " rank " : " member ", peer >= 0 ? peer : op.root_or_peer);
+  }
+  if (op.seq >= 0) absl::StrAppend(&text, " #", op.seq);
+  return text;
+}
+
+std::string CommText(const Communicator& comm) {
+  if (!comm.name.empty()) return comm.name;
+  return absl::StrCat("communicator ", comm.id);
+}
+
+std::string ReductionText(uint8_t reduction) {
+  static constexpr const char* kNames[] = {"sum", "prod", "max", "min", "avg"};
+  if (reduction < 5) return kNames[reduction];
+  if (reduction == ring::kNoReduction) return "none";
+  if (reduction >= ring::kCustomReductionBase && reduction <= ring::kCustomReductionLast) {
+    return absl::StrCat("custom reduction ", reduction - ring::kCustomReductionBase);
+  }
+  return absl::StrCat("reduction ", reduction);
+}
+
+std::string DatatypeText(uint8_t datatype) {
+  static constexpr const char* kNames[] = {"int8",    "uint8",   "int32",   "uint32",   "int64",      "uint64",
+                                           "float16", "float32", "float64", "bfloat16", "float8e4m3", "float8e5m2"};
+  if (datatype < 12) return kNames[datatype];
+  if (datatype == ring::kNoDatatype) return "none";
+  return absl::StrCat("datatype ", datatype);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,98 @@
+// The bundle seen the way the analysis needs it: who is where in each communicator, what each rank has in flight, in which
+// order. Built once, read by every later stage; holds references into the bundle, which must outlive it.
+#ifndef LOCKSTEP_ANALYZER_ENGINE_MODEL_H_
+#define LOCKSTEP_ANALYZER_ENGINE_MODEL_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analyzer/bundle.h"
+#include "analyzer/engine.h"
+
+namespace lockstep {
+
+// One member of a communicator, as far as anything says.
+struct Member {
+  int32_t rank_index = -1;        // into Bundle::ranks; -1: no data from it
+  int32_t global_rank = -1;       // -1: not known
+  uint32_t membership = kNoIndex; // into Rank::memberships
+  int64_t arrived = kNone;        // last collective handed to the GPU (or, lacking that, issued)
+  int64_t oldest = kUnknown;      // oldest collective still recorded; kUnknown: none
+  bool left = false;              // destroyed, aborted or revoked on this rank
+};
+
+struct CommView {
+  std::vector<Member> members;    // by member rank
+  std::string klass;              // communicators made at the same place of the program on other ranks share it
+  bool used_for_p2p = false;
+};
+
+// Operations that start together: a lone call, an explicit group, or a framework's coalesced batch. Members are unordered.
+struct Unit {
+  std::vector<uint32_t> ops;      // into Rank::ops, program order
+  int64_t enter_ns = 0;
+};
+
+enum class HostState : uint8_t {
+  kUnknown,   // the source does not say
+  kElsewhere, // in no NCCL call and no CUDA wait
+  kInCall,    // inside an NCCL call
+  kInWait,    // waits for the GPU
+  kStopped,
+  kDead,
+};
+
+struct RankView {
+  HostState host = HostState::kUnknown;
+  std::vector<Unit> in_flight;          // program order: oldest first
+  std::vector<uint32_t> unit_of_op;     // Rank::ops index -> index into in_flight, kNoIndex if not in flight
+  std::vector<std::vector<uint32_t>> collectives;  // per membership: op indexes, ascending by sequence
+  const ring::ThreadSnapshot* thread = nullptr;    // the thread that says most about the host, may be null
+};
+
+class Model {
+ public:
+  Model(const Bundle& bundle, const AnalyzeOptions& options);
+
+  const Bundle& bundle;
+  std::vector<CommView> comms;    // as Bundle::comms
+  std::vector<RankView> ranks;    // as Bundle::ranks
+  bool stalled = false;           // some operation has been in flight for long enough to ask why
+
+  uint32_t CommOf(const Rank& rank, const Op& op) const {
+    return op.membership == kNoIndex ? kNoIndex : rank.memberships[op.membership].comm;
+  }
+  // The member's own record of collective `seq` (first of that number); null when it has none.
+  const Op* FindCollective(const Member& member, int64_t seq) const;
+  // Send or receive number `seq` between the member and `peer`; null when not recorded.
+  const Op* FindPointToPoint(const Member& member, ring::CallKind kind, int32_t peer, int64_t seq) const;
+  // How many operations of this direction the member has issued with `peer`; kUnknown when the source does not count.
+  int64_t PeerIssued(const Member& member, ring::CallKind kind, int32_t peer) const;
+  // Index into RankView::in_flight of an operation of that rank; kNoIndex when it is not in flight.
+  uint32_t UnitOf(int32_t rank_index, const Op* op) const;
+  bool InFlight(int32_t rank_index, const Op& op) const;
+
+ private:
+  void BuildComms();
+  void InferMembers(const Communicator& comm, CommView* view) const;
+  void BuildRank(size_t index);
+  bool ProvenIncomplete(const Rank& rank, const Op& op) const;
+  std::string Classify(const Communicator& comm) const;
+  const AnalyzeOptions options_;
+};
+
+// True when no member can complete the operation before all have taken part in it.
+bool NeedsEveryMember(ring::CallKind kind);
+
+// "AllReduce" or the framework's own name of it.
+std::string OpName(const Bundle& bundle, const Op& op);
+// "AllReduce #41", "Send to rank 3 #7".
+std::string OpText(const Bundle& bundle, const Rank& rank, const Op& op);
+std::string CommText(const Communicator& comm);
+std::string ReductionText(uint8_t reduction);
+std::string DatatypeText(uint8_t datatype);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_ENGINE_MODEL_H_

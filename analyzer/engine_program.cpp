@@ -1,0 +1,208 @@
+#include "analyzer/engine_program.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/engine_mismatch.h"
+
+namespace lockstep {
+namespace {
+
+using ring::CallKind;
+using ring::IsCollective;
+using ring::IsPointToPoint;
+
+// Calls compared after a difference to see how the two programs come together again.
+constexpr size_t kLookAhead = 24;
+// Calls that must agree before a difference counts: otherwise the records may simply not be aligned.
+constexpr size_t kMinAgreement = 4;
+
+struct Token {
+  const Op* op = nullptr;
+  uint32_t klass = 0;    // interned class of the communicator
+  int32_t peer = 0;      // of send and receive, relative to the rank
+};
+
+struct Program {
+  int32_t rank = -1;
+  std::vector<Token> tokens;
+};
+
+uint64_t PlaceKey(const Token& t) {
+  // Sends and receives are numbered per peer and direction, collectives per communicator.
+  const uint64_t lane = IsPointToPoint(t.op->kind) ? 1 + static_cast<uint64_t>(t.op->kind) * 65536 + (t.peer & 0xffff) : 0;
+  return (static_cast<uint64_t>(t.klass) << 52) ^ (lane << 32) ^ static_cast<uint64_t>(t.op->seq);
+}
+
+class Aligner {
+ public:
+  explicit Aligner(const Model& model) : model_(model) {}
+
+  bool SameCall(const Token& a, const Token& b) const {
+    if (a.klass != b.klass) return false;
+    if (IsPointToPoint(a.op->kind) || IsPointToPoint(b.op->kind)) {
+      return a.op->kind == b.op->kind && a.peer == b.peer;
+    }
+    return CompareCalls(model_.bundle, *a.op, *b.op, nullptr, nullptr) == FINDING_UNSPECIFIED;
+  }
+
+  // The same call from the same place in the code, where both are known.
+  bool SamePlace(const Token& a, const Token& b) const {
+    if (!SameCall(a, b)) return false;
+    if (a.op->caller != 0 && b.op->caller != 0) {
+      return a.op->caller == b.op->caller && a.op->caller_object == b.op->caller_object;
+    }
+    if (a.op->call_site != kNoIndex && b.op->call_site != kNoIndex) return a.op->call_site == b.op->call_site;
+    return true;
+  }
+
+  // How many calls agree in a row from there; a record's end counts as agreement with nothing.
+  size_t Run(const Program& a, size_t i, const Program& b, size_t j) const {
+    size_t n = 0;
+    while (n < kLookAhead && i + n < a.tokens.size() && j + n < b.tokens.size() &&
+           SamePlace(a.tokens[i + n], b.tokens[j + n])) {
+      ++n;
+    }
+    return n;
+  }
+
+  // First place where `b` leaves `a`; nullopt when one is the beginning of the other or they were never aligned.
+  std::optional<Divergence> Compare(const Program& a, const Program& b) const {
+    std::unordered_map<uint64_t, size_t> places;
+    for (size_t i = 0; i < a.tokens.size(); ++i) places.try_emplace(PlaceKey(a.tokens[i]), i);
+    size_t i = 0, j = 0;
+    bool anchored = false;
+    for (; j < b.tokens.size(); ++j) {
+      auto it = places.find(PlaceKey(b.tokens[j]));
+      if (it == places.end()) continue;
+      i = it->second;
+      anchored = true;
+      break;
+    }
+    if (!anchored) return std::nullopt;
+    size_t agreed = 0;
+    while (i < a.tokens.size() && j < b.tokens.size()) {
+      if (SamePlace(a.tokens[i], b.tokens[j])) {
+        ++i, ++j, ++agreed;
+        continue;
+      }
+      const size_t skipped = Run(a, i + 1, b, j);
+      const size_t extra = Run(a, i, b, j + 1);
+      const size_t changed = Run(a, i + 1, b, j + 1);
+      if (SameCall(a.tokens[i], b.tokens[j]) && changed >= skipped && changed >= extra) {
+        ++i, ++j, ++agreed;  // the same call from another line: lawful
+        continue;
+      }
+      const bool from_the_start = i == agreed && j == agreed;
+      if (agreed < kMinAgreement && !from_the_start) return std::nullopt;
+      Divergence d;
+      d.rank = b.rank;
+      d.sibling_rank = a.rank;
+      d.sibling = a.tokens[i].op;
+      d.own = b.tokens[j].op;
+      // Equal evidence: a call on the same communicator with other arguments is a changed call.
+      const bool same_lane = a.tokens[i].klass == b.tokens[j].klass &&
+                             IsCollective(a.tokens[i].op->kind) == IsCollective(b.tokens[j].op->kind);
+      if (changed >= skipped && changed >= extra && same_lane && !SameCall(a.tokens[i], b.tokens[j])) {
+        d.type = Divergence::Type::kChanged;
+      } else if (skipped == 0 && extra == 0 && changed == 0) {
+        // Neither record goes on long enough to tell. A repeated call is an extra one; anything else is left alone.
+        if (j > 0 && SameCall(b.tokens[j], b.tokens[j - 1])) {
+          d.type = Divergence::Type::kExtra;
+        } else if (i + 1 >= a.tokens.size() && j + 1 >= b.tokens.size() && same_lane) {
+          d.type = Divergence::Type::kChanged;
+        } else {
+          return std::nullopt;
+        }
+      } else {
+        d.type = skipped >= extra ? Divergence::Type::kSkipped : Divergence::Type::kExtra;
+      }
+      return d;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  const Model& model_;
+};
+
+}  // namespace
+
+std::vector<Divergence> FindDivergences(const Model& model) {
+  const Bundle& bundle = model.bundle;
+  std::map<std::string, uint32_t> klasses;
+  std::vector<uint32_t> klass_of_comm;
+  for (const CommView& view : model.comms) {
+    klass_of_comm.push_back(klasses.try_emplace(view.klass, static_cast<uint32_t>(klasses.size())).first->second);
+  }
+  // Ranks in one role, by the communicators they belong to and the neighbours they exchange with.
+  std::map<std::string, std::vector<Program>> families;
+  for (size_t r = 0; r < bundle.ranks.size(); ++r) {
+    const Rank& rank = bundle.ranks[r];
+    if (rank.only_active) continue;
+    std::map<uint32_t, size_t> per_thread;
+    for (const Op& op : rank.ops) ++per_thread[op.thread];
+    uint32_t busiest = kNoIndex;
+    size_t most = 0;
+    for (auto [thread, n] : per_thread) {
+      if (n > most) busiest = thread, most = n;
+    }
+    Program program;
+    program.rank = static_cast<int32_t>(r);
+    std::set<std::string> role;
+    for (const Membership& ms : rank.memberships) role.insert(absl::StrCat(klass_of_comm[ms.comm]));
+    for (const Op& op : rank.ops) {
+      if (op.membership == kNoIndex || op.recent_only || op.state == OpState::kFailed || op.thread != busiest) continue;
+      if (!IsCollective(op.kind) && !IsPointToPoint(op.kind)) continue;
+      const Membership& ms = rank.memberships[op.membership];
+      Token t{&op, klass_of_comm[ms.comm], 0};
+      if (IsPointToPoint(op.kind)) {
+        t.peer = op.root_or_peer - ms.member_rank;
+        role.insert(absl::StrCat(t.klass, "/", static_cast<int>(op.kind), "/", t.peer));
+      }
+      program.tokens.push_back(t);
+    }
+    std::string key;
+    for (const std::string& part : role) absl::StrAppend(&key, part, ";");
+    families[key].push_back(std::move(program));
+  }
+
+  std::vector<Divergence> found;
+  const Aligner aligner(model);
+  for (const auto& [key, family] : families) {
+    if (family.size() < 3) continue;  // two that differ are two witnesses against each other
+    std::vector<Divergence> best;
+    size_t best_ref = family.size();
+    // The reference is a rank that most agree with; a few candidates are enough unless most ranks differ from each other.
+    const size_t candidates = std::min<size_t>(family.size(), 5);
+    for (size_t ref = 0; ref < candidates; ++ref) {
+      std::vector<Divergence> differ;
+      for (size_t other = 0; other < family.size(); ++other) {
+        if (other == ref) continue;
+        if (auto d = aligner.Compare(family[ref], family[other])) differ.push_back(*d);
+      }
+      if (best_ref == family.size() || differ.size() < best.size()) {
+        best = std::move(differ);
+        best_ref = ref;
+      }
+      if (best.empty()) break;
+    }
+    if (best.empty()) continue;
+    const size_t agreeing = family.size() - best.size();
+    if (agreeing < 2 || agreeing < best.size()) continue;
+    for (Divergence& d : best) {
+      d.siblings_agreeing = static_cast<int32_t>(agreeing);
+      d.family_size = static_cast<int32_t>(family.size());
+      found.push_back(d);
+    }
+  }
+  std::sort(found.begin(), found.end(), [](const Divergence& a, const Divergence& b) { return a.rank < b.rank; });
+  return found;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,415 @@
+// The second half of Causes: collecting causes, and putting one into words.
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "analyzer/engine_causes.h"
+
+namespace lockstep {
+
+using ring::CallKind;
+using ring::IsCollective;
+
+namespace {
+
+// Whether the dump proves that operations it shows as unfinished are so: recorders that never see completions call every
+// operation scheduled.
+bool CompletionsAreRecorded(const Bundle& bundle, int32_t rank_index, const Op* op) {
+  const Rank& rank = bundle.ranks[rank_index];
+  if (rank.source != Source::kFlightRecorder) return true;
+  if (rank.start_recorded || (op != nullptr && (op->state == OpState::kStarted || op->retired))) return true;
+  for (const Membership& ms : rank.memberships) {
+    if (ms.completed >= 0) return true;
+  }
+  for (const Op& o : rank.ops) {
+    if (o.state == OpState::kCompleted) return true;
+  }
+  return false;
+}
+
+bool Names(const std::vector<Cause>& causes, int32_t rank_index) {
+  for (const Cause& c : causes) {
+    if (std::find(c.ranks.begin(), c.ranks.end(), rank_index) != c.ranks.end()) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<Cause> Causes::FromSinks() {
+  std::vector<Cause> causes;
+  if (graph_ == nullptr) return causes;
+  for (const auto& sink : graph_->sinks) {
+    std::set<int32_t> ranks;
+    bool ended = false;
+    for (uint32_t v : sink) {
+      const int32_t r = graph_->RankOf(v);
+      if (r < 0) continue;
+      ranks.insert(r);
+      ended |= model_.ranks[r].host == HostState::kStopped ||
+               (model_.ranks[r].host == HostState::kDead && bundle_.ranks[r].process.life != Life::kExited);
+    }
+    std::vector<Cause> here;
+    if (!ended) {
+      for (int32_t r : ranks) {
+        if (const Divergence* d = DivergenceOf(r)) here.push_back(FromDivergence(*d));
+      }
+    }
+    const uint32_t v = sink[0];
+    if (here.empty() && sink.size() == 1 && graph_->RankOf(v) >= 0 && !graph_->IsHost(v)) {
+      const GpuFront& front = graph_->fronts[graph_->RankOf(v)];
+      if (front.front == Front::kMismatched) {
+        const Mismatch& m = mismatches_[front.mismatch];
+        for (int32_t r : m.odd_ranks) {
+          const Divergence* d = DivergenceOf(r);
+          if (!m.majority && d != nullptr) here.push_back(FromDivergence(*d));
+        }
+        if (here.empty()) here.push_back(FromMismatch(m));
+      } else if (front.front == Front::kAllArrived && !CompletionsAreRecorded(bundle_, graph_->RankOf(v), front.op)) {
+        continue;
+      } else {
+        here.push_back(GpuCause(v));
+      }
+    } else if (here.empty() && sink.size() == 1) {
+      here.push_back(HostCause(v));
+    } else if (here.empty()) {
+      // A circle through an operation on which the calls differ is a mismatch, not a deadlock.
+      for (uint32_t w : sink) {
+        const int32_t r = graph_->RankOf(w);
+        if (r >= 0 && !graph_->IsHost(w) && graph_->fronts[r].front == Front::kMismatched) {
+          here.push_back(FromMismatch(mismatches_[graph_->fronts[r].mismatch]));
+          break;
+        }
+      }
+      if (here.empty()) here.push_back(CycleCause(sink));
+    }
+    for (Cause& c : here) {
+      c.nodes.insert(c.nodes.end(), sink.begin(), sink.end());
+      // The same cause seen from several ends, or by several culprits at once, is one finding.
+      Cause* same = nullptr;
+      for (Cause& known : causes) {
+        if (known.kind == c.kind && (known.ranks == c.ranks || (c.kind != COLLECTIVE_STUCK && c.kind != DEADLOCK_CYCLE &&
+                                                                c.kind != ORDER_INVERSION))) {
+          same = &known;
+        }
+      }
+      if (same == nullptr) {
+        causes.push_back(std::move(c));
+        continue;
+      }
+      if (same->ranks != c.ranks || !c.missing.empty()) {
+        same->evidence.insert(same->evidence.end(), c.evidence.begin(), c.evidence.end());
+      }
+      same->ranks.insert(same->ranks.end(), c.ranks.begin(), c.ranks.end());
+      std::sort(same->ranks.begin(), same->ranks.end());
+      same->ranks.erase(std::unique(same->ranks.begin(), same->ranks.end()), same->ranks.end());
+      same->missing.insert(same->missing.end(), c.missing.begin(), c.missing.end());
+      same->nodes.insert(same->nodes.end(), c.nodes.begin(), c.nodes.end());
+    }
+  }
+  return causes;
+}
+
+std::vector<Cause> Causes::FromDisagreement(const std::vector<Cause>& known) {
+  std::vector<Cause> causes;
+  for (const Mismatch& m : mismatches_) {
+    std::vector<Cause> here;
+    for (int32_t r : m.odd_ranks) {
+      const Divergence* d = DivergenceOf(r);
+      if (d != nullptr && (!m.majority || d->type != Divergence::Type::kChanged)) here.push_back(FromDivergence(*d));
+    }
+    // A member that skipped or added a call shifts its later ones; the mismatch they cause is its consequence.
+    for (const Member& member : model_.comms[m.comm].members) {
+      const Divergence* d = member.rank_index >= 0 ? DivergenceOf(member.rank_index) : nullptr;
+      if (here.empty() && d != nullptr && d->type != Divergence::Type::kChanged) here.push_back(FromDivergence(*d));
+    }
+    if (here.empty()) here.push_back(FromMismatch(m));
+    for (Cause& c : here) {
+      bool explained = false;
+      for (const auto* list : {&known, &causes}) {
+        for (const Cause& k : *list) {
+          for (int32_t r : c.ranks) explained |= std::find(k.ranks.begin(), k.ranks.end(), r) != k.ranks.end();
+        }
+      }
+      if (!explained) causes.push_back(std::move(c));
+    }
+  }
+  return causes;
+}
+
+std::vector<Cause> Causes::FromDeaths(const std::vector<Cause>& known) {
+  std::vector<Cause> causes;
+  int32_t first = -1;
+  for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
+    const Process& p = bundle_.ranks[r].process;
+    const bool abnormal = p.life == Life::kKilled || (p.life == Life::kExited && p.exit_code != 0);
+    if (!abnormal || p.consequence || Names(known, static_cast<int32_t>(r))) continue;
+    if (first < 0 || p.ended_mono_ns < bundle_.ranks[first].process.ended_mono_ns) first = static_cast<int32_t>(r);
+  }
+  // With a cause at hand, a later death is what it led to.
+  if (first >= 0 && known.empty()) causes.push_back(DeathCause(first));
+  return causes;
+}
+
+std::vector<Cause> Causes::FromAbsence() {
+  std::vector<Cause> causes;
+  for (uint32_t c = 0; c < model_.comms.size(); ++c) {
+    const CommView& view = model_.comms[c];
+    // What each member holds, by (sequence, how many calls of that number).
+    std::map<int64_t, std::vector<int32_t>> counts;
+    for (size_t m = 0; m < view.members.size(); ++m) {
+      const Member& member = view.members[m];
+      if (member.rank_index < 0 || member.membership == kNoIndex) continue;
+      for (uint32_t i : model_.ranks[member.rank_index].collectives[member.membership]) {
+        auto& list = counts[bundle_.ranks[member.rank_index].ops[i].seq];
+        list.resize(view.members.size(), 0);
+        ++list[m];
+      }
+    }
+    for (const auto& [seq, list] : counts) {
+      const int32_t most = *std::max_element(list.begin(), list.end());
+      Cause cause;
+      for (size_t m = 0; m < list.size(); ++m) {
+        const Member& member = view.members[m];
+        if (member.rank_index < 0 || list[m] == most) continue;
+        const Rank& rank = bundle_.ranks[member.rank_index];
+        if (rank.source != Source::kFlightRecorder || rank.only_active || rank.damaged || member.left) continue;
+        if (list[m] == 0 && (member.membership == kNoIndex ? false : member.arrived >= seq)) continue;
+        if (list[m] > 0 && member.arrived > seq) continue;
+        if (list[m] == 0 && member.oldest != kUnknown && member.oldest > seq) continue;
+        cause.ranks.push_back(member.rank_index);
+      }
+      if (cause.ranks.empty()) continue;
+      // Only an operation that cannot end without them, ended or ending elsewhere, proves that they are missing.
+      const Op *first = nullptr, *proof = nullptr;
+      int32_t holder = -1;
+      for (size_t m = 0; m < list.size(); ++m) {
+        if (list[m] != most) continue;
+        const Member& member = view.members[m];
+        const Rank& rank = bundle_.ranks[member.rank_index];
+        int32_t nth = 0;
+        const int32_t lacking = list[0] == most ? 0 : list[0];
+        for (uint32_t i : model_.ranks[member.rank_index].collectives[member.membership]) {
+          const Op& op = rank.ops[i];
+          if (op.seq != seq) continue;
+          if (nth++ < lacking) continue;
+          if (first == nullptr) first = &op, holder = member.rank_index;
+          if (NeedsEveryMember(op.kind) || op.kind == CallKind::kCoalesced || op.batch_end) proof = &op;
+        }
+        break;
+      }
+      if (first == nullptr || proof == nullptr) continue;
+      cause.kind = RANK_NOT_ARRIVED;
+      cause.comm = c;
+      cause.op = first;
+      cause.op_rank = holder;
+      cause.confidence = 0.8;
+      cause.what = absl::StrCat("never entered ", OpText(bundle_, bundle_.ranks[holder], *first), " on ",
+                                CommText(bundle_.comms[c]));
+      cause.evidence.push_back({absl::StrCat(Who(holder), " recorded it; the named ranks' records end before it"), {holder}});
+      cause.advice = "1. Look at the named ranks' program after their last recorded call.";
+      cause.refuted_by = "an older or newer dump of that rank holding the operation";
+      causes.push_back(std::move(cause));
+      break;
+    }
+  }
+  return causes;
+}
+
+std::vector<Cause> Causes::FromHashes() {
+  std::vector<Cause> causes;
+  for (uint32_t c = 0; c < model_.comms.size(); ++c) {
+    bool shown = false;
+    for (const Mismatch& m : mismatches_) shown |= m.comm == c;
+    if (shown) continue;
+    std::map<int64_t, std::map<uint64_t, std::vector<int32_t>>> at;
+    for (const Member& m : model_.comms[c].members) {
+      if (m.rank_index < 0 || m.membership == kNoIndex) continue;
+      const Membership& ms = bundle_.ranks[m.rank_index].memberships[m.membership];
+      for (const HashCheckpoint& h : ms.checkpoints) at[h.seq][h.hash].push_back(m.rank_index);
+      if (ms.signature_hash != 0 && ms.issued > 0) {
+        auto& list = at[ms.issued][ms.signature_hash];
+        if (std::find(list.begin(), list.end(), m.rank_index) == list.end()) list.push_back(m.rank_index);
+      }
+    }
+    int64_t last_equal = 0;
+    for (const auto& [seq, hashes] : at) {
+      size_t members = 0;
+      for (const auto& [hash, list] : hashes) members += list.size();
+      if (hashes.size() == 1) {
+        if (members > 1) last_equal = seq;
+        continue;
+      }
+      std::vector<std::vector<int32_t>> classes;
+      for (const auto& [hash, list] : hashes) classes.push_back(list);
+      std::sort(classes.begin(), classes.end(), [](const auto& a, const auto& b) { return a.size() != b.size() ? a.size() > b.size() : a < b; });
+      const bool majority = classes[0].size() > classes[1].size();
+      Cause cause;
+      cause.kind = SILENT_DESYNC;
+      cause.comm = c;
+      for (size_t i = majority ? 1 : 0; i < classes.size(); ++i) {
+        cause.ranks.insert(cause.ranks.end(), classes[i].begin(), classes[i].end());
+      }
+      std::sort(cause.ranks.begin(), cause.ranks.end());
+      cause.confidence = majority ? 0.85 : 0.5;
+      cause.what = absl::StrCat("issued other calls than its peers on ", CommText(bundle_.comms[c]), " between collectives #",
+                                last_equal, " and #", seq, "; the records of them are gone");
+      cause.evidence.push_back({absl::StrCat("hashes of all calls agree at #", last_equal, " and differ at #", seq), cause.ranks});
+      cause.advice = "1. Run again with a larger ring, or with lockstep run watching, to catch the call.\n"
+                     "2. Results since then may be wrong.";
+      cause.refuted_by = "the calls in that window agreeing";
+      causes.push_back(std::move(cause));
+      break;
+    }
+  }
+  return causes;
+}
+
+std::vector<Cause> Causes::FromAsyncErrors() {
+  std::vector<Cause> causes;
+  const Membership* first = nullptr;
+  int32_t first_rank = -1;
+  for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
+    for (const Membership& ms : bundle_.ranks[r].memberships) {
+      if (ms.async_error == 0) continue;
+      const int64_t at = ms.recorded.async_error_ns + bundle_.ranks[r].real_minus_mono_ns;
+      if (first == nullptr || at < first->recorded.async_error_ns + bundle_.ranks[first_rank].real_minus_mono_ns) {
+        first = &ms;
+        first_rank = static_cast<int32_t>(r);
+      }
+    }
+  }
+  if (first == nullptr) return causes;
+  Cause c;
+  c.kind = ASYNC_ERROR;
+  c.ranks = {first_rank};
+  c.comm = first->comm;
+  c.confidence = 0.5;
+  c.what = absl::StrCat("NCCL reported asynchronous error ", first->async_error, " on ", CommText(bundle_.comms[first->comm]));
+  c.advice = "1. Read NCCL's own log (NCCL_DEBUG=WARN) of this rank; the peer it names may be the cause.";
+  c.refuted_by = "an earlier error on another rank";
+  causes.push_back(std::move(c));
+  return causes;
+}
+
+Finding Causes::ToFinding(const Cause& cause) const {
+  Finding f;
+  f.set_kind(cause.kind);
+  std::map<int32_t, int32_t> culprits;  // global rank -> index, -1 without data
+  for (int32_t r : cause.ranks) culprits[bundle_.ranks[r].rank] = r;
+  for (int32_t g : cause.missing) culprits.emplace(g, -1);
+  for (auto [rank, index] : culprits) {
+    f.add_culprit_ranks(rank);
+    Culprit* c = f.add_culprits();
+    c->set_rank(rank);
+    c->set_gpu(-1);
+    if (index < 0) {
+      c->set_state("no data");
+      continue;
+    }
+    const Rank& r = bundle_.ranks[index];
+    c->set_host(r.host);
+    c->set_gpu(r.gpu_index);
+    c->set_gpu_pci(r.gpu_pci);
+    c->set_pid(r.pid);
+    switch (model_.ranks[index].host) {
+      case HostState::kDead:
+        c->set_state(r.process.life == Life::kKilled   ? absl::StrCat("dead: signal ", r.process.signal)
+                     : r.process.life == Life::kExited ? absl::StrCat("exited ", r.process.exit_code)
+                                                       : "gone");
+        break;
+      case HostState::kStopped: c->set_state(absl::StrCat("stopped (", r.process.state, ")")); break;
+      case HostState::kElsewhere: c->set_state("in no NCCL call and no GPU wait"); break;
+      case HostState::kInCall: c->set_state("inside an NCCL call"); break;
+      case HostState::kInWait: c->set_state("waits for its GPU"); break;
+      case HostState::kUnknown: break;
+    }
+  }
+  f.set_sequence(-1);
+  if (cause.comm != kNoIndex) {
+    const Communicator& comm = bundle_.comms[cause.comm];
+    f.mutable_communicator()->set_id(comm.id);
+    f.mutable_communicator()->set_name(comm.name);
+    f.mutable_communicator()->set_size(comm.size);
+  }
+  if (cause.op != nullptr) {
+    f.set_operation(OpName(bundle_, *cause.op));
+    if (cause.op->seq >= 0) f.set_sequence(cause.op->seq);
+  }
+  f.set_confidence(cause.confidence);
+  for (const auto& [text, ranks] : cause.evidence) {
+    bool repeated = false;
+    for (const Evidence& known : f.evidence()) repeated |= known.text() == text;
+    if (repeated || f.evidence_size() >= 24) continue;
+    Evidence* e = f.add_evidence();
+    e->set_text(text);
+    for (int32_t r : ranks) {
+      if (r >= 0) e->add_ranks(bundle_.ranks[r].rank);
+    }
+    if (ranks.size() == 1 && ranks[0] >= 0) e->set_source(absl::StrCat("rank ", bundle_.ranks[ranks[0]].rank, "'s record"));
+  }
+  f.set_advice(cause.advice);
+  f.set_refuted_by(cause.refuted_by);
+  f.set_summary(cause.what);
+  if (graph_ == nullptr || cause.nodes.empty()) return f;
+
+  // Victims level by level: who waits for the culprits, who waits for those.
+  std::set<uint32_t> seen(cause.nodes.begin(), cause.nodes.end());
+  for (int32_t r : cause.ranks) {
+    seen.insert(WaitGraph::HostNode(r));
+    seen.insert(WaitGraph::GpuNode(r));
+  }
+  std::vector<uint32_t> level(seen.begin(), seen.end());
+  std::set<int32_t> victims;
+  while (!level.empty()) {
+    struct Link {
+      std::set<int32_t> ranks, waits_for;
+      const Op* op = nullptr;
+      int32_t op_rank = -1;
+      uint32_t comm = kNoIndex;
+    };
+    std::map<std::pair<uint32_t, std::string>, Link> links;
+    std::vector<uint32_t> next;
+    for (uint32_t to : level) {
+      for (uint32_t from : graph_->back[to]) {
+        if (seen.contains(from)) continue;
+        const int32_t waiter = graph_->RankOf(from);
+        if (std::find(next.begin(), next.end(), from) == next.end()) next.push_back(from);
+        for (const Edge& e : graph_->edges[from]) {
+          if (e.to != to || e.why == Why::kOwnGpu) continue;
+          const std::string op = e.op == nullptr ? "communicator set-up" : OpText(bundle_, bundle_.ranks[waiter], *e.op);
+          Link& link = links[{e.comm, op}];
+          link.ranks.insert(bundle_.ranks[waiter].rank);
+          link.waits_for.insert(graph_->RankOf(to) >= 0 ? bundle_.ranks[graph_->RankOf(to)].rank : graph_->MissingRank(to));
+          link.op = e.op;
+          link.comm = e.comm;
+        }
+      }
+    }
+    for (uint32_t v : next) {
+      seen.insert(v);
+      if (graph_->RankOf(v) >= 0) victims.insert(bundle_.ranks[graph_->RankOf(v)].rank);
+    }
+    for (const auto& [key, link] : links) {
+      if (f.chain_size() >= 64) break;
+      ChainLink* out = f.add_chain();
+      for (int32_t r : link.ranks) out->add_ranks(r);
+      for (int32_t r : link.waits_for) out->add_waits_for(r);
+      out->set_operation(key.second);
+      if (link.comm != kNoIndex) {
+        const Communicator& comm = bundle_.comms[link.comm];
+        out->mutable_communicator()->set_id(comm.id);
+        out->mutable_communicator()->set_name(comm.name);
+        out->mutable_communicator()->set_size(comm.size);
+        out->set_text(absl::StrCat("waiting in ", key.second, " on ", CommText(comm)));
+      }
+    }
+    level = std::move(next);
+  }
+  for (auto [rank, index] : culprits) victims.erase(rank);
+  f.set_victim_count(static_cast<int32_t>(victims.size()));
+  return f;
+}
+
+}  // namespace lockstep

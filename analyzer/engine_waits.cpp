@@ -1,0 +1,233 @@
+#include "analyzer/engine_waits.h"
+
+#include <algorithm>
+
+namespace lockstep {
+
+using ring::CallKind;
+using ring::IsCollective;
+using ring::IsPointToPoint;
+
+WaitGraph::WaitGraph(const Model& model, const std::vector<Mismatch>& mismatches)
+    : model_(model), mismatches_(mismatches) {
+  const size_t n = model.bundle.ranks.size();
+  first_missing_ = static_cast<uint32_t>(2 * n);
+  edges.resize(2 * n);
+  fronts.resize(n);
+  for (size_t r = 0; r < n; ++r) BuildGpu(r);
+  for (size_t r = 0; r < n; ++r) BuildHost(r);
+  back.resize(edges.size());
+  for (uint32_t from = 0; from < edges.size(); ++from) {
+    for (const Edge& e : edges[from]) back[e.to].push_back(from);
+  }
+  FindSinks();
+}
+
+uint32_t WaitGraph::MissingNode(int32_t global_rank) {
+  auto [it, fresh] = missing_nodes_.try_emplace(global_rank, static_cast<uint32_t>(edges.size()));
+  if (fresh) {
+    missing_.push_back(global_rank);
+    edges.emplace_back();
+  }
+  return it->second;
+}
+
+// The oldest thing in flight that waits for somebody is what the rank is in; what is queued behind it says nothing.
+void WaitGraph::BuildGpu(size_t rank_index) {
+  const RankView& view = model_.ranks[rank_index];
+  const Rank& rank = model_.bundle.ranks[rank_index];
+  GpuFront& front = fronts[rank_index];
+  std::vector<Edge> out;
+  for (uint32_t unit = 0; unit < view.in_flight.size(); ++unit) {
+    out.clear();
+    GpuFront here;
+    for (uint32_t i : view.in_flight[unit].ops) AddOp(rank_index, unit, rank.ops[i], &out, &here);
+    if (here.front == Front::kMismatched || here.front == Front::kPeersFinished) {
+      front = here;
+      out.clear();
+      break;
+    }
+    if (!out.empty()) {
+      front = here;
+      front.front = Front::kWaits;
+      break;
+    }
+    if (front.front == Front::kIdle) front = here;
+    if (here.front == Front::kNotReached) break;
+  }
+  edges[GpuNode(rank_index)] = std::move(out);
+}
+
+void WaitGraph::AddOp(size_t rank_index, uint32_t unit, const Op& op, std::vector<Edge>* out, GpuFront* front) {
+  (void)unit;
+  const Rank& rank = model_.bundle.ranks[rank_index];
+  const Membership& ms = rank.memberships[op.membership];
+  const CommView& view = model_.comms[ms.comm];
+  if (front->op == nullptr) {
+    front->op = &op;
+    front->comm = ms.comm;
+    front->front = Front::kAllArrived;
+  }
+  if (IsPointToPoint(op.kind)) {
+    if (op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= view.members.size()) return;
+    AddMember(rank_index, op, ms.comm, view.members[op.root_or_peer], ms.member_rank, out, front);
+    return;
+  }
+  for (size_t i = 0; i < mismatches_.size(); ++i) {
+    if (mismatches_[i].comm == ms.comm && mismatches_[i].seq == op.seq) {
+      *front = {Front::kMismatched, &op, ms.comm, static_cast<int32_t>(i)};
+      return;
+    }
+  }
+  // A member that is known to lack is a better answer than one of which nothing is known.
+  std::vector<Edge> unknown;
+  for (size_t m = 0; m < view.members.size(); ++m) {
+    if (static_cast<int32_t>(m) == ms.member_rank) continue;
+    const Member& member = view.members[m];
+    if (member.rank_index == static_cast<int32_t>(rank_index)) continue;
+    const size_t before = out->size();
+    AddMember(rank_index, op, ms.comm, member, ms.member_rank, out, front);
+    if (out->size() > before && out->back().why == Why::kNoData) {
+      unknown.push_back(out->back());
+      out->pop_back();
+    }
+  }
+  if (out->empty()) *out = std::move(unknown);
+}
+
+void WaitGraph::AddMember(size_t rank_index, const Op& op, uint32_t comm, const Member& member, int32_t my_member_rank,
+                          std::vector<Edge>* out, GpuFront* front) {
+  if (member.rank_index < 0) {
+    if (member.global_rank >= 0) out->push_back({MissingNode(member.global_rank), Why::kNoData, &op, comm});
+    return;
+  }
+  const auto peer_index = static_cast<size_t>(member.rank_index);
+  const RankView& peer = model_.ranks[peer_index];
+  const Op* theirs = nullptr;
+  bool issued = false;
+  if (IsCollective(op.kind)) {
+    theirs = model_.FindCollective(member, op.seq);
+    issued = member.arrived >= op.seq;
+  } else {
+    const CallKind reverse = op.kind == CallKind::kSend ? CallKind::kRecv : CallKind::kSend;
+    theirs = model_.FindPointToPoint(member, reverse, my_member_rank, op.seq);
+    const int64_t count = model_.PeerIssued(member, reverse, my_member_rank);
+    issued = count >= 0 ? count >= op.seq : theirs != nullptr;
+  }
+  if (theirs != nullptr && theirs->state == OpState::kQueued) issued = false;
+  const bool finished = theirs != nullptr && theirs->state == OpState::kCompleted;
+
+  if (!issued) {
+    const bool gone = peer.host == HostState::kDead || peer.host == HostState::kStopped;
+    out->push_back({HostNode(peer_index), gone ? Why::kDead : Why::kNotIssued, &op, comm});
+    return;
+  }
+  if (finished) {
+    if (IsCollective(op.kind) && NeedsEveryMember(op.kind)) front->front = Front::kPeersFinished;
+    return;
+  }
+  if (peer.host == HostState::kDead || peer.host == HostState::kStopped) {
+    out->push_back({HostNode(peer_index), Why::kDead, &op, comm});
+    return;
+  }
+  const uint32_t their_unit = model_.UnitOf(member.rank_index, theirs);
+  const bool behind = !peer.in_flight.empty() && (their_unit == kNoIndex ? theirs == nullptr || theirs->recent_only
+                                                                         : their_unit > 0);
+  if (behind) {
+    // Behind only if what is ahead of it does not finish either; fronts that wait for nobody are found by the sinks.
+    out->push_back({GpuNode(peer_index), Why::kBehind, &op, comm});
+    return;
+  }
+  if (theirs == nullptr) return;
+  if (op.state == OpState::kStarted && theirs->state == OpState::kEnqueued) {
+    out->push_back({GpuNode(peer_index), Why::kNotStarted, &op, comm});
+  } else if (op.state == OpState::kEnqueued && theirs->state == OpState::kStarted && front->front == Front::kAllArrived) {
+    front->front = Front::kNotReached;
+  }
+}
+
+void WaitGraph::BuildHost(size_t rank_index) {
+  const RankView& view = model_.ranks[rank_index];
+  const Rank& rank = model_.bundle.ranks[rank_index];
+  if (view.host == HostState::kDead || view.host == HostState::kStopped) return;
+  std::vector<Edge>& out = edges[HostNode(rank_index)];
+
+  // Making a communicator needs every member's host.
+  if (view.host == HostState::kInCall && view.thread != nullptr && ring::IsCommInit(view.thread->call)) {
+    for (const Membership& ms : rank.memberships) {
+      if (ms.state != ring::CommState::kInitializing) continue;
+      for (const Member& m : model_.comms[ms.comm].members) {
+        if (m.rank_index == static_cast<int32_t>(rank_index)) continue;
+        if (m.rank_index < 0) {
+          if (m.global_rank >= 0) out.push_back({MissingNode(m.global_rank), Why::kNoData, nullptr, ms.comm});
+        } else if (m.membership == kNoIndex) {
+          out.push_back({HostNode(m.rank_index), Why::kInit, nullptr, ms.comm});
+        }
+      }
+    }
+    if (!out.empty()) return;
+  }
+  // A host that waits, or of which nothing is known, is held up by its own GPU if that is held up. One that is known to be
+  // elsewhere is not, unless it is burning CPU: then it may be polling the GPU.
+  const bool polling = view.host == HostState::kElsewhere && rank.process.state == "R" &&
+                       rank.process.cpu_ns_between_samples > rank.process.sample_gap_ns / 2;
+  if (view.host == HostState::kElsewhere && !polling) return;
+  if (fronts[rank_index].front != Front::kIdle) out.push_back({GpuNode(rank_index), Why::kOwnGpu, fronts[rank_index].op, fronts[rank_index].comm});
+}
+
+void WaitGraph::FindSinks() {
+  // Tarjan's algorithm, iterative: chains are as long as the job is wide.
+  const uint32_t n = static_cast<uint32_t>(edges.size());
+  std::vector<uint32_t> order(n, kNoIndex), low(n, 0), component(n, kNoIndex), stack;
+  std::vector<std::pair<uint32_t, size_t>> frames;
+  std::vector<std::vector<uint32_t>> components;
+  uint32_t next = 0;
+  for (uint32_t root = 0; root < n; ++root) {
+    if (order[root] != kNoIndex) continue;
+    frames.push_back({root, 0});
+    order[root] = low[root] = next++;
+    stack.push_back(root);
+    while (!frames.empty()) {
+      auto& [v, at] = frames.back();
+      if (at < edges[v].size()) {
+        const uint32_t w = edges[v][at++].to;
+        if (order[w] == kNoIndex) {
+          order[w] = low[w] = next++;
+          stack.push_back(w);
+          frames.push_back({w, 0});
+        } else if (component[w] == kNoIndex) {
+          low[v] = std::min(low[v], order[w]);
+        }
+        continue;
+      }
+      const uint32_t done = v;
+      frames.pop_back();
+      if (!frames.empty()) low[frames.back().first] = std::min(low[frames.back().first], low[done]);
+      if (low[done] != order[done]) continue;
+      std::vector<uint32_t> members;
+      uint32_t w;
+      do {
+        w = stack.back();
+        stack.pop_back();
+        component[w] = static_cast<uint32_t>(components.size());
+        members.push_back(w);
+      } while (w != done);
+      components.push_back(std::move(members));
+    }
+  }
+  for (auto& members : components) {
+    bool leaves = false, waited = members.size() > 1;
+    for (uint32_t v : members) {
+      for (const Edge& e : edges[v]) leaves |= component[e.to] != component[v];
+      waited |= !back[v].empty();
+      // A GPU that stands still in an operation is a cause even if no host is seen to wait for it.
+      if (!IsHost(v) && RankOf(v) >= 0) waited |= fronts[RankOf(v)].front != Front::kIdle;
+    }
+    if (leaves || !waited) continue;
+    std::sort(members.begin(), members.end());
+    sinks.push_back(std::move(members));
+  }
+  std::sort(sinks.begin(), sinks.end());
+}
+
+}  // namespace lockstep
