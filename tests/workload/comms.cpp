@@ -1,0 +1,124 @@
+#include "tests/workload/comms.h"
+
+#include <cstring>
+
+#include "tests/workload/device.h"
+
+namespace trainsim {
+namespace {
+
+ncclConfig_t ConfigNamed([[maybe_unused]] const std::string& name) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
+  config.commName = name.c_str();
+#endif
+  return config;
+}
+
+// The first member makes the id, the others read it.
+ncclUniqueId ExchangeId(const Comm& comm, StoreClient* store) {
+  const std::string key = "id/" + comm.name;
+  ncclUniqueId id{};
+  std::string value;
+  std::string error;
+  if (comm.index() == 0) {
+    NCCL_OK(ncclGetUniqueId(&id));
+    value.assign(id.internal, sizeof id.internal);
+    if (!store->Set(key, value, &error)) FailCall("sharing a unique id", error.c_str(), __FILE__, __LINE__);
+    return id;
+  }
+  if (!store->Get(key, &value, &error)) FailCall("reading a unique id", error.c_str(), __FILE__, __LINE__);
+  if (value.size() != sizeof id.internal) FailCall("reading a unique id", "wrong size", __FILE__, __LINE__);
+  std::memcpy(id.internal, value.data(), sizeof id.internal);
+  return id;
+}
+
+}  // namespace
+
+Place PlaceOf(const Options& options, int rank) {
+  return {rank % options.tp, rank / options.tp % options.dp, rank / options.tp / options.dp};
+}
+
+int RankAt(const Options& options, const Place& place) {
+  return place.tp + options.tp * (place.dp + options.dp * place.pp);
+}
+
+Group GroupOf(const Options& options, CommKind kind, int rank) {
+  const Place own = PlaceOf(options, rank);
+  Group group;
+  switch (kind) {
+    case CommKind::kWorld:
+      group.index = rank;
+      for (int i = 0; i < options.WorldSize(); ++i) group.ranks.push_back(i);
+      break;
+    case CommKind::kTp:
+      group.number = own.dp + options.dp * own.pp;
+      group.index = own.tp;
+      for (int i = 0; i < options.tp; ++i) group.ranks.push_back(RankAt(options, {i, own.dp, own.pp}));
+      break;
+    case CommKind::kDp:
+      group.number = own.tp + options.tp * own.pp;
+      group.index = own.dp;
+      for (int i = 0; i < options.dp; ++i) group.ranks.push_back(RankAt(options, {own.tp, i, own.pp}));
+      break;
+    case CommKind::kPp:
+      group.number = own.tp + options.tp * own.dp;
+      group.index = own.pp;
+      for (int i = 0; i < options.pp; ++i) group.ranks.push_back(RankAt(options, {own.tp, own.dp, i}));
+      break;
+    case CommKind::kEp: {
+      // Neighbours of the data group share their experts.
+      const int first = own.dp / options.ep * options.ep;
+      group.number = own.tp + options.tp * (own.dp / options.ep + options.dp / options.ep * own.pp);
+      group.index = own.dp - first;
+      for (int i = 0; i < options.ep; ++i) group.ranks.push_back(RankAt(options, {own.tp, first + i, own.pp}));
+      break;
+    }
+  }
+  return group;
+}
+
+Communicators::Communicators(const Options& options, const Environment& environment, StoreClient* store) {
+  for (int i = 0; i < kCommKinds; ++i) {
+    Comm& comm = comms_[i];
+    comm.kind = static_cast<CommKind>(i);
+    comm.group = GroupOf(options, comm.kind, environment.rank);
+    comm.name = Name(comm.kind);
+    if (comm.kind != CommKind::kWorld) comm.name += "_" + std::to_string(comm.group.number);
+    if (comm.size() < 2 && comm.kind != CommKind::kWorld) continue;
+    CUDA_OK(cudaStreamCreateWithFlags(&comm.stream, cudaStreamNonBlocking));
+    CUDA_OK(cudaEventCreateWithFlags(&comm.ready, cudaEventDisableTiming));
+    CUDA_OK(cudaEventCreateWithFlags(&comm.done, cudaEventDisableTiming));
+  }
+  Comm& world = comms_[static_cast<size_t>(CommKind::kWorld)];
+  ncclConfig_t config = ConfigNamed(world.name);
+  NCCL_OK(ncclCommInitRankConfig(&world.handle, world.size(), ExchangeId(world, store), world.index(), &config));
+  for (CommKind kind : {CommKind::kTp, CommKind::kDp, CommKind::kEp}) {
+    Comm& comm = comms_[static_cast<size_t>(kind)];
+    if (comm.size() < 2) continue;
+    config = ConfigNamed(comm.name);
+    NCCL_OK(ncclCommSplit(world.handle, comm.group.number, comm.index(), &comm.handle, &config));
+  }
+  Comm& pp = comms_[static_cast<size_t>(CommKind::kPp)];
+  if (pp.size() > 1) {
+    config = ConfigNamed(pp.name);
+    NCCL_OK(ncclCommInitRankConfig(&pp.handle, pp.size(), ExchangeId(pp, store), pp.index(), &config));
+  }
+}
+
+void Communicators::Destroy() {
+  for (int i = kCommKinds - 1; i >= 0; --i) {
+    if (comms_[i].used()) NCCL_OK(ncclCommFinalize(comms_[i].handle));
+  }
+  for (int i = kCommKinds - 1; i >= 0; --i) {
+    Comm& comm = comms_[i];
+    if (!comm.used()) continue;
+    NCCL_OK(ncclCommDestroy(comm.handle));
+    comm.handle = nullptr;
+    CUDA_OK(cudaEventDestroy(comm.ready));
+    CUDA_OK(cudaEventDestroy(comm.done));
+    CUDA_OK(cudaStreamDestroy(comm.stream));
+  }
+}
+
+}  // namespace trainsim

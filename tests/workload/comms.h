@@ -1,0 +1,67 @@
+// The communicators of a job, each with its stream, and this rank's place in them.
+#ifndef LOCKSTEP_TESTS_WORKLOAD_COMMS_H_
+#define LOCKSTEP_TESTS_WORKLOAD_COMMS_H_
+
+#include <cuda_runtime.h>
+#include <nccl.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/workload/options.h"
+#include "tests/workload/store.h"
+
+namespace trainsim {
+
+// This rank's coordinates: rank = tp + T * (dp + D * pp).
+struct Place {
+  int tp = 0;
+  int dp = 0;
+  int pp = 0;
+};
+Place PlaceOf(const Options& options, int rank);
+int RankAt(const Options& options, const Place& place);
+
+// The group of `kind` that holds `rank`: its number among its siblings and its members' global ranks in member order.
+struct Group {
+  int number = 0;
+  int index = 0;  // of rank among the members
+  std::vector<int> ranks;
+};
+Group GroupOf(const Options& options, CommKind kind, int rank);
+
+// One communicator and its stream. `handle` is null for groups of one rank, which issue nothing.
+struct Comm {
+  CommKind kind = CommKind::kWorld;
+  std::string name;  // "world", "tp_3"
+  Group group;
+  ncclComm_t handle = nullptr;
+  cudaStream_t stream = nullptr;
+  cudaEvent_t ready = nullptr;  // computation's results that the operation reads
+  cudaEvent_t done = nullptr;   // the operation's results
+
+  int size() const { return static_cast<int>(group.ranks.size()); }
+  int index() const { return group.index; }
+  bool used() const { return handle != nullptr; }
+};
+
+class Communicators {
+ public:
+  // Collective over the job: makes world from a unique id of rank 0, splits tp, dp and ep from it, and makes pp from
+  // unique ids of its own. Exits the process with status 1 on an error.
+  Communicators(const Options& options, const Environment& environment, StoreClient* store);
+  Communicators(const Communicators&) = delete;
+  Communicators& operator=(const Communicators&) = delete;
+
+  Comm& operator[](CommKind kind) { return comms_[static_cast<size_t>(kind)]; }
+
+  // Finalizes and destroys all, the children first; then the streams.
+  void Destroy();
+
+ private:
+  Comm comms_[kCommKinds];
+};
+
+}  // namespace trainsim
+
+#endif  // LOCKSTEP_TESTS_WORKLOAD_COMMS_H_

@@ -1,0 +1,123 @@
+#include "tests/workload/faults.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "tests/workload/device.h"
+
+namespace trainsim {
+namespace {
+
+[[noreturn]] void SleepForEver() {
+  while (true) pause();
+}
+
+void CUDART_CB BlockStream(void* /*unused*/) {
+  SleepForEver();
+}
+
+// Half the size, so that no buffer is overrun where a library takes the call.
+ncclDataType_t OtherType(ncclDataType_t type) {
+  switch (type) {
+    case ncclFloat64:
+      return ncclFloat32;
+    case ncclInt64:
+      return ncclInt32;
+    case ncclFloat32:
+      return ncclBfloat16;
+    case ncclInt32:
+    case ncclFloat16:
+    case ncclBfloat16:
+      return ncclUint8;
+    default:
+      return ncclInt8;
+  }
+}
+
+}  // namespace
+
+FaultPlan::FaultPlan(const Options& options, int rank) : rank_(rank) {
+  for (const Fault& fault : options.faults) {
+    if (fault.rank == rank) planned_.push_back({fault, options.CommSize(fault.comm), false});
+  }
+}
+
+void FaultPlan::BeginStep(int step) {
+  step_ = step;
+  issued_ = {};
+}
+
+void FaultPlan::Arrive(CommKind comm, OpKind op, cudaStream_t stream, CallArgs* args) {
+  const int index = issued_[static_cast<size_t>(comm)][static_cast<size_t>(op)]++;
+  for (Planned& planned : planned_) {
+    const Fault& fault = planned.fault;
+    if (fault.step != step_ || fault.comm != comm || fault.op != op || fault.nth != index) continue;
+    planned.played = true;
+    std::fprintf(stderr, "trainsim: rank %d: fault %s in step %d at %s %s %d\n", rank_, Name(fault.kind), step_,
+                 Name(comm), Name(op), index);
+    Play(planned, stream, args);
+  }
+}
+
+std::string FaultPlan::Unplayed() const {
+  for (const Planned& planned : planned_) {
+    const Fault& fault = planned.fault;
+    if (planned.played || fault.step != step_) continue;
+    const int issued = issued_[static_cast<size_t>(fault.comm)][static_cast<size_t>(fault.op)];
+    return std::string("fault ") + Name(fault.kind) + " was not played: a step issues " + std::to_string(issued) + " " +
+           Name(fault.comm) + " " + Name(fault.op) + " on this rank, nth=" + std::to_string(fault.nth) +
+           " is past them";
+  }
+  return "";
+}
+
+void FaultPlan::Play(const Planned& planned, cudaStream_t stream, CallArgs* args) const {
+  const Fault& fault = planned.fault;
+  switch (fault.kind) {
+    case FaultKind::kStallHost:
+      SleepForEver();
+    case FaultKind::kStallGpu:
+      CUDA_OK(cudaLaunchHostFunc(stream, BlockStream, nullptr));
+      return;
+    case FaultKind::kKill:
+      kill(getpid(), SIGKILL);
+      return;
+    case FaultKind::kSegv: {
+      // Hidden from the optimiser, which would replace a write it knows to be to address 0 by a trap.
+      volatile int* volatile nowhere = nullptr;
+      *nowhere = 1;
+      return;
+    }
+    case FaultKind::kStop:
+      kill(getpid(), SIGSTOP);
+      return;
+    case FaultKind::kSkip:
+      args->times = 0;
+      return;
+    case FaultKind::kExtra:
+      args->times = 2;
+      return;
+    case FaultKind::kWrongCount:
+      args->count = fault.value ? static_cast<size_t>(*fault.value) : args->count / 2;
+      return;
+    case FaultKind::kWrongDatatype:
+      args->type = OtherType(args->type);
+      return;
+    case FaultKind::kWrongReduction:
+      args->reduction = ncclMax;
+      return;
+    case FaultKind::kWrongRoot:
+      args->root = fault.value ? static_cast<int>(*fault.value) : planned.comm_size - 1;
+      return;
+    case FaultKind::kWrongOp:
+      args->other_kind = true;
+      return;
+    case FaultKind::kExitEarly:
+    case FaultKind::kException:
+      throw LeaveLoop{fault.kind};
+  }
+}
+
+}  // namespace trainsim

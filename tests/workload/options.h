@@ -1,0 +1,106 @@
+// What trainsim is asked to do: the shape of the job and the faults to play.
+#ifndef LOCKSTEP_TESTS_WORKLOAD_OPTIONS_H_
+#define LOCKSTEP_TESTS_WORKLOAD_OPTIONS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trainsim {
+
+enum class FaultKind {
+  kStallHost,
+  kStallGpu,
+  kKill,
+  kSegv,
+  kStop,
+  kSkip,
+  kExtra,
+  kWrongCount,
+  kWrongDatatype,
+  kWrongReduction,
+  kWrongRoot,
+  kWrongOp,
+  kExitEarly,
+  kException,
+};
+
+enum class CommKind { kWorld, kTp, kPp, kDp, kEp };
+inline constexpr int kCommKinds = 5;
+
+enum class OpKind { kAllReduce, kBroadcast, kAllGather, kReduceScatter, kAllToAll, kSend, kRecv };
+inline constexpr int kOpKinds = 7;
+
+// One fault: on `rank`, in `step` (counted from 1), at the nth (from 0) `op` that the step issues on `comm`.
+struct Fault {
+  FaultKind kind = FaultKind::kStallHost;
+  int rank = 0;
+  int step = 1;
+  CommKind comm = CommKind::kTp;
+  OpKind op = OpKind::kAllReduce;
+  int nth = 0;
+  std::optional<int64_t> value;  // wrong-count: the count; wrong-root: the root
+};
+
+struct Pause {
+  int step = 0;  // after this step
+  double seconds = 0;
+  int rank = 0;  // checkpoint only: who writes
+};
+
+enum class SyncKind { kStream, kEvent, kDevice };
+
+struct Options {
+  int tp = 1;
+  int pp = 1;
+  int dp = 1;
+  int ep = 1;
+  int steps = 100;
+  int micro_batches = 4;
+  int layers = 2;
+  int64_t elements = 1024;  // rounded up by Parse to a multiple of 4 * tp * dp
+  double pace_ms = 0;
+  double slow_start_s = 0;
+  std::vector<Pause> checkpoints;
+  std::vector<Pause> evaluations;
+  uint64_t seed = 1;
+  int print_every = 10;
+  SyncKind sync = SyncKind::kStream;
+  double store_timeout_s = 120;
+  std::vector<Fault> faults;
+
+  int WorldSize() const { return tp * pp * dp; }
+  int CommSize(CommKind comm) const;
+  // A wrong-* fault makes wrong data on purpose; nothing is verified then.
+  bool ExpectsWrongData() const;
+};
+
+// What the launcher says about this process.
+struct Environment {
+  int rank = 0;
+  int world = 1;
+  int local_rank = 0;
+  std::string master_addr;
+  int master_port = 0;
+};
+
+const char* Name(FaultKind kind);
+const char* Name(CommKind comm);
+const char* Name(OpKind op);
+
+// Elements of the small operations: flags, gradient norms, losses.
+inline constexpr int64_t kSmallCount = 32;
+inline constexpr int64_t kLossCount = 8;
+
+std::string HelpText();
+
+// False with a one-line *error (what is wrong, what is allowed). Sets *help and returns true for --help.
+bool Parse(const std::vector<std::string>& args, Options* options, bool* help, std::string* error);
+
+// Reads RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT and checks them against the options.
+bool ReadEnvironment(const Options& options, Environment* environment, std::string* error);
+
+}  // namespace trainsim
+
+#endif  // LOCKSTEP_TESTS_WORKLOAD_OPTIONS_H_

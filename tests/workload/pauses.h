@@ -1,0 +1,21 @@
+// What makes healthy jobs look hung: a slow first step, a checkpoint, an evaluation.
+#ifndef LOCKSTEP_TESTS_WORKLOAD_PAUSES_H_
+#define LOCKSTEP_TESTS_WORKLOAD_PAUSES_H_
+
+#include "tests/workload/options.h"
+#include "tests/workload/trainer.h"
+
+namespace trainsim {
+
+// The host is busy for `seconds`, as a compiler would be, but for its own CPU share: mostly napping.
+void SlowStart(double seconds);
+
+// Writes to a temporary file without a name for `seconds`.
+void WriteCheckpoint(double seconds);
+
+// Plays the pauses due after `step` on this rank.
+void PauseAfter(const Options& options, int rank, int step, Trainer* trainer);
+
+}  // namespace trainsim
+
+#endif  // LOCKSTEP_TESTS_WORKLOAD_PAUSES_H_

@@ -1,0 +1,132 @@
+// One rank of the training loop: queues a whole step on its streams, then waits for the loss as frameworks do.
+#ifndef LOCKSTEP_TESTS_WORKLOAD_TRAINER_H_
+#define LOCKSTEP_TESTS_WORKLOAD_TRAINER_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/workload/comms.h"
+#include "tests/workload/device.h"
+#include "tests/workload/faults.h"
+#include "tests/workload/options.h"
+
+namespace trainsim {
+
+class Trainer {
+ public:
+  // All references must outlive the trainer.
+  Trainer(const Options& options, int rank, Communicators* comms);
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  // Queues step `step` (from 1), waits for its loss and verifies every result. Throws LeaveLoop where a fault says so.
+  void Step(int step);
+
+  // Mean loss over all ranks of the last step.
+  double loss() const { return loss_; }
+
+  // Occupies the GPU for a while without any communication, and waits for it.
+  void ComputeFor(double seconds);
+
+  // Frees buffers and streams. The communicators stay.
+  void TearDown();
+
+ private:
+  // A rank's values of one type on one communicator: `shares` parts of equal length.
+  struct Plane {
+    ncclDataType_t type = ncclFloat32;
+    int64_t count = 0;
+    int64_t shares = 1;
+    Memory staging;  // pinned
+    Memory device;
+  };
+  // A result to compare with what it must be, once the step is over.
+  struct Check {
+    const Comm* comm;
+    const char* what;
+    ncclDataType_t type;
+    double expected;
+  };
+  enum class Join { kNow, kLater };
+
+  void AddPlane(CommKind kind, ncclDataType_t type, int64_t count, int64_t shares);
+  const char* Input(CommKind kind, ncclDataType_t type) const;
+  void Fill(Plane* plane, double base);
+
+  void LoadBatch();
+  void BroadcastInputs();
+  void Compute();
+  void ForwardLayer();
+  void BackwardLayer();
+  void ExpertForward();
+  void ExpertBackward();
+  void ReduceGradients(int layer);
+  void Optimize();
+  void ReduceLoss();
+  void WaitForLoss();
+  void Verify();
+
+  // The 1F1B schedule (trainer_pipeline.cpp).
+  void Pipeline();
+  void Forward();
+  void Backward(bool last);
+  void StageActivation(int64_t share, const Memory& buffer);
+  void ExpectActivation(const Memory& buffer, int sender, int64_t share, const char* what);
+  CallArgs ArriveAtPeer(OpKind op);
+  void SendForward(int micro_batch);
+  void RecvForward(int micro_batch);
+  void SendBackward(int micro_batch);
+  void RecvBackward(int micro_batch);
+  void SendForwardRecvBackward(int forward, int backward);
+  void SendBackwardRecvForward(int backward, int forward);
+
+  // The communication stream waits for the computation so far; and back.
+  void HandOver(Comm& comm);
+  void TakeBack(Comm& comm);
+  // Issues one operation: call(args) makes the NCCL call, so that each has a call site of its own.
+  template <typename Call>
+  void Launch(Comm& comm, OpKind op, CallArgs args, Join join, Call&& call);
+
+  void Poison(const Memory& memory) { Poison(memory.data(), memory.size()); }
+  void Poison(char* data, size_t size);
+  // After the computation so far: *element must decode to `expected`.
+  void Expect(const Comm& comm, const char* what, ncclDataType_t type, const char* element, double expected);
+  double Base(int rank) const { return BaseValue(options_.seed, step_, rank); }
+  // Sum over the members of `comm` of what they hold in share `share`.
+  double SumOf(const Comm& comm, int64_t share) const;
+
+  const Options& options_;
+  const int rank_;
+  Communicators& comms_;
+  FaultPlan faults_;
+  const Place place_;
+  int step_ = 0;
+  double loss_ = 0;
+
+  cudaStream_t compute_ = nullptr;
+  cudaEvent_t loss_ready_ = nullptr;
+  std::map<std::pair<CommKind, ncclDataType_t>, Plane> planes_;
+  std::array<Memory, kCommKinds> results_;
+  std::vector<Memory> gradients_;  // one a layer: reduced while the backward pass goes on
+  Memory send_next_, send_prev_, recv_next_, recv_prev_;
+  Memory work_;
+  Memory loss_host_;
+  Memory check_values_;  // pinned, 8 bytes a check
+  std::vector<Check> checks_;
+};
+
+template <typename Call>
+void Trainer::Launch(Comm& comm, OpKind op, CallArgs args, Join join, Call&& call) {
+  HandOver(comm);
+  faults_.Arrive(comm.kind, op, comm.stream, &args);
+  for (int i = 0; i < args.times; ++i) NCCL_OK(call(args));
+  if (join == Join::kNow) TakeBack(comm);
+}
+
+}  // namespace trainsim
+
+#endif  // LOCKSTEP_TESTS_WORKLOAD_TRAINER_H_
