@@ -127,11 +127,7 @@ std::vector<Cause> Causes::FromDisagreement(const std::vector<Cause>& known) {
     if (here.empty()) here.push_back(FromMismatch(m));
     for (Cause& c : here) {
       bool explained = false;
-      for (const auto* list : {&known, &causes}) {
-        for (const Cause& k : *list) {
-          for (int32_t r : c.ranks) explained |= std::find(k.ranks.begin(), k.ranks.end(), r) != k.ranks.end();
-        }
-      }
+      for (int32_t r : c.ranks) explained |= Names(known, r) || Names(causes, r);
       if (!explained) causes.push_back(std::move(c));
     }
   }

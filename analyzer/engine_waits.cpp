@@ -41,7 +41,7 @@ void WaitGraph::BuildGpu(size_t rank_index) {
   for (uint32_t unit = 0; unit < view.in_flight.size(); ++unit) {
     out.clear();
     GpuFront here;
-    for (uint32_t i : view.in_flight[unit].ops) AddOp(rank_index, unit, rank.ops[i], &out, &here);
+    for (uint32_t i : view.in_flight[unit].ops) AddOp(rank_index, rank.ops[i], &out, &here);
     if (here.front == Front::kMismatched || here.front == Front::kPeersFinished) {
       front = here;
       out.clear();
@@ -58,8 +58,7 @@ void WaitGraph::BuildGpu(size_t rank_index) {
   edges[GpuNode(rank_index)] = std::move(out);
 }
 
-void WaitGraph::AddOp(size_t rank_index, uint32_t unit, const Op& op, std::vector<Edge>* out, GpuFront* front) {
-  (void)unit;
+void WaitGraph::AddOp(size_t rank_index, const Op& op, std::vector<Edge>* out, GpuFront* front) {
   const Rank& rank = model_.bundle.ranks[rank_index];
   const Membership& ms = rank.memberships[op.membership];
   const CommView& view = model_.comms[ms.comm];
@@ -70,7 +69,7 @@ void WaitGraph::AddOp(size_t rank_index, uint32_t unit, const Op& op, std::vecto
   }
   if (IsPointToPoint(op.kind)) {
     if (op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= view.members.size()) return;
-    AddMember(rank_index, op, ms.comm, view.members[op.root_or_peer], ms.member_rank, out, front);
+    AddMember(op, ms.comm, view.members[op.root_or_peer], ms.member_rank, out, front);
     return;
   }
   for (size_t i = 0; i < mismatches_.size(); ++i) {
@@ -86,7 +85,7 @@ void WaitGraph::AddOp(size_t rank_index, uint32_t unit, const Op& op, std::vecto
     const Member& member = view.members[m];
     if (member.rank_index == static_cast<int32_t>(rank_index)) continue;
     const size_t before = out->size();
-    AddMember(rank_index, op, ms.comm, member, ms.member_rank, out, front);
+    AddMember(op, ms.comm, member, ms.member_rank, out, front);
     if (out->size() > before && out->back().why == Why::kNoData) {
       unknown.push_back(out->back());
       out->pop_back();
@@ -95,7 +94,7 @@ void WaitGraph::AddOp(size_t rank_index, uint32_t unit, const Op& op, std::vecto
   if (out->empty()) *out = std::move(unknown);
 }
 
-void WaitGraph::AddMember(size_t rank_index, const Op& op, uint32_t comm, const Member& member, int32_t my_member_rank,
+void WaitGraph::AddMember(const Op& op, uint32_t comm, const Member& member, int32_t my_member_rank,
                           std::vector<Edge>* out, GpuFront* front) {
   if (member.rank_index < 0) {
     if (member.global_rank >= 0) out->push_back({MissingNode(member.global_rank), Why::kNoData, &op, comm});

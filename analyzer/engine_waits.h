@@ -67,9 +67,9 @@ class WaitGraph {
  private:
   void BuildGpu(size_t rank_index);
   void BuildHost(size_t rank_index);
-  void AddOp(size_t rank_index, uint32_t unit, const Op& op, std::vector<Edge>* out, GpuFront* front);
-  void AddMember(size_t rank_index, const Op& op, uint32_t comm, const Member& member, int32_t my_member_rank,
-                 std::vector<Edge>* out, GpuFront* front);
+  void AddOp(size_t rank_index, const Op& op, std::vector<Edge>* out, GpuFront* front);
+  void AddMember(const Op& op, uint32_t comm, const Member& member, int32_t my_member_rank, std::vector<Edge>* out,
+                 GpuFront* front);
   uint32_t MissingNode(int32_t global_rank);
   void FindSinks();
 
