@@ -374,6 +374,18 @@ Cause Causes::FromDivergence(const Divergence& d) const {
                                        ArgumentsText(bundle_, *theirs)),
                           {d.sibling_rank, d.rank}});
     c.advice = "1. Find the code path on which only this rank makes the call (logging, evaluation, a retry).";
+  } else if (d.type == Divergence::Type::kReordered) {
+    c.kind = ORDER_INVERSION;
+    c.comm = own_comm(rank, *d.own);
+    c.op = d.own;
+    c.op_rank = d.rank;
+    c.what = absl::StrCat("issued ", OpText(bundle_, rank, *d.own), " on ", CommText(bundle_.comms[c.comm]),
+                          " at another place than its siblings, which issued ", OpText(bundle_, sibling, *theirs), " on ",
+                          CommText(bundle_.comms[own_comm(sibling, *theirs)]), " there");
+    c.evidence.push_back({absl::StrCat(d.siblings_agreeing, " of ", d.family_size,
+                                       " ranks in the same role issued the same calls in another order"),
+                          {d.sibling_rank, d.rank}});
+    c.advice = "1. Make every rank issue operations of different communicators in one order, or from one stream.";
   } else {
     std::string own_text, their_text;
     c.kind = CompareCalls(bundle_, *d.own, *theirs, &own_text, &their_text);

@@ -51,6 +51,12 @@ class Aligner {
     return CompareCalls(model_.bundle, *a.op, *b.op, nullptr, nullptr) == FINDING_UNSPECIFIED;
   }
 
+  // Two ranks that left the reference in the same way are one opinion.
+  bool Alike(const Divergence& a, const Divergence& b) const {
+    if (a.type != b.type || a.sibling->kind != b.sibling->kind || a.sibling->seq != b.sibling->seq) return false;
+    return CompareCalls(model_.bundle, *a.own, *b.own, nullptr, nullptr) == FINDING_UNSPECIFIED;
+  }
+
   // The same call from the same place in the code, where both are known.
   bool SamePlace(const Token& a, const Token& b) const {
     if (!SameCall(a, b)) return false;
@@ -69,6 +75,16 @@ class Aligner {
       ++n;
     }
     return n;
+  }
+
+  // The same calls with one moved: `late` issues at some later point what `early` issues at once. Calls that agree in a row
+  // when that is allowed for; 0 when the call does not come.
+  size_t MovedRun(const Program& early, size_t i, const Program& late, size_t j) const {
+    for (size_t d = 1; d < kLookAhead && j + d < late.tokens.size() && i + d < early.tokens.size(); ++d) {
+      if (SamePlace(late.tokens[j + d], early.tokens[i])) return d + 1 + Run(early, i + d + 1, late, j + d + 1);
+      if (!SamePlace(early.tokens[i + d], late.tokens[j + d - 1])) return 0;
+    }
+    return 0;
   }
 
   // First place where `b` leaves `a`; nullopt when one is the beginning of the other or they were never aligned.
@@ -105,6 +121,11 @@ class Aligner {
       d.sibling_rank = a.rank;
       d.sibling = a.tokens[i].op;
       d.own = b.tokens[j].op;
+      const size_t moved = std::max(MovedRun(a, i, b, j), MovedRun(b, j, a, i));
+      if (moved > skipped && moved > extra && moved > changed + 1) {
+        d.type = Divergence::Type::kReordered;
+        return d;
+      }
       // Equal evidence: a call on the same communicator with other arguments is a changed call.
       const bool same_lane = a.tokens[i].klass == b.tokens[j].klass &&
                              IsCollective(a.tokens[i].op->kind) == IsCollective(b.tokens[j].op->kind);
@@ -194,7 +215,13 @@ std::vector<Divergence> FindDivergences(const Model& model) {
     }
     if (best.empty()) continue;
     const size_t agreeing = family.size() - best.size();
-    if (agreeing < 2 || agreeing < best.size()) continue;
+    size_t biggest_other = 0;
+    for (const Divergence& d : best) {
+      size_t alike = 0;
+      for (const Divergence& e : best) alike += aligner.Alike(d, e);
+      biggest_other = std::max(biggest_other, alike);
+    }
+    if (agreeing < 2 || agreeing <= biggest_other) continue;
     for (Divergence& d : best) {
       d.siblings_agreeing = static_cast<int32_t>(agreeing);
       d.family_size = static_cast<int32_t>(family.size());

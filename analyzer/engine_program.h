@@ -12,7 +12,7 @@
 namespace lockstep {
 
 struct Divergence {
-  enum class Type { kSkipped, kExtra, kChanged };
+  enum class Type { kSkipped, kExtra, kChanged, kReordered };
   Type type = Type::kSkipped;
   int32_t rank = -1;              // into Bundle::ranks
   const Op* own = nullptr;        // kExtra, kChanged: the call that differs; kSkipped: the call made instead, may be null

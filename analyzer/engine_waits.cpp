@@ -42,6 +42,8 @@ void WaitGraph::BuildGpu(size_t rank_index) {
     out.clear();
     GpuFront here;
     for (uint32_t i : view.in_flight[unit].ops) AddOp(rank_index, rank.ops[i], &out, &here);
+    // Everybody is behind in what is queued behind; only somebody's absence further on still tells something.
+    if (unit > 0) std::erase_if(out, [](const Edge& e) { return e.why == Why::kBehind; });
     if (here.front == Front::kMismatched || here.front == Front::kPeersFinished) {
       front = here;
       out.clear();

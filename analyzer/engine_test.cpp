@@ -1,0 +1,236 @@
+#include "analyzer/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/engine_test_job.h"
+
+namespace lockstep {
+namespace {
+
+using ring::CallKind;
+using testing::HostFault;
+using testing::Job;
+
+constexpr int kSteps = 6, kFaultStep = 3;
+
+std::string Describe(const Verdict& v) { return v.DebugString(); }
+
+void ExpectOne(const Verdict& v, FindingKind kind, std::vector<int32_t> ranks) {
+  ASSERT_GE(v.findings_size(), 1) << Describe(v);
+  const Finding& f = v.findings(0);
+  EXPECT_EQ(FindingKind_Name(f.kind()), FindingKind_Name(kind)) << Describe(v);
+  EXPECT_EQ(std::vector<int32_t>(f.culprit_ranks().begin(), f.culprit_ranks().end()), ranks) << Describe(v);
+  for (const Finding& other : v.findings()) {
+    for (int32_t r : other.culprit_ranks()) {
+      EXPECT_NE(std::find(ranks.begin(), ranks.end(), r), ranks.end()) << "blames healthy rank " << r << "\n" << Describe(v);
+    }
+  }
+}
+
+struct Place {
+  int rank;
+  std::string comm;
+};
+
+class EngineFault : public ::testing::TestWithParam<Place> {
+ protected:
+  Job job{2, 2, 2, kSteps};
+  int rank() const { return GetParam().rank; }
+  size_t At(int nth = 0) const { return job.Find(rank(), GetParam().comm, kFaultStep, nth); }
+  bool P2p() const { return GetParam().comm == "pp"; }
+  // The nth collective whose kind is as asked.
+  size_t AtKind(CallKind kind) const {
+    for (int nth = 0;; ++nth) {
+      const size_t i = At(nth);
+      if (i == SIZE_MAX || job.ranks[rank()].program[i].kind == kind) return i;
+    }
+  }
+};
+
+TEST_P(EngineFault, StalledHost) {
+  job.ranks[rank()].host_fault = HostFault::kStall;
+  job.ranks[rank()].host_fault_at = At();
+  const Verdict v = Analyze(job.Run());
+  ExpectOne(v, HOST_STALL, {rank()});
+  EXPECT_EQ(v.verdict(), VERDICT_HUNG);
+  EXPECT_EQ(v.findings(0).victim_count(), 7) << Describe(v);
+}
+
+TEST_P(EngineFault, StalledGpu) {
+  job.ranks[rank()].gpu_stall_at = At();
+  ExpectOne(Analyze(job.Run()), GPU_STALL, {rank()});
+}
+
+TEST_P(EngineFault, Killed) {
+  job.ranks[rank()].host_fault = HostFault::kDie;
+  job.ranks[rank()].host_fault_at = At();
+  const Verdict v = Analyze(job.Run());
+  ExpectOne(v, RANK_DEAD, {rank()});
+  EXPECT_EQ(v.verdict(), VERDICT_CRASHED);
+}
+
+TEST_P(EngineFault, Stopped) {
+  job.ranks[rank()].host_fault = HostFault::kStop;
+  job.ranks[rank()].host_fault_at = At();
+  const Verdict v = Analyze(job.Run());
+  ExpectOne(v, HOST_STALL, {rank()});
+  EXPECT_EQ(v.findings(0).culprits(0).state(), "stopped (T)");
+}
+
+TEST_P(EngineFault, ExitedEarly) {
+  job.ranks[rank()].host_fault = HostFault::kExit;
+  job.ranks[rank()].host_fault_at = At();
+  ExpectOne(Analyze(job.Run()), RANK_DEAD, {rank()});
+}
+
+TEST_P(EngineFault, Skipped) {
+  auto& program = job.ranks[rank()].program;
+  const size_t at = At();
+  const testing::Call skipped = program[at];
+  program.erase(program.begin() + static_cast<ptrdiff_t>(at));
+  const Verdict v = Analyze(job.Run());
+  ExpectOne(v, RANK_NOT_ARRIVED, {rank()});
+  EXPECT_EQ(v.findings(0).operation(), ring::CallName(skipped.kind)) << Describe(v);
+  EXPECT_NE(v.findings(0).summary().find("skipped"), std::string::npos) << Describe(v);
+}
+
+TEST_P(EngineFault, Extra) {
+  auto& program = job.ranks[rank()].program;
+  const size_t at = At();
+  program.insert(program.begin() + static_cast<ptrdiff_t>(at), program[at]);
+  program[at].site = 99;
+  ExpectOne(Analyze(job.Run()), RANK_AHEAD, {rank()});
+}
+
+TEST_P(EngineFault, WrongArguments) {
+  if (P2p()) GTEST_SKIP() << "sends and receives may lawfully differ in these arguments";
+  struct Case {
+    FindingKind kind;
+    CallKind call;
+    void (*change)(testing::Call*);
+  };
+  const Case cases[] = {
+      {MISMATCH_COUNT, CallKind::kAllReduce, [](testing::Call* c) { c->count *= 2; }},
+      {MISMATCH_DATATYPE, CallKind::kAllReduce, [](testing::Call* c) { c->datatype = 8; }},
+      {MISMATCH_REDUCTION, CallKind::kAllReduce, [](testing::Call* c) { c->reduction = 2; }},
+      {MISMATCH_ROOT, CallKind::kBroadcast, [](testing::Call* c) { c->root_or_peer = 1; }},
+      {MISMATCH_KIND, CallKind::kAllReduce, [](testing::Call* c) { c->kind = CallKind::kAllGather; c->reduction = ring::kNoReduction; }},
+  };
+  for (const Case& c : cases) {
+    for (bool hangs : {true, false}) {
+      SCOPED_TRACE(absl::StrCat(FindingKind_Name(c.kind), hangs ? " hangs" : " completes"));
+      Job changed = job;
+      size_t at = AtKind(c.call);
+      if (at == SIZE_MAX && c.call == CallKind::kAllReduce) at = AtKind(CallKind::kReduceScatter);
+      ASSERT_NE(at, SIZE_MAX);
+      changed.mismatch_hangs = hangs;
+      c.change(&changed.ranks[rank()].program[at]);
+      const Verdict v = Analyze(changed.Run());
+      ExpectOne(v, c.kind, {rank()});
+      EXPECT_EQ(v.verdict(), VERDICT_DESYNC);
+    }
+  }
+}
+
+std::vector<Place> Places() {
+  std::vector<Place> all;
+  for (int rank : {0, 5, 7}) {
+    for (const char* comm : {"tp", "dp", "pp", "world"}) all.push_back({rank, comm});
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Everywhere, EngineFault, ::testing::ValuesIn(Places()), [](const auto& info) {
+  return absl::StrCat("rank", info.param.rank, "_", info.param.comm);
+});
+
+TEST(Engine, HealthyJobHasNoFinding) {
+  for (bool marks : {true, false}) {
+    Job job(2, 2, 2, kSteps);
+    job.full_marks = marks;
+    const Verdict v = Analyze(job.Run());
+    EXPECT_EQ(v.verdict(), VERDICT_HEALTHY) << Describe(v);
+    EXPECT_EQ(v.findings_size(), 0);
+  }
+}
+
+TEST(Engine, SkipAndExtraOfOnePairAreToldApart) {
+  Job skip(2, 2, 2, kSteps);
+  auto& p4 = skip.ranks[4].program;
+  p4.erase(p4.begin() + static_cast<ptrdiff_t>(skip.Find(4, "tp", kFaultStep, 4)));
+  ExpectOne(Analyze(skip.Run()), RANK_NOT_ARRIVED, {4});
+
+  Job extra(2, 2, 2, kSteps);
+  auto& p5 = extra.ranks[5].program;
+  const size_t at = extra.Find(5, "tp", kFaultStep, 4);
+  p5.insert(p5.begin() + static_cast<ptrdiff_t>(at), p5[at]);
+  ExpectOne(Analyze(extra.Run()), RANK_AHEAD, {5});
+}
+
+TEST(Engine, TwoStalledRanksAreBothNamed) {
+  Job job(2, 2, 2, kSteps);
+  for (int r : {2, 5}) {
+    job.ranks[r].host_fault = HostFault::kStall;
+    job.ranks[r].host_fault_at = job.Find(r, "tp", kFaultStep);
+  }
+  ExpectOne(Analyze(job.Run()), HOST_STALL, {2, 5});
+}
+
+TEST(Engine, RankWithoutDataIsNamedButNotAsProven) {
+  Job job(2, 2, 2, kSteps);
+  job.ranks[5].host_fault = HostFault::kStall;
+  job.ranks[5].host_fault_at = job.Find(5, "tp", kFaultStep);
+  Bundle b = job.Run();
+  b.ranks.erase(b.ranks.begin() + 5);
+  const Verdict v = Analyze(b);
+  ExpectOne(v, RANK_NO_DATA, {5});
+  EXPECT_EQ(v.verdict(), VERDICT_INCOMPLETE_DATA);
+  EXPECT_LE(v.findings(0).confidence(), 0.6);
+  EXPECT_EQ(v.ranks_read(), 7);
+  EXPECT_EQ(v.ranks_expected(), 8);
+}
+
+TEST(Engine, DoneMarksAloneNameTheSetNotAWrongRank) {
+  Job job(2, 2, 2, kSteps);
+  job.full_marks = false;
+  job.ranks[5].gpu_stall_at = job.Find(5, "tp", kFaultStep);
+  const Verdict v = Analyze(job.Run());
+  ExpectOne(v, COLLECTIVE_STUCK, {4, 5});
+}
+
+TEST(Engine, OppositeOrdersAreAnInversion) {
+  // Half of the ranks reduce over data before they broadcast over tensor: four ranks wait in a circle, and no order is the
+  // usual one.
+  Job job(2, 1, 2, kSteps);
+  for (int r : {0, 3}) {
+    auto& p = job.ranks[r].program;
+    const size_t a = job.Find(r, "tp", kFaultStep, 12), b = job.Find(r, "dp", kFaultStep, 0);
+    ASSERT_EQ(p[a].kind, CallKind::kBroadcast);
+    std::swap(p[a], p[b]);
+  }
+  ExpectOne(Analyze(job.Run()), ORDER_INVERSION, {0, 1, 2, 3});
+}
+
+TEST(Engine, ResultDoesNotDependOnClocks) {
+  Job job(2, 2, 2, kSteps);
+  job.ranks[5].host_fault = HostFault::kStall;
+  job.ranks[5].host_fault_at = job.Find(5, "dp", kFaultStep);
+  Bundle b = job.Run();
+  const Verdict straight = Analyze(b);
+  for (Rank& r : b.ranks) r.real_minus_mono_ns = (r.rank % 3) * 5'000'000'000;
+  const Verdict skewed = Analyze(b);
+  EXPECT_EQ(straight.findings(0).kind(), skewed.findings(0).kind());
+  EXPECT_EQ(straight.findings(0).culprit_ranks(0), skewed.findings(0).culprit_ranks(0));
+}
+
+TEST(Engine, EmptyBundle) {
+  const Verdict v = Analyze(Bundle{});
+  EXPECT_EQ(v.findings_size(), 0);
+  EXPECT_EQ(v.ranks_read(), 0);
+}
+
+}  // namespace
+}  // namespace lockstep
