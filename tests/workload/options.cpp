@@ -125,6 +125,8 @@ bool Contains(const std::vector<const char*>& names, const std::string& name) {
 
 OpKind DefaultOp(FaultKind kind, CommKind comm) {
   if (kind == FaultKind::kWrongRoot) return OpKind::kBroadcast;
+  // A send too many may be buffered and end; a receive too many never does.
+  if (kind == FaultKind::kExtra && comm == CommKind::kPp) return OpKind::kRecv;
   return comm == CommKind::kPp ? OpKind::kSend : OpKind::kAllReduce;
 }
 
@@ -351,7 +353,8 @@ std::string HelpText() {
          "A fault happens on rank R in step K (from 1) at the nth (from 0) operation O of communicator C.\n"
          "C is world, tp, pp, dp or ep (tp, else the innermost group of several ranks). O is allreduce (the usual "
          "one),\n"
-         "broadcast, allgather or reducescatter (tp, dp), alltoall (ep), send or recv (pp: send is the usual one).\n"
+         "broadcast, allgather or reducescatter (tp, dp), alltoall (ep), send or recv (pp: send is the usual one,\n"
+         "recv for extra).\n"
          "  stall-host       the host sleeps for ever before the operation\n"
          "  stall-gpu        a stream operation that never ends is put ahead of the operation\n"
          "  kill, segv, stop the process gets SIGKILL, writes to address 0, gets SIGSTOP\n"

@@ -68,6 +68,7 @@ TEST(Options, FaultHasSensibleDefaults) {
   EXPECT_EQ(options.faults[0].op, OpKind::kAllReduce);
   EXPECT_EQ(Parsed(WithFault("rank=5,step=20,kind=wrong-root")).faults[0].op, OpKind::kBroadcast);
   EXPECT_EQ(Parsed(WithFault("rank=5,step=20,kind=skip,comm=pp")).faults[0].op, OpKind::kSend);
+  EXPECT_EQ(Parsed(WithFault("rank=5,step=20,kind=extra,comm=pp")).faults[0].op, OpKind::kRecv);
   EXPECT_EQ(Parsed({"--dp", "4", "--fault", "rank=3,step=1,kind=kill"}).faults[0].comm, CommKind::kDp);
   EXPECT_EQ(Parsed({"--pp", "4", "--fault", "rank=3,step=1,kind=kill"}).faults[0].comm, CommKind::kPp);
   EXPECT_EQ(Parsed({"--pp", "4", "--fault", "rank=3,step=1,kind=wrong-op"}).faults[0].comm, CommKind::kWorld)
