@@ -49,6 +49,9 @@ struct Membership {
   ring::CommState state = ring::CommState::kUnknown;
   // Progress of collectives, as counted by the source. kNone or kUnknown where there is no number.
   int64_t issued = kUnknown, launched = kUnknown, started = kUnknown, completed = kUnknown;
+  // The same of point-to-point operations, where the source counts them over all peers (Flight Recorder's p2p_seq_id).
+  // They do not complete in order. A dump without entries of a group gives one kind of counts, the other is kUnknown.
+  int64_t p2p_issued = kUnknown, p2p_started = kUnknown, p2p_completed = kUnknown;
   int64_t first_seq = 1;      // number the source gives the first collective (Flight Recorder: 0 or 1)
   int64_t issued_ns = 0;      // when `issued` was issued; rank's clock, 0 unknown
   int64_t created_ns = 0, ready_ns = 0, ended_ns = 0;
@@ -162,6 +165,7 @@ struct Problem {
   int64_t offset = -1;
   std::string text;
   int32_t rank = -1;
+  bool note = false;  // for information: nothing that the analysis needs is missing because of it
 };
 
 struct Bundle {

@@ -1,0 +1,225 @@
+#include "analyzer/fr_loader.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/fr_file.h"
+#include "analyzer/fr_groups.h"
+#include "analyzer/fr_names.h"
+#include "analyzer/fr_text.h"
+
+namespace lockstep {
+namespace {
+
+using fr::FileData;
+
+// A dump of 20,000 entries with stacks takes 5 MB, with C++ stacks perhaps ten times that.
+constexpr size_t kMaxFileBytes = 256u << 20;
+
+// Grows only; what it holds is raw bytes.
+class Buffer {
+ public:
+  char* Reserve(size_t size, size_t keep) {
+    if (size > capacity_) {
+      std::unique_ptr<char[]> bigger(new char[size]);
+      if (keep > 0) std::memcpy(bigger.get(), data_.get(), keep);
+      data_ = std::move(bigger);
+      capacity_ = size;
+    }
+    return data_.get();
+  }
+  const char* data() const { return data_.get(); }
+
+ private:
+  std::unique_ptr<char[]> data_;
+  size_t capacity_ = 0;
+};
+
+// The whole file into `buffer`. Reads rather than maps, so that a file cut meanwhile is short and not a SIGBUS.
+bool ReadWhole(const std::string& path, Buffer* buffer, size_t* size, std::string* error) {
+  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0) {
+    *error = absl::StrCat("cannot be opened: ", std::strerror(errno));
+    return false;
+  }
+  struct stat info = {};
+  bool good = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+  if (!good) *error = "is no regular file";
+  size_t filled = 0;
+  size_t room = 0;
+  while (good) {
+    if (filled == room) {
+      size_t expected = static_cast<size_t>(std::clamp<int64_t>(info.st_size, 0, kMaxFileBytes)) + 1;
+      room = room == 0 ? std::max<size_t>(expected, 4096) : room * 2;
+      buffer->Reserve(room, filled);
+    }
+    ssize_t got = pread(fd, buffer->Reserve(room, filled) + filled, room - filled, static_cast<off_t>(filled));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      *error = absl::StrCat("cannot be read: ", std::strerror(errno));
+      good = false;
+    } else if (got == 0) {
+      break;
+    } else if ((filled += static_cast<size_t>(got)) > kMaxFileBytes) {
+      *error = absl::StrCat("is larger than ", kMaxFileBytes >> 20, " MiB, which no Flight Recorder dump is");
+      good = false;
+    }
+  }
+  close(fd);
+  *size = filled;
+  return good;
+}
+
+// Calls work(i, thread) for every i below `count` on as many threads as there are processors.
+void Parallel(size_t count, const std::function<void(size_t, size_t)>& work) {
+  size_t threads = std::min<size_t>(std::max(1u, std::thread::hardware_concurrency()), std::max<size_t>(count, 1));
+  std::atomic<size_t> next{0};
+  auto run = [&](size_t thread) {
+    for (size_t i = next.fetch_add(1, std::memory_order_relaxed); i < count;
+         i = next.fetch_add(1, std::memory_order_relaxed)) {
+      work(i, thread);
+    }
+  };
+  std::vector<std::thread> others;
+  for (size_t thread = 1; thread < threads; thread++) others.emplace_back(run, thread);
+  run(0);
+  for (std::thread& other : others) other.join();
+}
+
+struct Workspace {
+  Buffer buffer;
+  fr::Document document;
+};
+
+FileData LoadFile(const std::string& path, Workspace* space) {
+  fr::FileName name = fr::ParseFileName(path);
+  FileData data;
+  auto fail = [&](int64_t offset, std::string text) {
+    data.problems.push_back({path, offset, std::move(text), name.rank});
+    return std::move(data);
+  };
+  if (name.rank < 0) {
+    return fail(-1,
+                "its name does not end in a rank (as in nccl_trace_rank_5), and the dump itself does not hold it: "
+                "rename the file");
+  }
+  std::string error;
+  size_t size = 0;
+  if (!ReadWhole(path, &space->buffer, &size, &error)) return fail(-1, error);
+  data = fr::ReadFile({space->buffer.data(), size}, path, name.rank, &space->document);
+  data.rank.host = name.host;
+  return data;
+}
+
+// Of two dumps of one rank the later one: by its newest entry, then its counts, then its number of entries.
+bool Better(const FileData& a, const FileData& b) {
+  auto key = [](const FileData& file) {
+    return std::make_tuple(file.newest_ns, file.progress_sum, file.rank.ops.size(), !file.rank.damaged,
+                           file.content_hash);
+  };
+  return key(a) != key(b) ? key(a) > key(b) : a.rank.path < b.rank.path;
+}
+
+// One table of texts for the job; each file's numbers translate into it.
+std::vector<uint32_t> InternAll(const std::vector<std::string>& texts, std::vector<std::string>* table,
+                                absl::flat_hash_map<std::string, uint32_t>* known) {
+  std::vector<uint32_t> out;
+  out.reserve(texts.size());
+  for (const std::string& text : texts) {
+    auto [at, added] = known->try_emplace(text, static_cast<uint32_t>(table->size()));
+    if (added) table->push_back(text);
+    out.push_back(at->second);
+  }
+  return out;
+}
+
+void Translate(const std::vector<uint32_t>& table, uint32_t* index) {
+  if (*index != kNoIndex) *index = table[*index];
+}
+
+}  // namespace
+
+bool LooksLikeFlightRecorder(std::string_view head) {
+  if (head.size() >= 2 && head[0] == '\x80') return head[1] >= 2 && head[1] <= 5;
+  size_t first = 0;
+  while (first < head.size() && fr::IsSpace(head[first])) first++;
+  return first < head.size() && head[first] == '{';
+}
+
+void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle) {
+  std::vector<std::string> names = paths;
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  std::vector<FileData> loaded(names.size());
+  {
+    std::vector<Workspace> spaces(std::max(1u, std::thread::hardware_concurrency()));
+    Parallel(names.size(), [&](size_t i, size_t thread) { loaded[i] = LoadFile(names[i], &spaces[thread]); });
+  }
+
+  std::vector<Problem> problems;
+  auto take_problems = [&](FileData* file) {
+    problems.insert(problems.end(), file->problems.begin(), file->problems.end());
+    file->problems.clear();
+  };
+  for (FileData& file : loaded) take_problems(&file);
+  std::vector<FileData> files;
+  for (FileData& file : loaded) {
+    if (file.usable) files.push_back(std::move(file));
+  }
+  loaded.clear();
+  std::sort(files.begin(), files.end(), [](const FileData& a, const FileData& b) {
+    return a.rank.rank != b.rank.rank ? a.rank.rank < b.rank.rank : Better(a, b);
+  });
+  std::vector<FileData> kept;
+  for (FileData& file : files) {
+    if (!kept.empty() && kept.back().rank.rank == file.rank.rank) {
+      problems.push_back({file.rank.path, -1,
+                          absl::StrCat("not used: another file of rank ", file.rank.rank,
+                                       " is newer or holds more: ", kept.back().rank.path),
+                          file.rank.rank});
+      continue;
+    }
+    kept.push_back(std::move(file));
+  }
+  files.clear();
+
+  std::vector<std::vector<uint32_t>> memberships;
+  fr::MergeGroups(&kept, bundle, &memberships);
+  absl::flat_hash_map<std::string, uint32_t> known_strings, known_shapes;
+  std::vector<std::vector<uint32_t>> strings, shapes;
+  for (FileData& file : kept) {
+    take_problems(&file);
+    strings.push_back(InternAll(file.strings, &bundle->strings, &known_strings));
+    shapes.push_back(InternAll(file.shapes, &bundle->shapes, &known_shapes));
+  }
+  Parallel(kept.size(), [&](size_t f, size_t) {
+    for (Op& op : kept[f].rank.ops) {
+      op.membership = memberships[f][op.membership];
+      Translate(strings[f], &op.name);
+      Translate(strings[f], &op.dtypes);
+      Translate(strings[f], &op.call_site);
+      Translate(shapes[f], &op.input_shape);
+      Translate(shapes[f], &op.output_shape);
+    }
+  });
+  for (FileData& file : kept) bundle->ranks.push_back(std::move(file.rank));
+  std::sort(problems.begin(), problems.end(), [](const Problem& a, const Problem& b) {
+    return std::tie(a.rank, a.offset, a.text, a.path) < std::tie(b.rank, b.offset, b.text, b.path);
+  });
+  bundle->problems.insert(bundle->problems.end(), problems.begin(), problems.end());
+}
+
+}  // namespace lockstep

@@ -1,0 +1,531 @@
+#include "analyzer/fr_ops.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/fr_text.h"
+
+namespace lockstep::fr {
+namespace {
+
+using ring::CallKind;
+
+uint64_t Mix(uint64_t hash, uint64_t value) {
+  hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
+  return hash ^ (hash >> 29);
+}
+
+// Files of PyTorch itself: where it is installed, or its own folders in a source tree.
+bool IsTorchFile(std::string_view file) {
+  for (size_t at = file.find("torch/"); at != std::string_view::npos; at = file.find("torch/", at + 1)) {
+    if (at > 0 && file[at - 1] != '/') continue;
+    if (at == 0 || file.substr(0, at).ends_with("-packages/")) return true;
+    std::string_view rest = file.substr(at + 6);
+    for (std::string_view folder : {"distributed/", "csrc/", "nn/", "autograd/", "optim/", "utils/", "_"}) {
+      if (rest.starts_with(folder)) return true;
+    }
+  }
+  return false;
+}
+
+RawState ParseState(std::string_view text) {
+  if (text == "completed") return RawState::kCompleted;
+  if (text == "started") return RawState::kStarted;
+  if (text == "scheduled") return RawState::kScheduled;
+  return RawState::kUnknown;
+}
+
+bool Truth(const Value& value) {
+  return (value.type == Type::kBool || value.type == Type::kInt) && value.integer != 0;
+}
+
+}  // namespace
+
+bool ToInteger(const Document& document, const Value& value, int64_t* out) {
+  switch (value.type) {
+    case Type::kInt:
+    case Type::kBool:
+      *out = value.integer;
+      return true;
+    case Type::kDouble:
+      if (!(std::fabs(value.real) < 9e18) || value.real != std::floor(value.real)) return false;
+      *out = static_cast<int64_t>(value.real);
+      return true;
+    case Type::kString: {
+      std::string_view text = document.Text(value);
+      return text.size() <= 20 && ParseNumber(text, out);
+    }
+    default:
+      return false;
+  }
+}
+
+struct EntryReader::Fields {
+  Value record_id, pg_id, process_group, thread_id, collective_seq, p2p_seq, seq, op_id, profiling_name, created;
+  Value input_sizes, output_sizes, input_dtypes, output_dtypes, state, started, completed, retired, is_p2p, frames;
+};
+
+EntryReader::EntryReader(const Document& document, FileData* file)
+    : document_(document),
+      file_(*file),
+      seen_(document.container_count()),
+      string_of_value_(document.string_count()),
+      name_of_value_(document.string_count()),
+      frame_of_container_(document.container_count()) {
+  // Shared structures may be visited again for every entry that refers to them; a file that is nothing but references
+  // may not make that quadratic.
+  work_left_ = 4'000'000 + 16 * static_cast<uint64_t>(document.string_count() + document.container_count());
+}
+
+bool EntryReader::Spend(uint64_t work) {
+  if (work > work_left_) {
+    work_left_ = 0;
+    return false;
+  }
+  work_left_ -= work;
+  return true;
+}
+
+uint32_t EntryReader::Intern(std::string_view text) {
+  auto [found, added] = strings_.try_emplace(std::string(text), static_cast<uint32_t>(file_.strings.size()));
+  if (added) file_.strings.emplace_back(text);
+  return found->second;
+}
+
+uint32_t EntryReader::InternValue(const Value& value) {
+  uint32_t& known = string_of_value_[value.index];
+  if (known == 0) known = Intern(document_.Text(value)) + 1;
+  return known - 1;
+}
+
+void EntryReader::ReadEntries(const Value& entries) {
+  if (!Document::IsSequence(entries)) {
+    if (entries.type != Type::kMissing && entries.type != Type::kNone) {
+      file_.problems.push_back({file_.rank.path, -1, "'entries' is no list: ignored", file_.rank.rank});
+    }
+    return;
+  }
+  uint32_t size = document_.Size(entries);
+  file_.rank.ops.reserve(std::min<uint64_t>(size, 65536));
+  raw_.reserve(std::min<uint64_t>(size, 65536));
+  size_t number = 0;
+  document_.ForEach(entries, [&](const Value& entry) {
+    detail_.clear();
+    std::string_view reason;
+    if (document_.IsPartial(entry)) {
+      reason = "";  // the damage itself is a problem already
+    } else if (file_.rank.ops.size() >= kMaxEntries) {
+      file_.problems.push_back({file_.rank.path, -1,
+                                absl::StrCat("more than ", kMaxEntries, " entries: the rest is ignored"),
+                                file_.rank.rank});
+      return false;
+    } else if (work_left_ == 0) {
+      file_.problems.push_back({file_.rank.path, -1,
+                                absl::StrCat("entry ", number,
+                                             " and what follows repeat shared structures beyond reason: "
+                                             "ignored"),
+                                file_.rank.rank});
+      file_.rank.damaged = true;
+      return false;
+    } else {
+      reason = ReadEntry(entry);
+    }
+    if (!reason.empty()) Skip(number, reason, detail_);
+    number++;
+    return true;
+  });
+  for (const auto& [reason, skipped] : skipped_) {
+    std::string more = skipped.count > 1 ? absl::StrCat(" (and ", skipped.count - 1, " more such entries)") : "";
+    file_.problems.push_back(
+        {file_.rank.path, -1, absl::StrCat("entry ", skipped.first, " skipped: ", reason, more), file_.rank.rank});
+  }
+  if (!skipped_.empty()) file_.rank.damaged = true;
+  SortByRecord();
+}
+
+void EntryReader::Skip(size_t entry, std::string_view reason, const std::string& detail) {
+  std::string key = std::string(reason) + detail;
+  // Different texts are unbounded in a hostile file; beyond a few they are one kind.
+  if (skipped_.size() >= 8 && !skipped_.contains(key)) key = "further entries of other kinds";
+  auto [at, added] = skipped_.try_emplace(key);
+  if (added) at->second.first = entry;
+  at->second.count++;
+}
+
+std::string_view EntryReader::ReadEntry(const Value& entry) {
+  if (entry.type != Type::kDict) return "not a dictionary";
+  // The writer never shares entries; references to one dictionary would multiply it.
+  if (seen_[entry.index]) return "the same object as an earlier entry";
+  seen_[entry.index] = true;
+  Fields fields;
+  document_.ForEachPair(entry, [&](const Value& key, const Value& value) {
+    switch (key.key) {
+      case Key::kRecordId:
+        fields.record_id = value;
+        break;
+      case Key::kPgId:
+        fields.pg_id = value;
+        break;
+      case Key::kProcessGroup:
+        fields.process_group = value;
+        break;
+      case Key::kThreadId:
+        fields.thread_id = value;
+        break;
+      case Key::kCollectiveSeqId:
+        fields.collective_seq = value;
+        break;
+      case Key::kP2pSeqId:
+        fields.p2p_seq = value;
+        break;
+      case Key::kSeqId:
+        fields.seq = value;
+        break;
+      case Key::kOpId:
+        fields.op_id = value;
+        break;
+      case Key::kProfilingName:
+        fields.profiling_name = value;
+        break;
+      case Key::kTimeCreatedNs:
+        fields.created = value;
+        break;
+      case Key::kInputSizes:
+        fields.input_sizes = value;
+        break;
+      case Key::kOutputSizes:
+        fields.output_sizes = value;
+        break;
+      case Key::kInputDtypes:
+        fields.input_dtypes = value;
+        break;
+      case Key::kOutputDtypes:
+        fields.output_dtypes = value;
+        break;
+      case Key::kState:
+        fields.state = value;
+        break;
+      case Key::kTimeDiscoveredStartedNs:
+        fields.started = value;
+        break;
+      case Key::kTimeDiscoveredCompletedNs:
+        fields.completed = value;
+        break;
+      case Key::kRetired:
+        fields.retired = value;
+        break;
+      case Key::kIsP2p:
+        fields.is_p2p = value;
+        break;
+      case Key::kFrames:
+        fields.frames = value;
+        break;
+      default:
+        break;
+    }
+    return true;
+  });
+  if (fields.profiling_name.type != Type::kString) return "no profiling_name";
+  const OpNameInfo& info = FindOpName(fields.profiling_name);
+  if (info.name.kind == CallKind::kNone) {
+    detail_ = absl::StrCat("'", Printable(document_.Text(fields.profiling_name)), "'");
+    return "the backend is none that is known, in profiling_name ";
+  }
+  uint32_t group = FindGroup(fields);
+  if (group == kNoIndex) return "neither process_group nor pg_id says which group it belongs to";
+
+  auto integer = [&](const Value& value, int64_t missing) {
+    int64_t out = missing;
+    return ToInteger(document_, value, &out) ? out : missing;
+  };
+  Op op;
+  RawOp raw;
+  op.kind = info.name.kind;
+  op.name = info.text;
+  op.root_or_peer = info.name.peer;
+  op.batch_end = info.name.batch_end;
+  op.membership = group;
+  raw.gloo = info.name.gloo;
+  raw.p2p = Truth(fields.is_p2p) || ring::IsPointToPoint(op.kind);
+  int64_t single_seq = integer(fields.seq, kUnknown);
+  raw.collective_seq = std::max(integer(fields.collective_seq, raw.p2p ? kUnknown : single_seq), kUnknown);
+  raw.p2p_seq = std::max(integer(fields.p2p_seq, raw.p2p ? single_seq : kUnknown), kUnknown);
+  op.seq = raw.p2p ? raw.p2p_seq : raw.collective_seq;
+  op.op_id = integer(fields.op_id, kUnknown);
+  op.record_id = integer(fields.record_id, kUnknown);
+  op.enter_ns = std::max<int64_t>(integer(fields.created, 0), 0);
+  op.started_ns = std::max<int64_t>(integer(fields.started, 0), 0);
+  op.completed_ns = std::max<int64_t>(integer(fields.completed, 0), 0);
+  op.retired = Truth(fields.retired);
+  raw.state = ParseState(document_.Text(fields.state));
+  if (op.completed_ns > 0) raw.state = RawState::kCompleted;
+  if (op.started_ns > 0 && raw.state == RawState::kScheduled) raw.state = RawState::kStarted;
+  uint32_t inputs = 0, outputs = 0;
+  ReadShape(fields.input_sizes, &op.input_shape, &op.input_elements, &inputs);
+  ReadShape(fields.output_sizes, &op.output_shape, &op.output_elements, &outputs);
+  if (op.batch_end) op.input_elements = op.output_elements = -1;  // its shapes are fillers
+  op.dtypes = ReadDtypes(fields.input_dtypes, fields.output_dtypes);
+  op.call_site = ReadCallSite(fields.frames);
+  op.thread = ThreadOf(fields.thread_id);
+
+  NoteGroupUse(&file_.used[group], fields, op, raw, info.name);
+  file_.newest_ns = std::max(file_.newest_ns, op.enter_ns);
+  file_.rank.ops.push_back(op);
+  raw_.push_back(raw);
+  return {};
+}
+
+const EntryReader::OpNameInfo& EntryReader::FindOpName(const Value& value) {
+  uint32_t& known = name_of_value_[value.index];
+  if (known == 0) {
+    OpNameInfo info;
+    info.name = ParseOpName(document_.Text(value));
+    if (info.name.kind != CallKind::kNone) info.text = Intern(info.name.text);
+    names_.push_back(info);
+    known = static_cast<uint32_t>(names_.size());
+  }
+  return names_[known - 1];
+}
+
+uint32_t EntryReader::FindGroup(const Fields& fields) {
+  Value name, desc;
+  uint32_t position = 0;
+  document_.ForEach(fields.process_group, [&](const Value& item) {
+    (position++ == 0 ? name : desc) = item;
+    return position < 2;
+  });
+  int64_t pg_id = kUnknown;
+  bool has_id = ToInteger(document_, fields.pg_id, &pg_id) && pg_id >= 0;
+  uint64_t key = 0;
+  int64_t number = 0;
+  if (name.type == Type::kString) {
+    key = (uint64_t{InternValue(name)} << 32) + (desc.type == Type::kString ? InternValue(desc) : kNoIndex);
+  } else if (name.type != Type::kMissing && ToInteger(document_, name, &number)) {
+    key = (uint64_t{Intern(absl::StrCat(number))} << 32) + (desc.type == Type::kString ? InternValue(desc) : kNoIndex);
+  } else if (has_id) {
+    key = (uint64_t{kNoIndex} << 32) + (static_cast<uint64_t>(pg_id) & 0xffffffff);
+  } else {
+    return kNoIndex;
+  }
+  auto [found, added] = groups_.try_emplace(key, static_cast<uint32_t>(file_.used.size()));
+  if (added) {
+    UsedGroup group;
+    uint32_t name_text = static_cast<uint32_t>(key >> 32), desc_text = static_cast<uint32_t>(key);
+    if (name_text == kNoIndex) {
+      group.local_id_only = true;
+      group.name = absl::StrCat("pg_id ", pg_id);
+      if (pg_id == 0) group.desc = "default_pg";
+    } else {
+      group.name = file_.strings[name_text];
+      if (desc_text != kNoIndex) group.desc = file_.strings[desc_text];
+    }
+    file_.used.push_back(std::move(group));
+  }
+  if (has_id) {
+    std::vector<int64_t>& ids = file_.used[found->second].pg_ids;
+    if (ids.size() < 4 && std::find(ids.begin(), ids.end(), pg_id) == ids.end()) ids.push_back(pg_id);
+  }
+  return found->second;
+}
+
+void EntryReader::NoteGroupUse(UsedGroup* group, const Fields&, const Op& op, const RawOp& raw, const OpName& name) {
+  group->collectives = std::max(group->collectives, raw.collective_seq);
+  group->p2ps = std::max(group->p2ps, raw.p2p_seq);
+  group->has_p2p = group->has_p2p || raw.p2p;
+  group->newest_issued_ns = std::max(group->newest_issued_ns, op.enter_ns);
+  if (!raw.p2p && op.seq >= 0) {
+    if (op.seq == 0) group->collective_zero = true;
+    if (group->first_collective == kUnknown || op.seq < group->first_collective) group->first_collective = op.seq;
+  }
+  if (name.own >= 0) {
+    group->size_hint = std::max({group->size_hint, name.own + 1, name.peer + 1});
+    if (group->own_group_rank == -1) group->own_group_rank = name.own;
+    if (group->own_group_rank != name.own) group->own_group_rank = -2;
+  }
+}
+
+void EntryReader::ReadShape(const Value& sizes, uint32_t* index, int64_t* elements, uint32_t* tensors) {
+  if (!Document::IsSequence(sizes) || work_left_ == 0) return;
+  scratch_.clear();
+  uint64_t hash = 0x51ed270b;
+  int64_t total = 0;
+  bool known = true;
+  document_.ForEach(sizes, [&](const Value& tensor) {
+    (*tensors)++;
+    if (!Spend(1 + document_.Size(tensor))) return known = false;
+    if (!Document::IsSequence(tensor)) return known = false;
+    size_t count_at = scratch_.size();
+    scratch_.push_back(0);
+    int64_t product = 1;
+    document_.ForEach(tensor, [&](const Value& dimension) {
+      int64_t number = -1;
+      if (!ToInteger(document_, dimension, &number) || number < 0) known = false;
+      scratch_.push_back(number);
+      if (product >= 0 && __builtin_mul_overflow(product, std::max<int64_t>(number, 0), &product)) product = -1;
+      return true;
+    });
+    scratch_[count_at] = static_cast<int64_t>(scratch_.size() - count_at - 1);
+    if (product < 0 || __builtin_add_overflow(total, product, &total)) known = false;
+    return true;
+  });
+  if (work_left_ == 0) return;
+  for (int64_t number : scratch_) hash = Mix(hash, static_cast<uint64_t>(number));
+  std::vector<Shape>& bucket = shapes_[hash];
+  for (const Shape& shape : bucket) {
+    if (shape.size == scratch_.size() &&
+        std::equal(scratch_.begin(), scratch_.end(), shape_numbers_.begin() + static_cast<ptrdiff_t>(shape.first))) {
+      *index = shape.index;
+      *elements = shape.elements;
+      return;
+    }
+  }
+  std::string text = "[";
+  for (size_t at = 0; at < scratch_.size();) {
+    size_t count = static_cast<size_t>(scratch_[at++]);
+    if (text.size() > 1) text += ',';
+    text += '[';
+    for (size_t i = 0; i < count; i++) absl::StrAppend(&text, i > 0 ? "," : "", scratch_[at + i]);
+    text += ']';
+    at += count;
+  }
+  text += ']';
+  Shape shape{shape_numbers_.size(), scratch_.size(), known && !scratch_.empty() ? total : -1,
+              static_cast<uint32_t>(file_.shapes.size())};
+  shape_numbers_.insert(shape_numbers_.end(), scratch_.begin(), scratch_.end());
+  file_.shapes.push_back(std::move(text));
+  bucket.push_back(shape);
+  *index = shape.index;
+  *elements = shape.elements;
+}
+
+// "Float -> Half": the inputs' and the outputs' types, each once when all are the same, else separated by commas.
+uint32_t EntryReader::ReadDtypes(const Value& in, const Value& out) {
+  if (!Document::IsSequence(in) && !Document::IsSequence(out)) return kNoIndex;
+  Value single[2];
+  const Value* lists[2] = {&in, &out};
+  for (int side = 0; side < 2; side++) {
+    if (document_.Size(*lists[side]) > 1) continue;
+    document_.ForEach(*lists[side], [&](const Value& item) {
+      single[side] = item;
+      return false;
+    });
+  }
+  bool simple = document_.Size(in) <= 1 && document_.Size(out) <= 1;
+  uint64_t key = 0;
+  if (simple) {
+    for (const Value& value : single) key = (key << 32) + (value.type == Type::kString ? value.index + 1 : 0);
+    auto found = dtypes_.find(key);
+    if (found != dtypes_.end()) return found->second;
+  }
+  std::string text;
+  for (int side = 0; side < 2; side++) {
+    if (side == 1) text += " -> ";
+    std::string_view first;
+    bool same = true, any = false;
+    document_.ForEach(*lists[side], [&](const Value& item) {
+      if (!Spend(1)) return false;
+      std::string_view type = document_.Text(item);
+      if (!any) first = type;
+      any = true;
+      same = same && type == first;
+      return true;
+    });
+    bool begun = false;
+    document_.ForEach(*lists[side], [&](const Value& item) {
+      std::string_view type = document_.Text(item);
+      if (!Spend(1 + type.size() / 16) || text.size() > 4096) return false;
+      if (begun) text += ',';
+      text += Printable(type);
+      begun = true;
+      return !same;
+    });
+  }
+  uint32_t index = Intern(text);
+  if (simple) dtypes_.emplace(key, index);
+  return index;
+}
+
+// 0 unknown yet, 1 of no use, else the interned text + 1 doubled, odd inside PyTorch; kept per frame dictionary.
+uint32_t EntryReader::ReadFrame(const Value& frame) {
+  uint32_t& known = frame_of_container_[frame.index];
+  if (known != 0) return known;
+  known = 1;
+  std::string_view file = document_.Text(document_.Get(frame, Key::kFilename));
+  std::string_view name = document_.Text(document_.Get(frame, Key::kName));
+  int64_t line = 0;
+  ToInteger(document_, document_.Get(frame, Key::kLine), &line);
+  if (file.empty() || file == "??" || file[0] == '<') return known;
+  std::string_view base = file.substr(file.rfind('/') + 1);
+  uint32_t text = Intern(absl::StrCat(Printable(base), ":", line, " ", Printable(name)));
+  if (text < (1u << 30)) known = ((text + 1) << 1) + (IsTorchFile(file) ? 1 : 0);
+  return known;
+}
+
+uint32_t EntryReader::ReadCallSite(const Value& frames) {
+  uint32_t site = kNoIndex;
+  document_.ForEach(frames, [&](const Value& frame) {
+    if (!Spend(1)) return false;
+    if (frame.type != Type::kDict) return true;
+    uint32_t known = ReadFrame(frame);
+    if (known == 1) return true;
+    bool torch = (known & 1) != 0;
+    if (!torch || site == kNoIndex) site = (known >> 1) - 1;
+    return torch;
+  });
+  return site;
+}
+
+uint32_t EntryReader::ThreadOf(const Value& id) {
+  uint32_t text = kNoIndex;
+  int64_t number = 0;
+  if (id.type == Type::kString) {
+    text = InternValue(id);
+  } else if (ToInteger(document_, id, &number)) {
+    text = Intern(absl::StrCat(number));
+  } else {
+    return kNoIndex;
+  }
+  return threads_.try_emplace(text, static_cast<uint32_t>(threads_.size())).first->second;
+}
+
+// Entries stand oldest first as the writer leaves them; a file put together otherwise is brought into record order.
+// Then each operation gets its place in its thread (without thread ids: in the file).
+void EntryReader::SortByRecord() {
+  std::vector<Op>& ops = file_.rank.ops;
+  bool numbered = std::all_of(ops.begin(), ops.end(), [](const Op& op) { return op.record_id >= 0; });
+  auto before = [](const Op& a, const Op& b) { return a.record_id < b.record_id; };
+  if (numbered && !std::is_sorted(ops.begin(), ops.end(), before)) {
+    std::vector<uint32_t> order(ops.size());
+    std::iota(order.begin(), order.end(), 0u);
+    std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return before(ops[a], ops[b]); });
+    std::vector<Op> sorted;
+    std::vector<RawOp> raw;
+    sorted.reserve(ops.size());
+    raw.reserve(ops.size());
+    for (uint32_t at : order) {
+      sorted.push_back(ops[at]);
+      raw.push_back(raw_[at]);
+    }
+    ops.swap(sorted);
+    raw_.swap(raw);
+  }
+  // Threads are numbered as they first appear in that order.
+  std::vector<uint32_t> renumbered(threads_.size(), kNoIndex);
+  thread_ops_.assign(threads_.size(), 0);
+  uint32_t next = 0;
+  int64_t position = 0;
+  for (Op& op : ops) {
+    if (op.thread == kNoIndex) {
+      op.index = position++;
+      continue;
+    }
+    uint32_t& number = renumbered[op.thread];
+    if (number == kNoIndex) number = next++;
+    op.thread = number;
+    op.index = thread_ops_[number]++;
+  }
+}
+
+}  // namespace lockstep::fr
