@@ -1,0 +1,78 @@
+#include "collector/digest_view.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace lockstep {
+namespace {
+
+class Mixer {
+ public:
+  void Add(uint64_t value) {
+    state_ ^= value + 0x9e3779b97f4a7c15 + (state_ << 6) + (state_ >> 2);
+    state_ *= 0xff51afd7ed558ccd;
+    state_ ^= state_ >> 33;
+  }
+  uint64_t value() const { return state_; }
+
+ private:
+  uint64_t state_ = 1;
+};
+
+bool Active(ring::CommState state) {
+  return state == ring::CommState::kInitializing || state == ring::CommState::kReady ||
+         state == ring::CommState::kFinalizing;
+}
+
+}  // namespace
+
+RankView ViewOf(const ring::Snapshot& digest) {
+  RankView view;
+  Mixer mark;
+  for (const ring::CommSnapshot& comm : digest.comms) {
+    CommView entry;
+    entry.id = comm.id;
+    entry.member = comm.member_rank;
+    entry.size = comm.size;
+    entry.active = Active(comm.state);
+    entry.collectives = comm.issued_seq;
+    entry.total = comm.issued_seq;
+    entry.issued_ns = comm.issued_ns;
+    for (const ring::PeerProgress& peer : comm.peers) {
+      entry.total += peer.sends + peer.recvs;
+      entry.issued_ns = std::max({entry.issued_ns, peer.last_send_ns, peer.last_recv_ns});
+    }
+    mark.Add(comm.id);
+    mark.Add(static_cast<uint64_t>(comm.state));
+    mark.Add(entry.total);
+    mark.Add(comm.launched_seq);
+    mark.Add(static_cast<uint64_t>(comm.async_error));
+    view.comms.push_back(entry);
+  }
+  for (const ring::StreamSnapshot& stream : digest.streams) {
+    mark.Add(stream.started);
+    mark.Add(stream.completed);
+    if (stream.marked && stream.issued > stream.completed) view.gpu_in_flight = true;
+  }
+  view.progress_mark = mark.value();
+  const auto earliest = [&view](int64_t since, std::string doing) {
+    if (since <= 0 || (view.blocked_since_ns != 0 && since >= view.blocked_since_ns)) return;
+    view.blocked_since_ns = since;
+    view.doing = std::move(doing);
+  };
+  for (const ring::ThreadSnapshot& thread : digest.threads) {
+    if (thread.call != ring::CallKind::kNone) {
+      earliest(thread.since_ns, thread.seq == 0 ? absl::StrCat("in ", ring::CallName(thread.call))
+                                                : absl::StrCat("in ", ring::CallName(thread.call), " #", thread.seq));
+      if (ring::IsCommInit(thread.call)) view.in_init = true;
+    }
+    if (thread.wait != ring::CallKind::kNone) {
+      earliest(thread.wait_since_ns, absl::StrCat("in ", ring::CallName(thread.wait)));
+    }
+  }
+  return view;
+}
+
+}  // namespace lockstep

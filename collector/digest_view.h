@@ -1,0 +1,42 @@
+// What hang detection needs to know of one ring's digest: is its process waiting, in what, since when, and has anything
+// moved since the digest before.
+#ifndef LOCKSTEP_COLLECTOR_DIGEST_VIEW_H_
+#define LOCKSTEP_COLLECTOR_DIGEST_VIEW_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "recorder/ring/snapshot.h"
+
+namespace lockstep {
+
+struct CommView {
+  uint64_t id = 0;
+  int32_t member = -1, size = -1;
+  bool active = false;          // neither ended nor failed
+  uint64_t collectives = 0;     // issued
+  uint64_t total = 0;           // collectives, sends and receives issued
+  int64_t issued_ns = 0;
+};
+
+// One process at one time. Times are the host's CLOCK_MONOTONIC, nanoseconds.
+struct RankView {
+  int32_t slot = -1;            // the watcher's number of the ring; a process that drives several ranks has one
+  bool alive = true;            // its process has not ended, as far as is known
+  bool ended_badly = false;     // ended with a signal or a status other than 0
+  std::vector<CommView> comms;
+  // Changes whenever the rank makes progress in NCCL work: issued or finished operations, communicator states.
+  uint64_t progress_mark = 0;
+  // Earliest of the calls and host waits its threads are inside; 0: none.
+  int64_t blocked_since_ns = 0;
+  bool in_init = false;         // one of these is the making of a communicator
+  bool gpu_in_flight = false;   // a marked stream has tickets that are not completed
+  std::string doing;            // "in AllReduce #41", "in cudaStreamSynchronize"; empty: outside recorded calls
+};
+
+RankView ViewOf(const ring::Snapshot& digest);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_DIGEST_VIEW_H_

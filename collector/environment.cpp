@@ -1,0 +1,123 @@
+#include "collector/environment.h"
+
+#include <arpa/inet.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+extern char** environ;
+
+namespace lockstep {
+namespace {
+
+Environment::iterator Find(Environment* environment, const std::string& name) {
+  return std::find_if(environment->begin(), environment->end(), [&name](const std::string& entry) {
+    return entry.size() > name.size() && entry[name.size()] == '=' && entry.compare(0, name.size(), name) == 0;
+  });
+}
+
+std::string SafeName(const std::string& text) {
+  std::string name;
+  for (char c : text) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+                       c == '-' || (c == '.' && !name.empty());
+    name.push_back(plain ? c : '_');
+  }
+  return name.substr(0, 64);
+}
+
+}  // namespace
+
+Environment CurrentEnvironment() {
+  Environment environment;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) environment.emplace_back(*entry);
+  return environment;
+}
+
+bool HasVariable(const Environment& environment, const std::string& name) {
+  return Find(const_cast<Environment*>(&environment), name) != environment.end();
+}
+
+std::string GetVariable(const Environment& environment, const std::string& name) {
+  const auto found = Find(const_cast<Environment*>(&environment), name);
+  return found == environment.end() ? "" : found->substr(name.size() + 1);
+}
+
+void SetVariable(Environment* environment, const std::string& name, const std::string& value) {
+  const auto found = Find(environment, name);
+  if (found == environment->end()) {
+    environment->push_back(absl::StrCat(name, "=", value));
+  } else {
+    *found = absl::StrCat(name, "=", value);
+  }
+}
+
+void PrependPreload(Environment* environment, const std::string& library) {
+  const std::string others = GetVariable(*environment, "LD_PRELOAD");
+  SetVariable(environment, "LD_PRELOAD", others.empty() ? library : absl::StrCat(library, ":", others));
+}
+
+absl::StatusOr<std::string> FindLibrary(const Environment& environment) {
+  std::string path = GetVariable(environment, "LOCKSTEP_LIBRARY");
+  if (path.empty()) {
+    char self[PATH_MAX];
+    const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (length <= 0) return absl::NotFoundError("cannot tell where this program lies: set LOCKSTEP_LIBRARY");
+    const std::string program(self, static_cast<size_t>(length));
+    path = absl::StrCat(program.substr(0, program.rfind('/')), "/../lib/liblockstep.so");
+  }
+  char real[PATH_MAX];
+  if (realpath(path.c_str(), real) == nullptr || access(real, R_OK) != 0) {
+    return absl::NotFoundError(
+        absl::StrCat("cannot read the recorder ", path, ": ", strerror(errno), "; set LOCKSTEP_LIBRARY to liblockstep.so"));
+  }
+  const std::string found = real;
+  if (found.find_first_of(" :\t\n") != std::string::npos) {
+    return absl::InvalidArgumentError(absl::StrCat("the recorder's path '", found,
+                                                   "' holds a space or a colon, which LD_PRELOAD cannot: copy "
+                                                   "liblockstep.so elsewhere and set LOCKSTEP_LIBRARY"));
+  }
+  return found;
+}
+
+void SetRank(Environment* environment, int rank, int world_size, int port) {
+  SetVariable(environment, "RANK", absl::StrCat(rank));
+  SetVariable(environment, "WORLD_SIZE", absl::StrCat(world_size));
+  SetVariable(environment, "LOCAL_RANK", absl::StrCat(rank));
+  SetVariable(environment, "LOCAL_WORLD_SIZE", absl::StrCat(world_size));
+  SetVariable(environment, "MASTER_ADDR", "127.0.0.1");
+  SetVariable(environment, "MASTER_PORT", absl::StrCat(port));
+}
+
+absl::StatusOr<int> FreePort() {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  const bool found = fd >= 0 && bind(fd, reinterpret_cast<sockaddr*>(&address), length) == 0 &&
+                     getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) == 0;
+  const int error = errno;
+  if (fd >= 0) close(fd);
+  if (!found) return absl::UnavailableError(absl::StrCat("no free port for MASTER_PORT: ", strerror(error)));
+  return ntohs(address.sin_port);
+}
+
+std::string JobName(const Environment& environment, const std::string& command) {
+  for (const char* name : {"LOCKSTEP_JOB", "SLURM_JOB_ID", "TORCHELASTIC_RUN_ID"}) {
+    const std::string value = GetVariable(environment, name);
+    if (!value.empty()) return SafeName(value);
+  }
+  return absl::StrCat(SafeName(command.substr(command.rfind('/') + 1)), "-", getpid());
+}
+
+}  // namespace lockstep

@@ -1,0 +1,36 @@
+// What the job's processes get in their environment.
+#ifndef LOCKSTEP_COLLECTOR_ENVIRONMENT_H_
+#define LOCKSTEP_COLLECTOR_ENVIRONMENT_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace lockstep {
+
+using Environment = std::vector<std::string>;  // "NAME=value"
+
+Environment CurrentEnvironment();
+// Empty when not set.
+std::string GetVariable(const Environment& environment, const std::string& name);
+bool HasVariable(const Environment& environment, const std::string& name);
+void SetVariable(Environment* environment, const std::string& name, const std::string& value);
+// Puts `library` before what LD_PRELOAD has.
+void PrependPreload(Environment* environment, const std::string& library);
+
+// Absolute path of liblockstep.so: LOCKSTEP_LIBRARY, else ../lib/ beside the running program. Fails when it is not there,
+// or when its path holds a space or a colon, which separate names in LD_PRELOAD.
+absl::StatusOr<std::string> FindLibrary(const Environment& environment);
+
+// RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT of one rank on this host.
+void SetRank(Environment* environment, int rank, int world_size, int port);
+// A TCP port of 127.0.0.1 that nobody listens on now.
+absl::StatusOr<int> FreePort();
+
+// A name for the job that is safe in a file name.
+std::string JobName(const Environment& environment, const std::string& command);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_ENVIRONMENT_H_

@@ -1,0 +1,67 @@
+#include "collector/environment.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+
+namespace lockstep {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+TEST(EnvironmentTest, PreloadIsPrependedNeverReplaced) {
+  Environment environment = {"LD_PRELOAD_OTHER=x", "PATH=/bin"};
+  PrependPreload(&environment, "/a/liblockstep.so");
+  EXPECT_EQ(GetVariable(environment, "LD_PRELOAD"), "/a/liblockstep.so");
+  SetVariable(&environment, "LD_PRELOAD", "/b/libasan.so:/c.so");
+  PrependPreload(&environment, "/a/liblockstep.so");
+  EXPECT_EQ(GetVariable(environment, "LD_PRELOAD"), "/a/liblockstep.so:/b/libasan.so:/c.so");
+  EXPECT_EQ(GetVariable(environment, "LD_PRELOAD_OTHER"), "x");
+  EXPECT_EQ(environment.size(), 3u);
+}
+
+TEST(EnvironmentTest, RankVariables) {
+  Environment environment = {"RANK=77", "EMPTY="};
+  SetRank(&environment, 3, 8, 4242);
+  EXPECT_EQ(GetVariable(environment, "RANK"), "3");
+  EXPECT_EQ(GetVariable(environment, "LOCAL_RANK"), "3");
+  EXPECT_EQ(GetVariable(environment, "WORLD_SIZE"), "8");
+  EXPECT_EQ(GetVariable(environment, "MASTER_ADDR"), "127.0.0.1");
+  EXPECT_EQ(GetVariable(environment, "MASTER_PORT"), "4242");
+  EXPECT_TRUE(HasVariable(environment, "EMPTY"));
+  EXPECT_FALSE(HasVariable(environment, "EMPT"));
+}
+
+TEST(EnvironmentTest, LibraryPathsThatPreloadCannotHoldAreRefused) {
+  std::string folder = testing::TempDir() + "/a folder XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const std::string library = folder + "/liblockstep.so";
+  std::ofstream(library) << "x";
+  const auto found = FindLibrary({"LOCKSTEP_LIBRARY=" + library});
+  EXPECT_THAT(std::string(found.status().message()), HasSubstr("space or a colon"));
+  unlink(library.c_str());
+  rmdir(folder.c_str());
+  const auto missing = FindLibrary({"LOCKSTEP_LIBRARY=/nowhere/liblockstep.so"});
+  EXPECT_THAT(std::string(missing.status().message()), HasSubstr("/nowhere/liblockstep.so"));
+}
+
+TEST(EnvironmentTest, JobNamesAreSafeInFileNames) {
+  EXPECT_EQ(JobName({"SLURM_JOB_ID=4711"}, "x"), "4711");
+  EXPECT_EQ(JobName({"LOCKSTEP_JOB=../a b", "SLURM_JOB_ID=1"}, "x"), "_._a_b");
+  EXPECT_THAT(JobName({}, "/usr/bin/train.py"), StartsWith("train.py-"));
+}
+
+TEST(EnvironmentTest, FreePortIsAPort) {
+  const auto port = FreePort();
+  ASSERT_TRUE(port.ok()) << port.status();
+  EXPECT_GT(*port, 0);
+  EXPECT_LT(*port, 65536);
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,139 @@
+#include "collector/incident.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/lsd_writer.h"
+#include "analyzer/report.h"
+#include "proto/dump.pb.h"
+
+namespace lockstep {
+namespace {
+
+std::string FileName(const std::string& host) {
+  std::string name;
+  for (char c : host) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+                       c == '-' || (c == '.' && !name.empty());
+    name.push_back(plain ? c : '_');
+  }
+  return name.empty() ? "unknown-host" : name.substr(0, 128);
+}
+
+absl::Status Error(const std::string& what, const std::string& path, int error) {
+  return absl::UnavailableError(absl::StrCat("cannot ", what, " ", path, ": ", strerror(error)));
+}
+
+absl::Status MakeFolder(const std::string& folder) {
+  for (size_t slash = folder.find('/', 1); slash != std::string::npos; slash = folder.find('/', slash + 1)) {
+    mkdir(folder.substr(0, slash).c_str(), 0777);
+  }
+  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return Error("make", folder, errno);
+  struct stat info {};
+  if (stat(folder.c_str(), &info) != 0) return Error("open", folder, errno);
+  if (!S_ISDIR(info.st_mode)) return Error("use", folder, ENOTDIR);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status WriteFileSafely(const std::string& path, const std::string& content) {
+  const std::string temporary = absl::StrCat(path, ".", getpid(), ".tmp");
+  const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) return Error("write", path, errno);
+  int error = 0;
+  for (size_t at = 0; at < content.size() && error == 0;) {
+    const ssize_t written = write(fd, content.data() + at, content.size() - at);
+    if (written >= 0) {
+      at += static_cast<size_t>(written);
+    } else if (errno != EINTR) {
+      error = errno;
+    }
+  }
+  if (error == 0 && fsync(fd) != 0) error = errno;
+  if (close(fd) != 0 && error == 0) error = errno;
+  if (error == 0 && rename(temporary.c_str(), path.c_str()) != 0) error = errno;
+  if (error == 0) return absl::OkStatus();
+  unlink(temporary.c_str());
+  return Error("write", path, error);
+}
+
+std::string DefaultIncidentFolder(const std::string& job, int64_t real_ns) {
+  const time_t seconds = static_cast<time_t>(real_ns / 1'000'000'000);
+  tm parts{};
+  localtime_r(&seconds, &parts);
+  char text[32];
+  strftime(text, sizeof text, "%Y%m%d-%H%M%S", &parts);
+  return absl::StrCat("lockstep-incident-", job, "-", text);
+}
+
+absl::Status WriteIncident(const std::string& folder, const Bundle& bundle, const Verdict& verdict,
+                           const IncidentFacts& facts) {
+  if (absl::Status status = MakeFolder(folder); !status.ok()) return status;
+  std::map<std::string, std::vector<size_t>> hosts;
+  for (size_t i = 0; i < bundle.ranks.size(); ++i) hosts[bundle.ranks[i].host].push_back(i);
+
+  absl::Status result;  // the first error; later files are still tried, for some evidence is better than none
+  const auto note = [&result](absl::Status status) {
+    if (result.ok()) result = std::move(status);
+  };
+  note(WriteFileSafely(folder + "/verdict.txt", ReportText(verdict, bundle)));
+  note(WriteFileSafely(folder + "/verdict.json", ReportJson(verdict)));
+
+  nlohmann::ordered_json nodes = nlohmann::ordered_json::array();
+  std::set<std::string> names;
+  for (const auto& [host, ranks] : hosts) {
+    std::string name = FileName(host);
+    for (int extra = 2; !names.insert(name).second; ++extra) name = absl::StrCat(FileName(host), "-", extra);
+    DumpHeader header;
+    header.set_format_version(1);
+    header.set_min_reader_version(1);
+    header.set_tool_version(LOCKSTEP_VERSION);
+    header.set_host(host);
+    header.set_boot_id(bundle.ranks[ranks[0]].boot_id);
+    header.set_job(facts.job);
+    header.set_restart_count(bundle.ranks[ranks[0]].restart_count);
+    header.set_captured_real_ns(facts.captured_real_ns);
+    header.set_ranks_expected(bundle.ranks_expected);
+    note(WriteLsd(bundle, ranks, header, absl::StrCat(folder, "/", name, ".lsd")));
+    nlohmann::ordered_json node;
+    node["host"] = host;
+    node["file"] = name + ".lsd";
+    for (size_t index : ranks) node["ranks"].push_back(bundle.ranks[index].rank);
+    nodes.push_back(std::move(node));
+  }
+  note(WriteFileSafely(folder + "/report.html", ReportHtml(verdict, bundle)));
+
+  nlohmann::ordered_json manifest;
+  manifest["format"] = 1;
+  manifest["tool_version"] = LOCKSTEP_VERSION;
+  manifest["job"] = facts.job;
+  manifest["ranks_expected"] = bundle.ranks_expected;
+  manifest["known_stalled"] = bundle.known_stalled;
+  manifest["stalled_ns"] = bundle.stalled_ns;
+  manifest["captured_real_ns"] = facts.captured_real_ns;
+  manifest["nodes"] = std::move(nodes);
+  manifest["command"] = facts.command;
+  nlohmann::ordered_json exits = nlohmann::ordered_json::array();
+  for (const ExitRecord& exit : facts.exits) {
+    exits.push_back({{"rank", exit.rank}, {"pid", exit.pid}, {"status", exit.text}});
+  }
+  manifest["processes"] = std::move(exits);
+  if (!facts.note.empty()) manifest["note"] = facts.note;
+  // A command line is bytes, not necessarily UTF-8.
+  note(WriteFileSafely(folder + "/manifest.json",
+                       manifest.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"));
+  return result;
+}
+
+}  // namespace lockstep

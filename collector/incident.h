@@ -1,0 +1,43 @@
+// Writes the incident folder.
+#ifndef LOCKSTEP_COLLECTOR_INCIDENT_H_
+#define LOCKSTEP_COLLECTOR_INCIDENT_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "analyzer/bundle.h"
+#include "proto/verdict.pb.h"
+
+namespace lockstep {
+
+struct ExitRecord {
+  int rank = -1;             // -1: the command itself, not a rank started by us
+  int pid = 0;
+  std::string text;          // "exited 0", "killed by signal 9", "running"
+};
+
+struct IncidentFacts {
+  std::string job;
+  std::vector<std::string> command;
+  std::vector<ExitRecord> exits;
+  int64_t captured_real_ns = 0;
+  std::string note;          // e.g. why nothing was recorded; may be empty
+};
+
+// Writes manifest.json, verdict.json, verdict.txt, report.html and one HOST.lsd per host of the bundle into `folder`, which
+// is made (0700) when it is missing. Each file gets a temporary name, is flushed to disk and renamed; the manifest comes
+// last, so a folder with a manifest is whole. On error the message names the file.
+absl::Status WriteIncident(const std::string& folder, const Bundle& bundle, const Verdict& verdict,
+                           const IncidentFacts& facts);
+
+// One file, written as above.
+absl::Status WriteFileSafely(const std::string& path, const std::string& content);
+
+// "lockstep-incident-JOB-20260131-235959" under the current folder.
+std::string DefaultIncidentFolder(const std::string& job, int64_t real_ns);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_INCIDENT_H_

@@ -1,0 +1,126 @@
+#include "collector/options.h"
+
+#include <cmath>
+
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int kMaxRanks = 4096;
+constexpr double kMaxSeconds = 30.0 * 86400;
+
+absl::Status Usage(absl::string_view text) {
+  return absl::InvalidArgumentError(absl::StrCat(text, " (lockstep run --help shows the options)"));
+}
+
+absl::Status ParseSeconds(absl::string_view option, absl::string_view value, int64_t* ns) {
+  double seconds = 0;
+  if (!absl::SimpleAtod(value, &seconds) || !std::isfinite(seconds) || seconds <= 0 || seconds > kMaxSeconds) {
+    return Usage(absl::StrCat(option, " takes a number of seconds above 0, not '", value, "'"));
+  }
+  *ns = static_cast<int64_t>(seconds * 1e9);
+  return absl::OkStatus();
+}
+
+absl::Status Apply(absl::string_view option, absl::string_view value, RunOptions* options) {
+  if (option == "-n") {
+    if (!absl::SimpleAtoi(value, &options->ranks) || options->ranks < 1 || options->ranks > kMaxRanks) {
+      return Usage(absl::StrCat("-n takes a number of ranks from 1 to ", kMaxRanks, ", not '", value, "'"));
+    }
+    return absl::OkStatus();
+  }
+  if (option == "--out") {
+    if (value.empty()) return Usage("--out takes the name of a folder");
+    options->out = std::string(value);
+    return absl::OkStatus();
+  }
+  if (option == "--gpu") {
+    if (value != "off" && value != "done" && value != "full" && value != "auto") {
+      return Usage(absl::StrCat("--gpu takes off, done, full or auto, not '", value, "'"));
+    }
+    options->gpu = std::string(value);
+    return absl::OkStatus();
+  }
+  if (option == "--hang-after") return ParseSeconds(option, value, &options->hang_after_ns);
+  return ParseSeconds(option, value, &options->late_after_ns);
+}
+
+}  // namespace
+
+const char* RunHelp() {
+  return R"(Usage: lockstep run [OPTIONS] -- COMMAND [ARGUMENTS...]
+
+Runs COMMAND with the recorder preloaded, watches it, and says which rank stopped it if it stops.
+
+  -n N                 start N ranks of COMMAND (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT are set);
+                       without it COMMAND runs once, as it is (torchrun, mpirun, ...)
+  --out DIR            write the incident folder here, also when the job was healthy
+  --kill-on-hang       end the job when it is hung; exit status 90 (hung) or 91 (ranks disagree)
+  --gpu MODE           GPU marks: off, done, full or auto (default: LOCKSTEP_GPU, else full)
+  --late-after SECONDS a wait shorter than this is nothing to look at (default 5)
+  --hang-after SECONDS call a wait this long hung whatever its root is doing (default 300)
+  --quiet              say nothing when the job was healthy
+  -h, --help           this text
+  -V, --version        the version
+
+The exit status is the job's own. 2: wrong arguments; 126, 127: COMMAND could not be started.
+)";
+}
+
+absl::StatusOr<RunOptions> ParseRunOptions(int argc, char** argv) {
+  RunOptions options;
+  int at = 1;
+  for (; at < argc; ++at) {
+    absl::string_view word = argv[at];
+    if (word == "--") {
+      ++at;
+      break;
+    }
+    if (word.size() < 2 || word[0] != '-') break;  // the command, where somebody left out the --
+    if (word == "-h" || word == "--help") {
+      options.help = true;
+      return options;
+    }
+    if (word == "-V" || word == "--version") {
+      options.version = true;
+      return options;
+    }
+    if (word == "--kill-on-hang") {
+      options.kill_on_hang = true;
+      continue;
+    }
+    if (word == "--quiet") {
+      options.quiet = true;
+      continue;
+    }
+    absl::string_view option = word, value;
+    bool has_value = false;
+    if (const size_t equals = word.find('='); word.substr(0, 2) == "--" && equals != word.npos) {
+      option = word.substr(0, equals);
+      value = word.substr(equals + 1);
+      has_value = true;
+    } else if (word.substr(0, 2) == "-n" && word.size() > 2) {
+      option = "-n";
+      value = word.substr(2);
+      has_value = true;
+    }
+    if (option != "-n" && option != "--out" && option != "--gpu" && option != "--hang-after" &&
+        option != "--late-after") {
+      return Usage(absl::StrCat("unknown option '", word, "'"));
+    }
+    if (!has_value) {
+      if (at + 1 >= argc) return Usage(absl::StrCat(option, " takes a value"));
+      value = argv[++at];
+    }
+    if (absl::Status status = Apply(option, value, &options); !status.ok()) return status;
+  }
+  for (; at < argc; ++at) options.command.push_back(argv[at]);
+  if (options.command.empty()) return Usage("no command given: lockstep run [OPTIONS] -- COMMAND...");
+  return options;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,31 @@
+// Arguments of `lockstep run`.
+#ifndef LOCKSTEP_COLLECTOR_OPTIONS_H_
+#define LOCKSTEP_COLLECTOR_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace lockstep {
+
+struct RunOptions {
+  int ranks = 0;                 // -n; 0: run the command once, as it is
+  std::string out;               // incident folder; empty: made up, and only when there is something to say
+  bool kill_on_hang = false;
+  std::string gpu;               // LOCKSTEP_GPU; empty: the user's, else "full"
+  int64_t late_after_ns = 5'000'000'000;
+  int64_t hang_after_ns = 300'000'000'000;
+  bool quiet = false;
+  bool help = false, version = false;
+  std::vector<std::string> command;
+};
+
+// InvalidArgument with one line that names the argument and how to get help.
+absl::StatusOr<RunOptions> ParseRunOptions(int argc, char** argv);
+const char* RunHelp();
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_OPTIONS_H_

@@ -1,0 +1,61 @@
+// What /proc tells about processes. Everything here is a snapshot: a process may be gone a moment later.
+#ifndef LOCKSTEP_COLLECTOR_PROC_H_
+#define LOCKSTEP_COLLECTOR_PROC_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+// CLOCK_MONOTONIC and CLOCK_REALTIME in nanoseconds.
+int64_t MonotonicNs();
+int64_t RealtimeNs();
+
+struct ProcStat {
+  char state = '?';
+  pid_t parent = 0;
+  uint64_t cpu_ticks = 0;      // user and system time, children that were waited for included
+  uint64_t start_ticks = 0;
+  int wait_status = -1;        // of a zombie, as waitpid gives it; -1 not shown to us
+};
+std::optional<ProcStat> ReadProcStat(pid_t pid);
+// The same from the text of a stat file, for names with spaces and parentheses.
+std::optional<ProcStat> ParseProcStat(const std::string& text);
+
+// CPU and I/O used so far by a process and everything below it.
+struct Activity {
+  bool valid = false;
+  int64_t mono_ns = 0;
+  int64_t cpu_ns = 0;
+  int64_t io_bytes = 0;        // -1: /proc/PID/io may not be read
+};
+Activity ReadActivity(pid_t pid);
+
+// All processes whose chain of parents leads to `root`, without it; parents come before children.
+std::vector<pid_t> Descendants(pid_t root);
+
+// First line of /proc/PID/wchan; empty when it may not be read or the process runs.
+std::string ReadWchan(pid_t pid);
+// Kernel frames (where readable) or the system call of the process's main thread, innermost first.
+std::vector<std::string> ReadKernelStack(pid_t pid);
+
+// Whether the process has a file mapped whose name starts with `prefix` ("libnccl"); nullopt: maps may not be read.
+struct Mapped {
+  bool lockstep = false;
+  bool nccl = false;
+  bool dynamic = false;        // a dynamic loader is mapped at all
+};
+std::optional<Mapped> ReadMapped(pid_t pid, const std::string& library);
+// Value of NAME in the process's initial environment; nullopt: not set or not readable.
+std::optional<std::string> ReadEnvironment(pid_t pid, const std::string& name);
+
+// Whole small file; empty when it cannot be read.
+std::string ReadSmallFile(const std::string& path, size_t limit = 1 << 20);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_PROC_H_

@@ -1,0 +1,67 @@
+#include "collector/proc.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace lockstep {
+namespace {
+
+TEST(ProcTest, NamesWithSpacesAndParentheses) {
+  std::string text = "4242 (a) R (b) 1 S 17 4242";
+  const auto bad = ParseProcStat(text);
+  EXPECT_FALSE(bad.has_value()) << "too few fields";
+  text = "4242 (x) R (y) T 17 1 1 0 -1 4194304 0 0 0 0 10 20 3 4 20 0 5 0 987654 1 2";
+  for (int i = 0; i < 28; ++i) text += " 0";
+  const auto stat = ParseProcStat(text);
+  ASSERT_TRUE(stat.has_value());
+  EXPECT_EQ(stat->state, 'T');
+  EXPECT_EQ(stat->parent, 17);
+  EXPECT_EQ(stat->cpu_ticks, 37u);
+  EXPECT_EQ(stat->start_ticks, 987654u);
+  EXPECT_EQ(stat->wait_status, -1);
+}
+
+TEST(ProcTest, SeesItselfAndItsChildren) {
+  int pipe_fds[2];
+  ASSERT_EQ(pipe(pipe_fds), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    char byte;
+    close(pipe_fds[1]);
+    (void)!read(pipe_fds[0], &byte, 1);
+    _exit(3);
+  }
+  close(pipe_fds[0]);
+  const std::vector<pid_t> below = Descendants(getpid());
+  EXPECT_NE(std::find(below.begin(), below.end(), child), below.end());
+  EXPECT_TRUE(ReadActivity(child).valid);
+  const auto mapped = ReadMapped(child, "/x/liblockstep.so");
+  ASSERT_TRUE(mapped.has_value());
+  EXPECT_TRUE(mapped->dynamic);
+  EXPECT_FALSE(mapped->lockstep);
+  close(pipe_fds[1]);
+  siginfo_t info{};
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
+  const auto stat = ReadProcStat(child);
+  ASSERT_TRUE(stat.has_value());
+  EXPECT_EQ(stat->state, 'Z');
+  EXPECT_EQ(WEXITSTATUS(stat->wait_status), 3) << "a zombie shows how it ended";
+  EXPECT_FALSE(ReadActivity(child).valid);
+  waitpid(child, nullptr, 0);
+  EXPECT_FALSE(ReadProcStat(child).has_value());
+}
+
+TEST(ProcTest, ReadsEnvironmentOfAProcess) {
+  EXPECT_EQ(ReadEnvironment(getpid(), "SURELY_NOT_SET_BY_ANYBODY"), std::nullopt);
+  if (getenv("PATH") != nullptr) {
+    EXPECT_TRUE(ReadEnvironment(getpid(), "PATH").has_value());
+  }
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,49 @@
+#include "collector/say.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+
+namespace lockstep {
+
+void SayBlock(absl::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      return;
+    }
+    text.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+void Say(absl::string_view text) {
+  std::string line = "lockstep: ";
+  line.append(text.data(), text.size());
+  line.push_back('\n');
+  SayBlock(line);
+}
+
+std::string DurationText(long long ns) {
+  char text[64];
+  const double seconds = static_cast<double>(ns) / 1e9;
+  if (seconds < 1) {
+    snprintf(text, sizeof text, "%.0f ms", seconds * 1e3);
+  } else if (seconds < 60) {
+    snprintf(text, sizeof text, "%.1f s", seconds);
+  } else if (seconds < 3600) {
+    snprintf(text, sizeof text, "%d min %d s", static_cast<int>(seconds / 60), static_cast<int>(seconds) % 60);
+  } else {
+    snprintf(text, sizeof text, "%lld h %lld min", ns / 3'600'000'000'000, ns / 60'000'000'000 % 60);
+  }
+  return text;
+}
+
+std::string CountText(unsigned long long value) {
+  std::string digits = std::to_string(value);
+  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<size_t>(at), ",");
+  return digits;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,33 @@
+#include "collector/snapshot_merge.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep {
+namespace {
+
+ring::OpSnapshot Op(uint32_t thread, uint64_t index, uint64_t seq, int64_t return_ns) {
+  ring::OpSnapshot op;
+  op.comm = 0;
+  op.kind = ring::CallKind::kAllReduce;
+  op.thread = thread;
+  op.index = index;
+  op.seq = seq;
+  op.return_ns = return_ns;
+  return op;
+}
+
+TEST(SnapshotMergeTest, BringsBackOverwrittenOpsInProgramOrder) {
+  ring::Snapshot earlier, later;
+  earlier.ops = {Op(0, 1, 1, 5), Op(0, 2, 2, 0), Op(1, 1, 3, 9)};
+  later.ops = {Op(0, 2, 2, 7), Op(0, 3, 4, 8)};
+  MergeEarlierOps(earlier, &later);
+  ASSERT_EQ(later.ops.size(), 4u);
+  EXPECT_EQ(later.ops[0].seq, 1u);
+  EXPECT_EQ(later.ops[1].seq, 2u);
+  EXPECT_EQ(later.ops[1].return_ns, 7) << "the later reading of an operation counts";
+  EXPECT_EQ(later.ops[2].seq, 4u);
+  EXPECT_EQ(later.ops[3].thread, 1u);
+}
+
+}  // namespace
+}  // namespace lockstep

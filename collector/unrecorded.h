@@ -1,0 +1,35 @@
+// Finds out why a job left no records.
+#ifndef LOCKSTEP_COLLECTOR_UNRECORDED_H_
+#define LOCKSTEP_COLLECTOR_UNRECORDED_H_
+
+#include <sys/types.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "collector/proc.h"
+
+namespace lockstep {
+
+class Unrecorded {
+ public:
+  explicit Unrecorded(std::string library) : library_(std::move(library)) {}
+
+  // Looks at live processes of the job; call it now and then while there are no rings.
+  void Look(const std::vector<pid_t>& processes);
+  // One clause: why there may be no records.
+  std::string Reason(bool switched_off) const;
+
+ private:
+  struct Seen {
+    Mapped mapped;
+    bool preload_kept = false;
+  };
+  const std::string library_;
+  std::map<pid_t, Seen> seen_;
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_UNRECORDED_H_
