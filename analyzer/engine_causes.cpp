@@ -38,7 +38,10 @@ const Edge* Causes::FirstWaiter(uint32_t node, uint32_t* from) const {
     for (const Edge& e : graph_->edges[w]) {
       if (e.to != node || e.why == Why::kOwnGpu) continue;
       // Wall-clock skew must not decide; it only picks among equal witnesses, so equal times fall back to node order.
-      const int64_t at = e.op != nullptr ? e.op->enter_ns + bundle_.ranks[graph_->RankOf(w)].real_minus_mono_ns : 0;
+      const Rank& waiter = bundle_.ranks[graph_->RankOf(w)];
+      int64_t at = e.op != nullptr ? e.op->enter_ns + waiter.real_minus_mono_ns : 0;
+      // A framework numbers sends for itself: its collectives say better where a rank stopped.
+      if (e.op != nullptr && waiter.source == Source::kFlightRecorder && IsPointToPoint(e.op->kind)) at = INT64_MAX;
       if (first == nullptr || at < first_ns) {
         first = &e;
         first_ns = at;

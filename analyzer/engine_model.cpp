@@ -105,6 +105,7 @@ void Model::BuildComms() {
       // A framework's status numbers mix sends with collectives where a group is used for both; the entries do not.
       const bool mixed = rank.source == Source::kFlightRecorder && view.used_for_p2p;
       int64_t arrived = mixed ? kUnknown : (ms.launched >= 0 ? ms.launched : ms.issued);
+      member.completed = mixed ? kUnknown : ms.completed;
       int64_t newest = kNone;
       for (const Op& op : rank.ops) {
         if (op.membership != i || !IsCollective(op.kind) || op.seq < 0) continue;

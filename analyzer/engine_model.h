@@ -18,6 +18,7 @@ struct Member {
   int32_t global_rank = -1;       // -1: not known
   uint32_t membership = kNoIndex; // into Rank::memberships
   int64_t arrived = kNone;        // last collective handed to the GPU (or, lacking that, issued)
+  int64_t completed = kUnknown;   // last collective its GPU is known to have completed
   int64_t oldest = kUnknown;      // oldest collective still recorded; kUnknown: none
   bool left = false;              // destroyed, aborted or revoked on this rank
 };

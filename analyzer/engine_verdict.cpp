@@ -35,6 +35,18 @@ bool Names(const std::vector<Cause>& causes, int32_t rank_index) {
   return false;
 }
 
+// Several ranks that stand still in the same way are told together. A framework's dump does not say whether a rank that
+// stands still does so on its host or its GPU unless its peers happen to show it; there the two are one way.
+bool OneFinding(const Bundle& bundle, const Cause& a, const Cause& b) {
+  if (a.kind == b.kind && a.ranks == b.ranks) return true;
+  auto still = [&](const Cause& c) {
+    return (c.kind == RANK_NOT_ARRIVED || c.kind == GPU_STALL) && !c.ranks.empty() &&
+           bundle.ranks[c.ranks[0]].source == Source::kFlightRecorder;
+  };
+  if (still(a) && still(b)) return true;
+  return a.kind == b.kind && a.kind != COLLECTIVE_STUCK && a.kind != DEADLOCK_CYCLE && a.kind != ORDER_INVERSION;
+}
+
 }  // namespace
 
 std::vector<Cause> Causes::FromSinks() {
@@ -89,10 +101,7 @@ std::vector<Cause> Causes::FromSinks() {
       // The same cause seen from several ends, or by several culprits at once, is one finding.
       Cause* same = nullptr;
       for (Cause& known : causes) {
-        if (known.kind == c.kind && (known.ranks == c.ranks || (c.kind != COLLECTIVE_STUCK && c.kind != DEADLOCK_CYCLE &&
-                                                                c.kind != ORDER_INVERSION))) {
-          same = &known;
-        }
+        if (OneFinding(bundle_, known, c)) same = &known;
       }
       if (same == nullptr) {
         causes.push_back(std::move(c));
@@ -106,6 +115,7 @@ std::vector<Cause> Causes::FromSinks() {
       same->ranks.erase(std::unique(same->ranks.begin(), same->ranks.end()), same->ranks.end());
       same->missing.insert(same->missing.end(), c.missing.begin(), c.missing.end());
       same->nodes.insert(same->nodes.end(), c.nodes.begin(), c.nodes.end());
+      same->confidence = std::min(same->confidence, c.confidence);
     }
   }
   return causes;

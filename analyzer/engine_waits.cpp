@@ -116,7 +116,8 @@ void WaitGraph::AddMember(const Op& op, uint32_t comm, const Member& member, int
     issued = count >= 0 ? count >= op.seq : theirs != nullptr;
   }
   if (theirs != nullptr && theirs->state == OpState::kQueued) issued = false;
-  const bool finished = theirs != nullptr && theirs->state == OpState::kCompleted;
+  const bool finished = theirs != nullptr ? theirs->state == OpState::kCompleted
+                                          : IsCollective(op.kind) && member.completed >= op.seq;
 
   if (!issued) {
     const bool gone = peer.host == HostState::kDead || peer.host == HostState::kStopped;
