@@ -197,6 +197,8 @@ class Soak:
                            TMPDIR=folder)
         environment[MARK] = mark
         log_path = os.path.join(folder, "log")
+        if self.stopping.is_set():
+            return "interrupted"
         with open(log_path, "wb") as log:
             process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=log,
                                        stderr=subprocess.STDOUT, start_new_session=True)
@@ -273,14 +275,20 @@ class Soak:
                 results.append(result)
                 self.report(result)
         except KeyboardInterrupt:
+            # A second Ctrl-C must not leave ranks behind; ending them takes a moment only.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
             print("\nsoak: interrupted, ending what runs", flush=True)
             self.stopping.set()
             for future in futures:
                 future.cancel()
-            with self.lock:
-                marks = list(self.marks)
-            for mark in marks:
-                kill_marked(mark)
+            while True:
+                with self.lock:
+                    marks = list(self.marks)
+                if not marks:
+                    break
+                for mark in marks:
+                    kill_marked(mark)
+                time.sleep(0.05)
             pool.shutdown(wait=True, cancel_futures=True)
             return results, True
         pool.shutdown(wait=True)

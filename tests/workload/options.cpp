@@ -318,7 +318,7 @@ int Options::CommSize(CommKind comm) const {
 
 bool Options::ExpectsWrongData() const {
   return std::any_of(faults.begin(), faults.end(), [](const Fault& fault) {
-    return fault.kind >= FaultKind::kWrongCount && fault.kind <= FaultKind::kWrongOp;
+    return fault.kind >= FaultKind::kSkip && fault.kind <= FaultKind::kWrongOp;
   });
 }
 
@@ -367,7 +367,7 @@ std::string HelpText() {
          "  exit-early       leaves the loop and exits 0; nothing is waited for, nothing destroyed\n"
          "  exception        leaves the loop by an exception that is swallowed, and destroys its communicators\n"
          "\n"
-         "Every operation's result is verified, unless a wrong-* fault was asked for.\n"
+         "Every operation's result is verified, unless skip, extra or a wrong-* fault was asked for.\n"
          "Exit status: 0 done, 1 a CUDA, NCCL or start-up error, 2 usage, 3 wrong data.\n";
 }
 

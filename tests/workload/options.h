@@ -72,7 +72,7 @@ struct Options {
 
   int WorldSize() const { return tp * pp * dp; }
   int CommSize(CommKind comm) const;
-  // A wrong-* fault makes wrong data on purpose; nothing is verified then.
+  // A skip, extra or wrong-* fault makes wrong data on purpose; nothing is verified then.
   bool ExpectsWrongData() const;
 };
 

@@ -82,8 +82,9 @@ TEST(Options, SeveralFaultsAndWrongData) {
   ASSERT_EQ(options.faults.size(), 2u);
   EXPECT_EQ(options.faults[1].nth, 3);
   EXPECT_EQ(options.faults[1].op, OpKind::kAllGather);
-  EXPECT_FALSE(options.ExpectsWrongData());
-  for (const char* kind : {"wrong-count", "wrong-datatype", "wrong-reduction", "wrong-root", "wrong-op"}) {
+  EXPECT_FALSE(Parsed(WithFault("rank=1,step=2,kind=kill")).ExpectsWrongData());
+  for (const char* kind :
+       {"skip", "extra", "wrong-count", "wrong-datatype", "wrong-reduction", "wrong-root", "wrong-op"}) {
     EXPECT_TRUE(Parsed(WithFault(std::string("rank=1,step=2,kind=") + kind)).ExpectsWrongData()) << kind;
   }
 }
