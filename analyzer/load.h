@@ -2,6 +2,8 @@
 #ifndef LOCKSTEP_ANALYZER_LOAD_H_
 #define LOCKSTEP_ANALYZER_LOAD_H_
 
+#include <atomic>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,12 @@ namespace lockstep {
 // are one bundle. Errors: NotFound for a path that does not exist, FailedPrecondition when nothing at all was readable
 // (message: what was tried). Damage to a part goes to Bundle::problems and the rest is loaded.
 absl::StatusOr<Bundle> LoadPaths(const std::vector<std::string>& paths);
+
+// How far a load is; may be read from another thread meanwhile.
+struct LoadProgress {
+  std::atomic<int64_t> files_found{0}, files_read{0};
+};
+absl::StatusOr<Bundle> LoadPaths(const std::vector<std::string>& paths, LoadProgress* progress);
 
 }  // namespace lockstep
 

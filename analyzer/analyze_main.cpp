@@ -1,0 +1,226 @@
+// lockstep-analyze: reads what was recorded and says what stopped the job.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <condition_variable>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/engine.h"
+#include "analyzer/load.h"
+#include "analyzer/report.h"
+#include "analyzer/report_words.h"
+
+#ifndef LOCKSTEP_VERSION
+#define LOCKSTEP_VERSION "0.1.0"
+#endif
+
+namespace lockstep {
+namespace {
+
+constexpr int kUsage = 2, kFailed = 3;
+
+constexpr char kHelp[] =
+    "Usage: lockstep analyze [OPTION]... PATH...\n"
+    "Say which rank stopped a distributed job, or on what its ranks disagree, and why.\n"
+    "\n"
+    "PATH is an incident folder, a .lsd dump, a ring file of a dead process, or PyTorch Flight Recorder\n"
+    "dumps (pickle or JSON), or a folder of these; found by content. Several paths are one job.\n"
+    "\n"
+    "  --format FORMAT       text (default), json or html\n"
+    "  --output FILE         write the report to FILE instead of standard output\n"
+    "  --late-after SECONDS  an operation younger than this is no sign of a stall (default 5)\n"
+    "  -h, --help            show this and exit\n"
+    "      --version         show the version and exit\n"
+    "\n"
+    "Exit status: 0 healthy; 1 findings, or data is missing; 2 wrong usage; 3 nothing readable, or the\n"
+    "report could not be written.\n";
+
+struct Options {
+  std::vector<std::string> paths;
+  std::string format = "text";
+  std::string output;
+  AnalyzeOptions analyze;
+  bool help = false, version = false;
+};
+
+// Empty: understood. Else what is wrong, one line.
+std::string Parse(int argc, char** argv, Options* options) {
+  bool only_paths = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    if (only_paths || argument.size() < 2 || argument[0] != '-') {
+      if (argument.empty()) return "an empty PATH";
+      options->paths.emplace_back(argument);
+      continue;
+    }
+    if (argument == "--") {
+      only_paths = true;
+    } else if (argument == "-h" || argument == "--help") {
+      options->help = true;
+    } else if (argument == "--version") {
+      options->version = true;
+    } else {
+      const size_t equals = argument.find('=');
+      const std::string_view name = argument.substr(0, equals);
+      if (name != "--format" && name != "--output" && name != "--late-after") return absl::StrCat("unknown option ", Printable(name, 100));
+      std::string value;
+      if (equals != std::string_view::npos) {
+        value = argument.substr(equals + 1);
+      } else if (++i < argc) {
+        value = argv[i];
+      } else {
+        return absl::StrCat("option ", std::string(name), " needs a value");
+      }
+      if (name == "--format") {
+        if (value != "text" && value != "json" && value != "html") return absl::StrCat("unknown format ", Printable(value, 100), "; it is text, json or html");
+        options->format = value;
+      } else if (name == "--output") {
+        if (value.empty()) return "option --output needs a file name";
+        options->output = value;
+      } else {
+        double seconds = 0;
+        if (!absl::SimpleAtod(value, &seconds) || !std::isfinite(seconds) || seconds < 0 || seconds > 1e9) {
+          return absl::StrCat("--late-after ", Printable(value, 100), " is no number of seconds");
+        }
+        options->analyze.late_after_ns = static_cast<int64_t>(seconds * 1e9);
+      }
+    }
+  }
+  if (!options->help && !options->version && options->paths.empty()) return "no PATH given";
+  return "";
+}
+
+// Says on a terminal what takes long, once a second; silent else.
+class Progress {
+ public:
+  explicit Progress(const LoadProgress& load) {
+    if (isatty(STDERR_FILENO) == 0) return;
+    thread_ = std::thread([this, &load] {
+      std::unique_lock lock(mutex_);
+      bool shown = false;
+      while (!done_.wait_for(lock, std::chrono::seconds(1), [this] { return finished_; })) {
+        fprintf(stderr, "\rlockstep analyze: %s (%lld of %lld files read) ", loading_ ? "reading" : "analysing",
+                static_cast<long long>(load.files_read.load()), static_cast<long long>(load.files_found.load()));
+        shown = true;
+      }
+      if (shown) fprintf(stderr, "\n");
+    });
+  }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  ~Progress() {
+    {
+      const std::lock_guard lock(mutex_);
+      finished_ = true;
+    }
+    done_.notify_all();
+    if (thread_.joinable()) thread_.join();
+  }
+  void Loaded() {
+    const std::lock_guard lock(mutex_);
+    loading_ = false;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable done_;
+  bool finished_ = false, loading_ = true;
+  std::thread thread_;
+};
+
+// 0, or the error number.
+int WriteAll(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t n = write(fd, text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return errno;
+    text.remove_prefix(static_cast<size_t>(n));
+  }
+  return 0;
+}
+
+// A regular file appears whole or not at all; devices and pipes are written as they are. 0, or the error number.
+int WriteFile(const std::string& path, std::string_view text) {
+  struct stat info;
+  if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    if (fd < 0) return errno;
+    const int error = WriteAll(fd, text);
+    return close(fd) != 0 && error == 0 ? errno : error;
+  }
+  const size_t slash = path.rfind('/');
+  std::string temporary = absl::StrCat(slash == std::string::npos ? "" : path.substr(0, slash + 1), ".lockstep-report.XXXXXX");
+  const int fd = mkostemp(temporary.data(), O_CLOEXEC);
+  if (fd < 0) return errno;
+  const mode_t mask = umask(0);
+  umask(mask);
+  int error = WriteAll(fd, text);
+  if (error == 0 && fchmod(fd, 0666 & ~mask) != 0) error = errno;
+  if (error == 0 && fsync(fd) != 0) error = errno;
+  if (close(fd) != 0 && error == 0) error = errno;
+  if (error == 0 && rename(temporary.c_str(), path.c_str()) != 0) error = errno;
+  if (error != 0) unlink(temporary.c_str());
+  return error;
+}
+
+int Complain(const std::string& text, int status) {
+  fprintf(stderr, "lockstep analyze: %s\n", Printable(text).c_str());
+  return status;
+}
+
+int Run(int argc, char** argv) {
+  // A reader that went away is an error of write(), not the end of this process without a word.
+  signal(SIGPIPE, SIG_IGN);
+  Options options;
+  if (const std::string wrong = Parse(argc, argv, &options); !wrong.empty()) {
+    return Complain(absl::StrCat(wrong, "; try 'lockstep analyze --help'"), kUsage);
+  }
+  std::string report;
+  int status = 0;
+  if (options.help) {
+    report = kHelp;
+  } else if (options.version) {
+    report = "lockstep " LOCKSTEP_VERSION "\n";
+  } else {
+    LoadProgress load;
+    Progress progress(load);
+    const absl::StatusOr<Bundle> bundle = LoadPaths(options.paths, &load);
+    if (!bundle.ok()) return Complain(std::string(bundle.status().message()), kFailed);
+    progress.Loaded();
+    const Verdict verdict = Analyze(*bundle, options.analyze);
+    status = ExitStatus(verdict);
+    report = options.format == "json" ? ReportJson(verdict) : options.format == "html" ? ReportHtml(verdict, *bundle) : ReportText(verdict, *bundle);
+  }
+  const int error = options.output.empty() ? WriteAll(STDOUT_FILENO, report) : WriteFile(options.output, report);
+  if (error != 0) {
+    return Complain(absl::StrCat("cannot write ", options.output.empty() ? "standard output" : options.output, ": ", strerror(error)), kFailed);
+  }
+  return status;
+}
+
+}  // namespace
+}  // namespace lockstep
+
+int main(int argc, char** argv) {
+  try {
+    return lockstep::Run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    fputs("lockstep analyze: out of memory; give it fewer files, or more memory\n", stderr);
+    return lockstep::kFailed;
+  }
+}

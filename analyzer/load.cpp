@@ -1,0 +1,200 @@
+#include "analyzer/load.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/fr_loader.h"
+#include "analyzer/load_files.h"
+#include "analyzer/load_manifest.h"
+#include "analyzer/load_merge.h"
+#include "analyzer/lsd_reader.h"
+#include "analyzer/ring_loader_internal.h"
+#include "recorder/ring/reader.h"
+
+namespace lockstep {
+namespace {
+
+class Descriptor {
+ public:
+  explicit Descriptor(const std::string& path) : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+std::string ReadSmall(const std::string& path) {
+  const Descriptor file(path);
+  if (file.get() < 0) return "";
+  char bytes[4096];
+  const ssize_t n = read(file.get(), bytes, sizeof(bytes));
+  return n > 0 ? std::string(bytes, static_cast<size_t>(n)) : "";
+}
+
+// What this host says of the process behind a ring: nothing, unless the ring was recorded on this boot and in this
+// process-number space.
+Process LookFor(const ring::ProcessInfo& info) {
+  Process process;
+  std::string boot = ReadSmall("/proc/sys/kernel/random/boot_id");
+  while (!boot.empty() && (boot.back() == '\n' || boot.back() == ' ')) boot.pop_back();
+  if (boot.empty() || boot != info.boot_id || info.pid <= 0) return process;
+  struct stat space;
+  if (stat("/proc/self/ns/pid", &space) != 0 || (info.pid_namespace_inode != 0 && info.pid_namespace_inode != space.st_ino)) return process;
+  const std::string stat_line = ReadSmall(absl::StrCat("/proc/", info.pid, "/stat"));
+  // The name in parentheses may hold anything; the fields after its last parenthesis are state and 19 up to start time.
+  const size_t name_end = stat_line.rfind(')');
+  char state = 0;
+  unsigned long long start_ticks = 0;
+  const bool there = name_end != std::string::npos &&
+                     sscanf(stat_line.c_str() + name_end + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &state, &start_ticks) == 2 &&
+                     start_ticks == info.start_ticks;
+  if (!there || state == 'Z' || state == 'X') {
+    process.life = Life::kGone;
+  } else {
+    process.life = Life::kRunning;
+    process.state = std::string(1, state);
+  }
+  return process;
+}
+
+std::string Shown(const std::vector<Problem>& problems) {
+  std::string text;
+  for (size_t i = 0; i < problems.size(); ++i) {
+    if (i == 3) return absl::StrCat(text, "; and ", problems.size() - i, " more");
+    absl::StrAppend(&text, i == 0 ? "" : "; ");
+    if (!problems[i].path.empty()) absl::StrAppend(&text, problems[i].path, ": ");
+    absl::StrAppend(&text, problems[i].text);
+  }
+  return text;
+}
+
+class Loader {
+ public:
+  explicit Loader(LoadProgress* progress) : progress_(progress) {}
+
+  absl::StatusOr<Bundle> Load(const std::vector<std::string>& paths) {
+    FoundFiles found;
+    if (absl::Status status = FindFiles(paths, &found); !status.ok()) return status;
+    problems_ = std::move(found.problems);
+    if (progress_ != nullptr) progress_->files_found = static_cast<int64_t>(found.files.size());
+    std::vector<std::string> others;
+    std::vector<const FoundFile*> manifests;
+    size_t ours = 0;
+    for (const FoundFile& file : found.files) {
+      switch (file.kind) {
+        case FileKind::kRing: TakeRing(file.path); break;
+        case FileKind::kDump: TakeDump(file.path); break;
+        case FileKind::kManifest: manifests.push_back(&file); continue;
+        case FileKind::kOther: others.push_back(file.path); continue;
+      }
+      ++ours;
+      if (progress_ != nullptr) ++progress_->files_read;
+    }
+    const Manifest manifest = ReadManifests(manifests);
+    Bundle bundle = ours > 0 ? FromOurs(others, manifest) : FromFlightRecorder(others, manifest);
+    if (bundle.ranks.empty()) {
+      std::string tried = Shown(bundle.problems);
+      if (tried.empty()) tried = absl::StrCat("no ring, .lsd or Flight Recorder file in ", paths.empty() ? "" : paths[0], paths.size() > 1 ? ", .." : "");
+      return absl::FailedPreconditionError(absl::StrCat("nothing to analyse (", found.files.size(), found.files.size() == 1 ? " file" : " files", " tried): ", tried));
+    }
+    return bundle;
+  }
+
+ private:
+  void TakeRing(const std::string& path) {
+    const Descriptor file(path);
+    RingInput input;
+    std::string error;
+    if (file.get() < 0) {
+      problems_.push_back({path, -1, absl::StrCat("cannot be read: ", strerror(errno)), -1});
+    } else if (!ring::ReadRing(file.get(), {}, &input.snapshot, &error)) {
+      problems_.push_back({path, -1, CleanUtf8(error, 512), -1});
+    } else {
+      input.path = path;
+      input.process = LookFor(input.snapshot.process);
+      rings_.push_back(std::move(input));
+    }
+  }
+
+  void TakeDump(const std::string& path) {
+    const Descriptor file(path);
+    if (file.get() < 0) {
+      problems_.push_back({path, -1, absl::StrCat("cannot be read: ", strerror(errno)), -1});
+      return;
+    }
+    if (absl::Status status = ReadLsd(file.get(), path, &builder_); !status.ok()) {
+      std::string text(status.message());
+      if (text.compare(0, path.size() + 2, path + ": ") == 0) text.erase(0, path.size() + 2);
+      problems_.push_back({path, -1, std::move(text), -1});
+    }
+  }
+
+  Manifest ReadManifests(const std::vector<const FoundFile*>& files) {
+    Manifest all;
+    for (const FoundFile* file : files) {
+      std::string error;
+      if (!ReadManifest(file->path, &all, &error)) problems_.push_back({file->path, -1, error, -1});
+    }
+    return all;
+  }
+
+  Bundle FromOurs(const std::vector<std::string>& others, const Manifest& manifest) {
+    for (const std::string& path : others) {
+      const Descriptor file(path);
+      char head[512];
+      const ssize_t n = file.get() < 0 ? -1 : pread(file.get(), head, sizeof(head), 0);
+      const bool flight_recorder = n > 0 && LooksLikeFlightRecorder({head, static_cast<size_t>(n)});
+      problems_.push_back({path, -1,
+                           flight_recorder ? "left out: Flight Recorder data is not mixed with rings and dumps; analyse it alone"
+                                           : "neither a ring file nor a .lsd dump: not read",
+                           -1});
+    }
+    if (!manifest.job.empty()) builder_.SetJob(manifest.job);
+    AddRings(std::move(rings_), &builder_);
+    builder_.ExpectRanks(manifest.ranks_expected);
+    if (manifest.known_stalled) builder_.SetStalled(manifest.stalled_ns);
+    for (Problem& problem : problems_) builder_.AddProblem(std::move(problem));
+    return builder_.Finish();
+  }
+
+  Bundle FromFlightRecorder(const std::vector<std::string>& paths, const Manifest& manifest) {
+    Bundle bundle;
+    if (!paths.empty()) LoadFlightRecorder(paths, &bundle);
+    if (progress_ != nullptr) progress_->files_read += static_cast<int64_t>(paths.size());
+    bundle.problems.insert(bundle.problems.end(), problems_.begin(), problems_.end());
+    bundle.ranks_expected = std::max(bundle.ranks_expected, manifest.ranks_expected);
+    if (bundle.job.empty()) bundle.job = manifest.job;
+    if (manifest.known_stalled) {
+      bundle.known_stalled = true;
+      bundle.stalled_ns = manifest.stalled_ns;
+    }
+    return bundle;
+  }
+
+  LoadProgress* progress_;
+  BundleBuilder builder_;
+  std::vector<RingInput> rings_;
+  std::vector<Problem> problems_;
+};
+
+}  // namespace
+
+absl::StatusOr<Bundle> LoadPaths(const std::vector<std::string>& paths) { return LoadPaths(paths, nullptr); }
+
+absl::StatusOr<Bundle> LoadPaths(const std::vector<std::string>& paths, LoadProgress* progress) { return Loader(progress).Load(paths); }
+
+}  // namespace lockstep

@@ -1,0 +1,317 @@
+#include "analyzer/load_merge.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace lockstep {
+namespace {
+
+// A file that contradicts the others in thousands of places is one piece of news, not thousands.
+constexpr int kMaxContradictions = 20;
+
+// How much a rank's data knows; of two sources for one rank the greater is kept.
+std::tuple<int64_t, size_t, int64_t, int32_t, std::string> Knowledge(const Rank& rank) {
+  int64_t progress = 0;
+  for (const Membership& m : rank.memberships) {
+    progress += std::clamp<int64_t>(m.issued, 0, int64_t{1} << 40);
+    for (const PeerCount& peer : m.peers) {
+      progress += std::clamp<int64_t>(peer.sends, 0, int64_t{1} << 40) + std::clamp<int64_t>(peer.recvs, 0, int64_t{1} << 40);
+    }
+  }
+  return {progress, rank.memberships.size() + rank.ops.size(), rank.captured_ns, rank.pid, rank.path};
+}
+
+std::string Folded(std::vector<int32_t> ranks) {
+  std::sort(ranks.begin(), ranks.end());
+  std::string text;
+  for (size_t i = 0; i < ranks.size();) {
+    size_t end = i;
+    while (end + 1 < ranks.size() && ranks[end + 1] <= ranks[end] + 1) ++end;
+    if (text.size() > 200) return absl::StrCat(text, ", ...");
+    absl::StrAppend(&text, text.empty() ? "" : ", ", ranks[i]);
+    if (ranks[end] != ranks[i]) absl::StrAppend(&text, "-", ranks[end]);
+    i = end + 1;
+  }
+  return text;
+}
+
+// The value most said; of equals the smallest, so that the order of the files does not matter.
+template <typename T>
+struct Votes {
+  std::map<T, int> votes;
+  void Add(const T& value) { ++votes[value]; }
+  T Winner(T otherwise) const {
+    int best = 0;
+    for (const auto& [value, count] : votes) {
+      if (count > best) {
+        best = count;
+        otherwise = value;
+      }
+    }
+    return otherwise;
+  }
+};
+
+struct CommVotes {
+  Votes<int32_t> size, color;
+  Votes<std::string> name, parent;
+  Votes<uint32_t> ordinal;
+  Votes<ring::CallKind> origin;
+  bool inferred = false;
+  int members_seen = 0;
+
+  void Add(const CommFacts& facts) {
+    if (facts.size > 0) size.Add(facts.size);
+    if (!facts.name.empty()) name.Add(facts.name);
+    if (!facts.parent_id.empty()) parent.Add(facts.parent_id);
+    if (facts.ordinal != 0) ordinal.Add(facts.ordinal);
+    if (facts.origin != ring::CallKind::kNone) origin.Add(facts.origin);
+    color.Add(facts.color);
+    inferred |= facts.members_inferred;
+  }
+};
+
+uint32_t InternInto(std::string_view text, std::vector<std::string>* all, absl::flat_hash_map<std::string, uint32_t>* index) {
+  auto [it, added] = index->try_emplace(std::string(text), static_cast<uint32_t>(all->size()));
+  if (added) all->emplace_back(text);
+  return it->second;
+}
+
+}  // namespace
+
+std::string CleanUtf8(std::string_view text, size_t limit) {
+  std::string out;
+  out.reserve(std::min(text.size(), limit));
+  for (size_t i = 0; i < text.size();) {
+    const auto lead = static_cast<unsigned char>(text[i]);
+    size_t length = lead < 0x80 ? 1 : lead >= 0xc2 && lead < 0xe0 ? 2 : lead >= 0xe0 && lead < 0xf0 ? 3 : lead >= 0xf0 && lead < 0xf5 ? 4 : 0;
+    bool good = length != 0 && lead != 0 && i + length <= text.size();
+    for (size_t k = 1; good && k < length; ++k) good = (static_cast<unsigned char>(text[i + k]) & 0xc0) == 0x80;
+    if (good && length > 2) {  // overlong forms, surrogates, beyond U+10FFFF
+      const auto second = static_cast<unsigned char>(text[i + 1]);
+      good = !(lead == 0xe0 && second < 0xa0) && !(lead == 0xed && second > 0x9f) && !(lead == 0xf0 && second < 0x90) &&
+             !(lead == 0xf4 && second > 0x8f);
+    }
+    if (!good) length = 1;
+    if (out.size() + length > limit) break;
+    if (good) {
+      out.append(text.substr(i, length));
+    } else {
+      out.push_back('?');
+    }
+    i += length;
+  }
+  return out;
+}
+
+void BundleBuilder::AddRank(LooseRank loose) {
+  if (loose.rank.rank < 0 || loose.rank.rank >= kMaxRanks) {
+    AddProblem({loose.rank.path, -1,
+                absl::StrCat("claims to be rank ", loose.rank.rank, ", which is not between 0 and ", kMaxRanks - 1, ": left out"), -1});
+    return;
+  }
+  loose.comms.resize(loose.rank.memberships.size());
+  loose_.push_back(std::move(loose));
+}
+
+void BundleBuilder::AddComm(CommFacts facts, std::vector<MemberSpan> members) {
+  table_.push_back({std::move(facts), std::move(members)});
+}
+
+void BundleBuilder::ExpectRanks(int64_t ranks) {
+  if (ranks > 0 && ranks <= kMaxRanks) expected_ = std::max(expected_, ranks);
+}
+
+void BundleBuilder::SetStalled(int64_t stalled_ns) {
+  bundle_.known_stalled = true;
+  bundle_.stalled_ns = std::max(bundle_.stalled_ns, stalled_ns);
+}
+
+uint32_t BundleBuilder::InternString(std::string_view text) { return InternInto(text, &bundle_.strings, &strings_); }
+uint32_t BundleBuilder::InternShape(std::string_view text) { return InternInto(text, &bundle_.shapes, &shapes_); }
+
+void BundleBuilder::KeepOneJob() {
+  std::map<std::string, std::vector<int32_t>> jobs;
+  for (const LooseRank& loose : loose_) {
+    if (!loose.rank.job.empty()) jobs[loose.rank.job].push_back(loose.rank.rank);
+  }
+  std::string kept = manifest_job_;
+  if (!jobs.count(kept)) {
+    size_t most = 0;
+    for (const auto& [job, ranks] : jobs) {
+      if (ranks.size() > most) {
+        most = ranks.size();
+        kept = job;
+      }
+    }
+  }
+  bundle_.job = kept;
+  if (jobs.size() < 2) return;
+  for (const auto& [job, ranks] : jobs) {
+    if (job == kept) continue;
+    AddProblem({"", -1, absl::StrCat("data of another job, ", job, " (ranks ", Folded(ranks), "), is left out: analyse each job apart"), -1});
+  }
+  std::erase_if(loose_, [&](const LooseRank& loose) { return !loose.rank.job.empty() && loose.rank.job != kept; });
+}
+
+void BundleBuilder::KeepNewestGeneration() {
+  uint32_t newest = 0;
+  for (const LooseRank& loose : loose_) newest = std::max(newest, loose.rank.restart_count);
+  std::map<uint32_t, std::vector<int32_t>> stale;
+  for (const LooseRank& loose : loose_) {
+    if (loose.rank.restart_count < newest) stale[loose.rank.restart_count].push_back(loose.rank.rank);
+  }
+  for (const auto& [generation, ranks] : stale) {
+    AddProblem({"", -1, absl::StrCat("ranks ", Folded(ranks), " of restart ", generation, " are left out: the job's newest restart is ", newest), -1});
+  }
+  if (!stale.empty()) std::erase_if(loose_, [&](const LooseRank& loose) { return loose.rank.restart_count < newest; });
+}
+
+void BundleBuilder::KeepOnePerRank() {
+  std::stable_sort(loose_.begin(), loose_.end(), [](const LooseRank& a, const LooseRank& b) { return a.rank.rank < b.rank.rank; });
+  std::vector<LooseRank> kept;
+  kept.reserve(loose_.size());
+  for (LooseRank& loose : loose_) {
+    if (kept.empty() || kept.back().rank.rank != loose.rank.rank) {
+      kept.push_back(std::move(loose));
+      continue;
+    }
+    if (Knowledge(loose.rank) > Knowledge(kept.back().rank)) std::swap(loose, kept.back());
+    const Rank &winner = kept.back().rank, &loser = loose.rank;
+    // The same process met twice, or one that never used a communicator, takes nothing away when it is dropped.
+    const bool same_process = winner.pid == loser.pid && winner.host == loser.host && winner.boot_id == loser.boot_id;
+    if (same_process || (loser.memberships.empty() && loser.ops.empty())) continue;
+    AddProblem({loser.path, -1,
+                absl::StrCat("a second process of rank ", loser.rank, " (pid ", loser.pid, " beside pid ", winner.pid,
+                             ") is left out: it recorded less"),
+                loser.rank});
+  }
+  loose_ = std::move(kept);
+}
+
+void BundleBuilder::MergeCommunicators() {
+  std::map<std::string, CommVotes> votes;
+  for (const LooseRank& loose : loose_) {
+    for (size_t i = 0; i < loose.comms.size(); ++i) {
+      CommVotes& vote = votes[loose.comms[i].id];
+      vote.Add(loose.comms[i]);
+      ++vote.members_seen;
+    }
+  }
+  for (const TableEntry& entry : table_) {
+    // A table alone, without one rank that says it is a member, is no communicator of this bundle.
+    auto it = votes.find(entry.facts.id);
+    if (it != votes.end()) it->second.Add(entry.facts);
+  }
+
+  int contradictions = 0;
+  auto contradiction = [&](const std::string& path, int32_t rank, std::string text) {
+    if (++contradictions <= kMaxContradictions) AddProblem({path, -1, std::move(text), rank});
+  };
+
+  // Communicators that many ranks vouch for get their member lists first, should a lie have eaten the room.
+  std::vector<std::pair<std::string, const CommVotes*>> order;
+  for (const auto& [id, vote] : votes) order.emplace_back(id, &vote);
+  absl::flat_hash_map<std::string, uint32_t> index;
+  bundle_.comms.reserve(order.size());
+  for (const auto& [id, vote] : order) {
+    index[id] = static_cast<uint32_t>(bundle_.comms.size());
+    Communicator comm;
+    comm.id = id;
+    comm.name = vote->name.Winner("");
+    comm.size = vote->size.Winner(0);
+    comm.parent_id = vote->parent.Winner("");
+    comm.ordinal = vote->ordinal.Winner(0);
+    comm.color = vote->color.Winner(0);
+    comm.origin = vote->origin.Winner(ring::CallKind::kNone);
+    comm.members_inferred = vote->inferred;
+    bundle_.comms.push_back(std::move(comm));
+  }
+  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.second->members_seen > b.second->members_seen; });
+  int64_t room = kMaxMemberEntries;
+  for (const auto& [id, vote] : order) {
+    Communicator& comm = bundle_.comms[index[id]];
+    if (comm.size > kMaxMembers || comm.size > room) {
+      contradiction("", -1, absl::StrCat("communicator ", id, " claims ", comm.size, " members, which is not plausible: its size is ignored"));
+      comm.size = 0;
+    }
+    comm.members.assign(static_cast<size_t>(comm.size), -1);
+    room -= comm.size;
+  }
+
+  for (LooseRank& loose : loose_) {
+    Rank& rank = loose.rank;
+    for (size_t i = 0; i < rank.memberships.size(); ++i) {
+      Membership& m = rank.memberships[i];
+      m.comm = index[loose.comms[i].id];
+      Communicator& comm = bundle_.comms[m.comm];
+      if (loose.comms[i].size > 0 && loose.comms[i].size != comm.size) {
+        contradiction(rank.path, rank.rank, absl::StrCat("says communicator ", comm.id, " has ", loose.comms[i].size, " members; ", comm.size, " by the others"));
+      }
+      if (m.member_rank < 0) continue;
+      if (m.member_rank >= comm.size) {
+        if (comm.size > 0) contradiction(rank.path, rank.rank, absl::StrCat("member rank ", m.member_rank, " does not fit communicator ", comm.id, " of ", comm.size, ": ignored"));
+        m.member_rank = -1;
+        continue;
+      }
+      int32_t& member = comm.members[static_cast<size_t>(m.member_rank)];
+      if (member >= 0 && member != rank.rank) {
+        contradiction(rank.path, rank.rank, absl::StrCat("ranks ", member, " and ", rank.rank, " both say they are member ", m.member_rank, " of communicator ", comm.id));
+        continue;
+      }
+      member = rank.rank;
+    }
+  }
+  for (const TableEntry& entry : table_) {
+    auto it = index.find(entry.facts.id);
+    if (it == index.end()) continue;
+    std::vector<int32_t>& members = bundle_.comms[it->second].members;
+    uint64_t left = members.size();  // honest spans do not overlap
+    for (const MemberSpan& span : entry.members) {
+      for (uint64_t k = 0; left > 0 && k < span.count && span.first_member + k < members.size(); ++k, --left) {
+        const int64_t rank = span.first_rank + static_cast<int64_t>(k) * span.stride;
+        int32_t& member = members[span.first_member + k];
+        if (member < 0 && rank >= 0 && rank < kMaxRanks) member = static_cast<int32_t>(rank);
+      }
+    }
+  }
+  if (contradictions > kMaxContradictions) {
+    AddProblem({"", -1, absl::StrCat(contradictions - kMaxContradictions, " more contradictions between ranks"), -1});
+  }
+}
+
+void BundleBuilder::CountExpected() {
+  Votes<int32_t> worlds;
+  for (const LooseRank& loose : loose_) {
+    if (loose.rank.world_size > 0 && loose.rank.world_size <= kMaxRanks) worlds.Add(loose.rank.world_size);
+  }
+  int64_t world = worlds.Winner(0);
+  int64_t largest = 0;
+  for (const Communicator& comm : bundle_.comms) largest = std::max<int64_t>(largest, comm.size);
+  // Where no launcher spoke, or it counted processes that drive several devices each, the largest communicator tells.
+  int64_t highest = loose_.empty() ? 0 : loose_.back().rank.rank + int64_t{1};
+  if (world < highest) world = std::max(world, largest);
+  bundle_.ranks_expected = static_cast<int32_t>(std::max(world, expected_));
+}
+
+Bundle BundleBuilder::Finish() {
+  KeepOneJob();
+  KeepNewestGeneration();
+  KeepOnePerRank();
+  MergeCommunicators();
+  CountExpected();
+  bundle_.ranks.reserve(loose_.size());
+  for (LooseRank& loose : loose_) bundle_.ranks.push_back(std::move(loose.rank));
+  std::sort(bundle_.problems.begin(), bundle_.problems.end(), [](const Problem& a, const Problem& b) {
+    return std::tie(a.path, a.offset, a.rank, a.text) < std::tie(b.path, b.offset, b.rank, b.text);
+  });
+  Bundle done = std::move(bundle_);
+  *this = BundleBuilder();
+  return done;
+}
+
+}  // namespace lockstep

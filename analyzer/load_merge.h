@@ -1,0 +1,89 @@
+// Puts ranks from several files together: one job, its newest generation, one entry a rank, communicators merged by
+// identity. Used by the ring loader, the dump reader and LoadPaths. What the files say is not trusted: sizes and ranks
+// are bounded, contradictions become problems.
+#ifndef LOCKSTEP_ANALYZER_LOAD_MERGE_H_
+#define LOCKSTEP_ANALYZER_LOAD_MERGE_H_
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "analyzer/bundle.h"
+
+namespace lockstep {
+
+constexpr int32_t kMaxRanks = 1 << 20;
+constexpr int32_t kMaxMembers = 1 << 20;
+// Entries of all Communicator::members together; communicators past it keep their size and lose the list.
+constexpr int64_t kMaxMemberEntries = int64_t{1} << 24;
+
+// What one rank, or one file's table, says of a communicator.
+struct CommFacts {
+  std::string id;
+  std::string name;
+  int32_t size = 0;  // <= 0: not known
+  std::string parent_id;
+  uint32_t ordinal = 0;
+  int32_t color = 0;
+  ring::CallKind origin = ring::CallKind::kNone;
+  bool members_inferred = false;
+};
+
+struct MemberSpan {
+  uint32_t first_member = 0;
+  int32_t first_rank = 0;
+  int32_t stride = 0;
+  uint32_t count = 0;
+};
+
+// A rank before its communicators have indexes.
+struct LooseRank {
+  Rank rank;                     // Membership::comm is not set
+  std::vector<CommFacts> comms;  // of rank.memberships, same order
+};
+
+// Valid UTF-8 without NUL of at most `limit` bytes: what Protobuf accepts as a string, whatever a file held.
+std::string CleanUtf8(std::string_view text, size_t limit = 4096);
+
+class BundleBuilder {
+ public:
+  // A rank below 0 or not below kMaxRanks is refused with a problem.
+  void AddRank(LooseRank loose);
+  // A communicator's table entry with the members it names. Less trusted than what the members say of themselves.
+  void AddComm(CommFacts facts, std::vector<MemberSpan> members);
+  void AddProblem(Problem problem) { bundle_.problems.push_back(std::move(problem)); }
+  // The largest number said wins; 0 says nothing.
+  void ExpectRanks(int64_t ranks);
+  uint32_t InternString(std::string_view text);
+  uint32_t InternShape(std::string_view text);
+  void SetStalled(int64_t stalled_ns);
+  void SetJob(std::string job) { manifest_job_ = std::move(job); }
+  bool empty() const { return loose_.empty(); }
+
+  // Everything put together. The builder is empty afterwards.
+  Bundle Finish();
+
+ private:
+  struct TableEntry {
+    CommFacts facts;
+    std::vector<MemberSpan> members;
+  };
+
+  void KeepOneJob();
+  void KeepNewestGeneration();
+  void KeepOnePerRank();
+  void MergeCommunicators();
+  void CountExpected();
+
+  std::vector<LooseRank> loose_;
+  std::vector<TableEntry> table_;
+  Bundle bundle_;
+  std::string manifest_job_;
+  int64_t expected_ = 0;
+  absl::flat_hash_map<std::string, uint32_t> strings_, shapes_;
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_LOAD_MERGE_H_

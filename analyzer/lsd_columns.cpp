@@ -1,0 +1,177 @@
+#include "analyzer/lsd_columns.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+
+namespace lockstep {
+namespace {
+
+enum Flag : uint32_t {
+  kInBatch = 1,
+  kBatchEnd = 2,
+  kRetired = 4,
+  kRecentOnly = 8,
+  kHasStarted = 16,
+  kHasCompleted = 32,
+};
+
+// Differences wrap: any pair of values survives, whatever a broken clock wrote.
+int64_t Minus(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b)); }
+int64_t Plus(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
+
+uint32_t TextOut(uint32_t index, const std::vector<uint32_t>& map) {
+  return index < map.size() && map[index] != kNoIndex ? map[index] + 1 : 0;
+}
+uint32_t TextIn(uint32_t value, const std::vector<uint32_t>& map) {
+  return value != 0 && value - 1 < map.size() ? map[value - 1] : kNoIndex;
+}
+
+// A list whose entries are all 0 is left out.
+template <typename List>
+void DropZeros(List* list) {
+  if (std::all_of(list->begin(), list->end(), [](auto value) { return value == 0; })) list->Clear();
+}
+
+uint32_t FlagsOf(const Op& op) {
+  return (op.in_batch ? kInBatch : 0u) | (op.batch_end ? kBatchEnd : 0u) | (op.retired ? kRetired : 0u) | (op.recent_only ? kRecentOnly : 0u) |
+         (op.started_ns != 0 ? kHasStarted : 0u) | (op.completed_ns != 0 ? kHasCompleted : 0u);
+}
+
+template <typename List>
+auto At(const List& list, int i) {
+  return list.empty() ? typename List::value_type{0} : list.Get(i);
+}
+
+}  // namespace
+
+OpColumns EncodeOps(absl::Span<const Op> ops, const TextIndexes& texts) {
+  OpColumns c;
+  c.set_count(static_cast<uint32_t>(ops.size()));
+  Op last;
+  last.seq = last.index = last.ticket = 0;
+  for (const Op& op : ops) {
+    c.add_communicator(static_cast<int32_t>(op.membership));
+    c.add_kind(static_cast<uint32_t>(op.kind));
+    c.add_stage(static_cast<uint32_t>(op.state));
+    c.add_datatype(op.datatype);
+    c.add_reduction(op.reduction);
+    c.add_root_or_peer(op.root_or_peer);
+    c.add_elements(static_cast<uint64_t>(op.count));
+    c.add_seq_delta(Minus(op.seq, last.seq));
+    c.add_thread(op.thread);
+    c.add_index_delta(Minus(op.index, last.index));
+    c.add_group(op.group);
+    c.add_stream(static_cast<int32_t>(op.stream));
+    c.add_ticket_delta(Minus(op.ticket, last.ticket));
+    c.add_enter_ns_delta(Minus(op.enter_ns, last.enter_ns));
+    c.add_duration_ns(op.return_ns == 0 ? -1 : Minus(op.return_ns, op.enter_ns));
+    c.add_result(op.result);
+    c.add_caller_delta(Minus(static_cast<int64_t>(op.caller), static_cast<int64_t>(last.caller)));
+    c.add_caller_object(op.caller_object);
+    c.add_graph(op.graph);
+    c.add_send_address_delta(Minus(static_cast<int64_t>(op.send_address), static_cast<int64_t>(last.send_address)));
+    c.add_recv_address_delta(Minus(static_cast<int64_t>(op.recv_address), static_cast<int64_t>(last.recv_address)));
+    c.add_flags(FlagsOf(op));
+    c.add_started_ns_delta(op.started_ns != 0 ? Minus(op.started_ns, op.enter_ns) : 0);
+    c.add_completed_ns_delta(op.completed_ns != 0 ? Minus(op.completed_ns, op.enter_ns) : 0);
+    c.add_input_shape(TextOut(op.input_shape, texts.shapes));
+    c.add_output_shape(TextOut(op.output_shape, texts.shapes));
+    c.add_input_elements(Plus(op.input_elements, 1));
+    c.add_output_elements(Plus(op.output_elements, 1));
+    c.add_dtypes(TextOut(op.dtypes, texts.strings));
+    c.add_name(TextOut(op.name, texts.strings));
+    c.add_call_site(TextOut(op.call_site, texts.strings));
+    c.add_op_id(Plus(op.op_id, 2));
+    c.add_record_id(Plus(op.record_id, 2));
+    last = op;
+  }
+  // Those that a source often does not have at all.
+  DropZeros(c.mutable_group());
+  DropZeros(c.mutable_ticket_delta());
+  DropZeros(c.mutable_result());
+  DropZeros(c.mutable_caller_delta());
+  DropZeros(c.mutable_caller_object());
+  DropZeros(c.mutable_graph());
+  DropZeros(c.mutable_send_address_delta());
+  DropZeros(c.mutable_recv_address_delta());
+  DropZeros(c.mutable_flags());
+  DropZeros(c.mutable_started_ns_delta());
+  DropZeros(c.mutable_completed_ns_delta());
+  DropZeros(c.mutable_input_shape());
+  DropZeros(c.mutable_output_shape());
+  DropZeros(c.mutable_input_elements());
+  DropZeros(c.mutable_output_elements());
+  DropZeros(c.mutable_dtypes());
+  DropZeros(c.mutable_name());
+  DropZeros(c.mutable_call_site());
+  DropZeros(c.mutable_op_id());
+  DropZeros(c.mutable_record_id());
+  return c;
+}
+
+absl::Status DecodeOps(const OpColumns& c, const TextIndexes& texts, std::vector<Op>* ops) {
+  const int count = static_cast<int>(c.count());
+  const int sizes[] = {c.communicator_size(), c.kind_size(), c.stage_size(), c.datatype_size(), c.reduction_size(), c.root_or_peer_size(),
+                       c.elements_size(), c.seq_delta_size(), c.thread_size(), c.index_delta_size(), c.group_size(), c.stream_size(),
+                       c.ticket_delta_size(), c.enter_ns_delta_size(), c.duration_ns_size(), c.result_size(), c.caller_delta_size(),
+                       c.caller_object_size(), c.graph_size(), c.send_address_delta_size(), c.recv_address_delta_size(), c.flags_size(),
+                       c.started_ns_delta_size(), c.completed_ns_delta_size(), c.input_shape_size(), c.output_shape_size(),
+                       c.input_elements_size(), c.output_elements_size(), c.dtypes_size(), c.name_size(), c.call_site_size(), c.op_id_size(),
+                       c.record_id_size()};
+  for (int size : sizes) {
+    if (size != 0 && size != count) {
+      return absl::DataLossError(absl::StrCat("operation columns disagree: a list of ", size, " entries beside ", count));
+    }
+  }
+  ops->reserve(ops->size() + c.count());
+  Op last;
+  last.seq = last.index = last.ticket = 0;
+  for (int i = 0; i < count; ++i) {
+    Op op;
+    op.membership = static_cast<uint32_t>(At(c.communicator(), i));
+    op.kind = static_cast<ring::CallKind>(At(c.kind(), i));
+    op.state = At(c.stage(), i) <= static_cast<uint32_t>(OpState::kCaptured) ? static_cast<OpState>(At(c.stage(), i)) : OpState::kUnknown;
+    op.datatype = static_cast<uint8_t>(At(c.datatype(), i));
+    op.reduction = static_cast<uint8_t>(At(c.reduction(), i));
+    op.root_or_peer = At(c.root_or_peer(), i);
+    op.count = static_cast<int64_t>(At(c.elements(), i));
+    op.seq = Plus(last.seq, At(c.seq_delta(), i));
+    op.thread = At(c.thread(), i);
+    op.index = Plus(last.index, At(c.index_delta(), i));
+    op.group = At(c.group(), i);
+    op.stream = static_cast<uint32_t>(At(c.stream(), i));
+    op.ticket = Plus(last.ticket, At(c.ticket_delta(), i));
+    op.enter_ns = Plus(last.enter_ns, At(c.enter_ns_delta(), i));
+    const int64_t duration = At(c.duration_ns(), i);
+    op.return_ns = duration == -1 ? 0 : Plus(op.enter_ns, duration);
+    op.result = At(c.result(), i);
+    op.caller = static_cast<uint64_t>(Plus(static_cast<int64_t>(last.caller), At(c.caller_delta(), i)));
+    op.caller_object = At(c.caller_object(), i);
+    op.graph = At(c.graph(), i);
+    op.send_address = static_cast<uint64_t>(Plus(static_cast<int64_t>(last.send_address), At(c.send_address_delta(), i)));
+    op.recv_address = static_cast<uint64_t>(Plus(static_cast<int64_t>(last.recv_address), At(c.recv_address_delta(), i)));
+    const uint32_t flags = At(c.flags(), i);
+    op.in_batch = flags & kInBatch;
+    op.batch_end = flags & kBatchEnd;
+    op.retired = flags & kRetired;
+    op.recent_only = flags & kRecentOnly;
+    if (flags & kHasStarted) op.started_ns = Plus(op.enter_ns, At(c.started_ns_delta(), i));
+    if (flags & kHasCompleted) op.completed_ns = Plus(op.enter_ns, At(c.completed_ns_delta(), i));
+    op.input_shape = TextIn(At(c.input_shape(), i), texts.shapes);
+    op.output_shape = TextIn(At(c.output_shape(), i), texts.shapes);
+    op.input_elements = Minus(At(c.input_elements(), i), 1);
+    op.output_elements = Minus(At(c.output_elements(), i), 1);
+    op.dtypes = TextIn(At(c.dtypes(), i), texts.strings);
+    op.name = TextIn(At(c.name(), i), texts.strings);
+    op.call_site = TextIn(At(c.call_site(), i), texts.strings);
+    op.op_id = Minus(At(c.op_id(), i), 2);
+    op.record_id = Minus(At(c.record_id(), i), 2);
+    ops->push_back(op);
+    last = op;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,38 @@
+// What the first screen says, before it is laid out as text or as a page.
+#ifndef LOCKSTEP_ANALYZER_REPORT_CONTENT_H_
+#define LOCKSTEP_ANALYZER_REPORT_CONTENT_H_
+
+#include <string>
+#include <vector>
+
+#include "analyzer/bundle.h"
+#include "proto/verdict.pb.h"
+
+namespace lockstep {
+
+struct ReportRow {
+  std::string label;               // "state", "chain"; short
+  std::vector<std::string> lines;  // printable, not wrapped
+};
+
+struct ReportBlock {
+  std::string title;               // one finding's headline
+  std::vector<ReportRow> rows;
+};
+
+struct ReportContent {
+  std::string verdict;             // "HUNG"
+  std::string headline;            // "8 ranks, 31 s: rank 5 = ...: never entered ..."
+  ReportBlock first;               // the root cause; no title, the headline has it
+  std::vector<ReportBlock> others;
+  ReportBlock data;                // what was read, what is missing, where the files are
+};
+
+ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle);
+
+// In a few words where a rank is: its process, its host, its GPU.
+std::string RankStateText(const Rank& rank);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_REPORT_CONTENT_H_

@@ -1,0 +1,182 @@
+#include "analyzer/report_words.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+
+namespace lockstep {
+namespace {
+
+// Decodes one code point at `i`; 0 with *length 1 where the bytes are no valid UTF-8.
+uint32_t CodePoint(std::string_view text, size_t i, size_t* length) {
+  const auto byte = [&](size_t k) { return static_cast<uint32_t>(static_cast<unsigned char>(text[k])); };
+  const uint32_t lead = byte(i);
+  *length = 1;
+  if (lead < 0x80) return lead;
+  const size_t size = lead >= 0xc2 && lead < 0xe0 ? 2 : lead >= 0xe0 && lead < 0xf0 ? 3 : lead >= 0xf0 && lead < 0xf5 ? 4 : 0;
+  if (size == 0 || i + size > text.size()) return 0;
+  uint32_t value = lead & (0xffu >> (size + 1));
+  for (size_t k = 1; k < size; ++k) {
+    if ((byte(i + k) & 0xc0) != 0x80) return 0;
+    value = value << 6 | (byte(i + k) & 0x3f);
+  }
+  if ((size == 3 && value < 0x800) || (size == 4 && (value < 0x10000 || value > 0x10ffff)) || (value >= 0xd800 && value < 0xe000)) return 0;
+  *length = size;
+  return value;
+}
+
+// Controls, and what changes the direction or look of the text around it.
+bool Harmful(uint32_t c) {
+  return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x061c || (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
+         (c >= 0x2060 && c <= 0x2069) || c == 0xfeff || (c >= 0xfff9 && c <= 0xfffb) || (c >= 0xe0000 && c <= 0xe007f);
+}
+
+}  // namespace
+
+std::string Printable(std::string_view text, size_t limit) {
+  std::string out;
+  size_t columns = 0;
+  for (size_t i = 0; i < text.size();) {
+    size_t length = 1;
+    const uint32_t c = CodePoint(text, i, &length);
+    if (columns + 1 > limit) {
+      out.append("..");
+      return out;
+    }
+    if (c == '\n' || c == '\t' || c == '\r') {
+      out.push_back(' ');
+    } else if (Harmful(c)) {
+      out.push_back('?');
+    } else {
+      out.append(text.substr(i, length));
+    }
+    ++columns;
+    i += length;
+  }
+  return out;
+}
+
+std::string FoldRanks(std::vector<int32_t> ranks, size_t limit) {
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  std::string text;
+  for (size_t i = 0; i < ranks.size();) {
+    size_t end = i;
+    while (end + 1 < ranks.size() && ranks[end + 1] == ranks[end] + 1) ++end;
+    std::string run = absl::StrCat(ranks[i]);
+    if (end == i + 1) absl::StrAppend(&run, ", ", ranks[end]);
+    if (end > i + 1) absl::StrAppend(&run, "-", ranks[end]);
+    if (!text.empty() && text.size() + run.size() + 2 > limit) return absl::StrCat(text, ", .. (", ranks.size(), " in all)");
+    absl::StrAppend(&text, text.empty() ? "" : ", ", run);
+    i = end + 1;
+  }
+  return text;
+}
+
+std::string RanksText(const std::vector<int32_t>& ranks, size_t limit) {
+  if (ranks.empty()) return "no rank";
+  return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", FoldRanks(ranks, limit));
+}
+
+std::string DurationText(int64_t ns) {
+  const int64_t seconds = ns / 1'000'000'000;
+  if (seconds < 10) return absl::StrFormat("%.1f s", static_cast<double>(ns) / 1e9);
+  if (seconds < 120) return absl::StrCat(seconds, " s");
+  if (seconds < 7200) return absl::StrCat(seconds / 60, " min", seconds % 60 == 0 ? "" : absl::StrCat(" ", seconds % 60, " s"));
+  return absl::StrCat(seconds / 3600, " h", seconds / 60 % 60 == 0 ? "" : absl::StrCat(" ", seconds / 60 % 60, " min"));
+}
+
+std::string CauseWord(FindingKind kind) {
+  switch (kind) {
+    case RANK_DEAD: return "dead";
+    case RANK_NO_DATA: return "no data";
+    case HOST_STALL:
+    case SLOW_HOST: return "host";
+    case GPU_STALL: return "gpu";
+    case COLLECTIVE_STUCK: return "network or gpu";
+    case ASYNC_ERROR:
+    case SLOW_LINK: return "network";
+    case RANK_NOT_ARRIVED:
+    case INIT_INCOMPLETE:
+    case STRAGGLER: return "late";
+    case RANK_AHEAD:
+    case MISMATCH_KIND:
+    case MISMATCH_COUNT:
+    case MISMATCH_DATATYPE:
+    case MISMATCH_REDUCTION:
+    case MISMATCH_ROOT:
+    case MISMATCH_SPLITS:
+    case ORDER_INVERSION:
+    case P2P_UNMATCHED:
+    case DEADLOCK_CYCLE:
+    case GROUP_LEFT_OPEN:
+    case SPLIT_MISMATCH:
+    case SILENT_DESYNC: return "code mismatch";
+    default: return "unknown";
+  }
+}
+
+std::string ConfidenceWord(double confidence) { return confidence >= 0.85 ? "high" : confidence >= 0.6 ? "medium" : "low"; }
+
+std::string CulpritText(const Culprit& culprit) {
+  std::string text = absl::StrCat("rank ", culprit.rank());
+  if (culprit.host().empty() && culprit.gpu() < 0 && culprit.pid() == 0) return text;
+  absl::StrAppend(&text, " =");
+  if (!culprit.host().empty()) absl::StrAppend(&text, " ", Printable(culprit.host(), 64));
+  if (culprit.gpu() >= 0) absl::StrAppend(&text, " gpu ", culprit.gpu());
+  std::string more = Printable(culprit.gpu_pci(), 32);
+  if (culprit.pid() != 0) absl::StrAppend(&more, more.empty() ? "" : ", ", "pid ", culprit.pid());
+  if (!more.empty()) absl::StrAppend(&text, " (", more, ")");
+  return text;
+}
+
+std::string Headline(const Finding& finding) {
+  std::string who;
+  if (finding.culprits_size() == 1) {
+    who = CulpritText(finding.culprits(0));
+  } else {
+    who = RanksText({finding.culprit_ranks().begin(), finding.culprit_ranks().end()});
+  }
+  std::string what = Printable(finding.summary());
+  if (what.empty()) {
+    what = CauseWord(finding.kind());
+    if (!finding.operation().empty()) {
+      absl::StrAppend(&what, ", in ", Printable(finding.operation(), 64));
+      if (finding.sequence() >= 0) absl::StrAppend(&what, " #", finding.sequence());
+    }
+    const CommunicatorRef& comm = finding.communicator();
+    if (!comm.id().empty()) absl::StrAppend(&what, " on ", Printable(comm.name().empty() ? comm.id() : comm.name(), 64));
+  }
+  return absl::StrCat(who, ": ", what);
+}
+
+std::vector<std::string> AdviceSteps(const Finding& finding) {
+  std::vector<std::string> steps;
+  for (absl::string_view line : absl::StrSplit(finding.advice(), '\n', absl::SkipWhitespace())) {
+    size_t digits = 0;
+    while (digits < line.size() && isdigit(static_cast<unsigned char>(line[digits]))) ++digits;
+    if (digits > 0 && digits + 1 < line.size() && line[digits] == '.') line.remove_prefix(digits + 1);
+    while (!line.empty() && line.front() == ' ') line.remove_prefix(1);
+    if (!line.empty()) steps.push_back(Printable(std::string(line)));
+  }
+  return steps;
+}
+
+std::vector<int32_t> MissingRanks(int32_t expected, const std::vector<int32_t>& present) {
+  std::vector<int32_t> missing;
+  size_t at = 0;
+  for (int32_t rank = 0; rank < std::min(expected, 1 << 20); ++rank) {
+    while (at < present.size() && present[at] < rank) ++at;
+    if (at >= present.size() || present[at] != rank) missing.push_back(rank);
+  }
+  return missing;
+}
+
+size_t Columns(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,51 @@
+// Words that every report shares: rank lists, durations, and text from files made safe to print.
+#ifndef LOCKSTEP_ANALYZER_REPORT_WORDS_H_
+#define LOCKSTEP_ANALYZER_REPORT_WORDS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "proto/verdict.pb.h"
+
+namespace lockstep {
+
+// Text that came out of a file, safe for a terminal: no control characters, no characters that reorder the line, no
+// invalid UTF-8 (each shown as '?'); line feeds become spaces. Cut to `limit` columns with "..".
+std::string Printable(std::string_view text, size_t limit = 2000);
+
+// "0-3, 6, 8-15"; where that is longer than `limit` columns, the beginning and how many there are in all.
+std::string FoldRanks(std::vector<int32_t> ranks, size_t limit = 60);
+
+// "rank 5", "ranks 0-3, 6".
+std::string RanksText(const std::vector<int32_t>& ranks, size_t limit = 60);
+
+// "31 s", "4 min 10 s", "2 h 5 min"; "0.8 s" below ten seconds.
+std::string DurationText(int64_t ns);
+
+// What kind of cause it is in the few words an on-call engineer sorts by: host, gpu, network, code mismatch, dead, late.
+std::string CauseWord(FindingKind kind);
+
+// "high", "medium", "low".
+std::string ConfidenceWord(double confidence);
+
+// "rank 5 = node03 gpu 1 (0000:1b:00.0, pid 48211)", as much as is known.
+std::string CulpritText(const Culprit& culprit);
+
+// One sentence: who, and what it did not do.
+std::string Headline(const Finding& finding);
+
+// "1. ..", "2. ..": the steps of Finding::advice without their numbers.
+std::vector<std::string> AdviceSteps(const Finding& finding);
+
+// Ranks from 0 below `expected` that are not among `present` (ascending); at most a million are looked at.
+std::vector<int32_t> MissingRanks(int32_t expected, const std::vector<int32_t>& present);
+
+// Columns a text takes, one a code point.
+size_t Columns(std::string_view text);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_REPORT_WORDS_H_
