@@ -1,0 +1,431 @@
+// libcuda.so.1: the driver functions a recorder reaches for, on the engine's streams.
+#include <cuda.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <atomic>
+#include <string_view>
+#include <vector>
+
+#include "tests/standin/cuda/engine.h"
+
+// A context is its device's primary one and nothing else.
+struct CUctx_st {
+  int device;
+};
+
+#define STANDIN_CUDA extern "C" STANDIN_EXPORT CUresult
+
+namespace {
+
+std::atomic<bool> initialized{false};
+
+CUctx_st* ContextOf(int device) {
+  static auto* contexts = [] {
+    auto* made = new std::vector<CUctx_st>;
+    for (int i = 0; i < standin::DeviceCount(); ++i) {
+      made->push_back({i});
+    }
+    return made;
+  }();
+  return &(*contexts)[static_cast<size_t>(device)];
+}
+
+bool Valid(CUdevice device) { return device >= 0 && device < standin::DeviceCount(); }
+
+// The stream for an operation, checked as the driver does: a context must be current, and it must be the stream's own.
+CUresult StreamFor(CUstream handle, std::shared_ptr<standin::Stream>* stream) {
+  if (standin::BoundDevice() < 0) {
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  *stream = standin::FindStream(handle);
+  if (!*stream || standin::StreamDevice(**stream) != standin::BoundDevice()) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  return CUDA_SUCCESS;
+}
+
+template <class T>
+CUresult WriteValue(CUstream handle, CUdeviceptr address, T value, unsigned int flags) {
+  if (flags > CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER || address % sizeof(T) != 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  auto* target = reinterpret_cast<T*>(static_cast<uintptr_t>(address));
+  if (!standin::KnownMemory(target, sizeof(T))) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  std::shared_ptr<standin::Stream> stream;
+  if (const CUresult result = StreamFor(handle, &stream); result != CUDA_SUCCESS) {
+    return result;
+  }
+  standin::Enqueue(stream, [target, value] { __atomic_store_n(target, value, __ATOMIC_RELEASE); });
+  return CUDA_SUCCESS;
+}
+
+struct ErrorText {
+  CUresult code;
+  const char* name;
+  const char* text;
+};
+constexpr ErrorText kErrors[] = {
+    {CUDA_SUCCESS, "CUDA_SUCCESS", "no error"},
+    {CUDA_ERROR_INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
+    {CUDA_ERROR_OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
+    {CUDA_ERROR_NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
+    {CUDA_ERROR_NO_DEVICE, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
+    {CUDA_ERROR_INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
+    {CUDA_ERROR_INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
+    {CUDA_ERROR_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
+    {CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
+    {CUDA_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
+    {CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED",
+     "part or all of the requested memory range is already mapped"},
+    {CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED",
+     "pointer does not correspond to a registered memory region"},
+    {CUDA_ERROR_NOT_SUPPORTED, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
+    {CUDA_ERROR_UNKNOWN, "CUDA_ERROR_UNKNOWN", "unknown error"},
+};
+
+}  // namespace
+
+STANDIN_CUDA cuInit(unsigned int flags) {
+  if (flags != 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  initialized.store(true, std::memory_order_relaxed);
+  return CUDA_SUCCESS;
+}
+
+STANDIN_CUDA cuDriverGetVersion(int* version) {
+  if (!version) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  *version = CUDA_VERSION;
+  return CUDA_SUCCESS;
+}
+
+STANDIN_CUDA cuGetErrorString(CUresult error, const char** text) {
+  for (const ErrorText& known : kErrors) {
+    if (known.code == error) {
+      *text = known.text;
+      return CUDA_SUCCESS;
+    }
+  }
+  *text = nullptr;
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
+STANDIN_CUDA cuGetErrorName(CUresult error, const char** text) {
+  for (const ErrorText& known : kErrors) {
+    if (known.code == error) {
+      *text = known.name;
+      return CUDA_SUCCESS;
+    }
+  }
+  *text = nullptr;
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
+STANDIN_CUDA cuDeviceGet(CUdevice* device, int ordinal) {
+  if (!device) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (!Valid(ordinal)) {
+    return CUDA_ERROR_INVALID_DEVICE;
+  }
+  *device = ordinal;
+  return CUDA_SUCCESS;
+}
+
+STANDIN_CUDA cuDeviceGetCount(int* count) {
+  if (!count) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  *count = standin::DeviceCount();
+  return CUDA_SUCCESS;
+}
+
+STANDIN_CUDA cuDeviceGetName(char* name, int length, CUdevice device) {
+  if (!name || length <= 0) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (!Valid(device)) {
+    return CUDA_ERROR_INVALID_DEVICE;
+  }
+  snprintf(name, static_cast<size_t>(length), "CPU stand-in");
+  return CUDA_SUCCESS;
+}
+
+STANDIN_CUDA cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice device) {
+  if (!uuid) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (!Valid(device)) {
+    return CUDA_ERROR_INVALID_DEVICE;
+  }
+  standin::DeviceUuid(device, uuid->bytes);
+  return CUDA_SUCCESS;
+}
+
+#undef cuDeviceGetUuid
+STANDIN_CUDA cuDeviceGetUuid(CUuuid* uuid, CUdevice device) { return cuDeviceGetUuid_v2(uuid, device); }
+
+STANDIN_CUDA cuDeviceGetPCIBusId(char* text, int length, CUdevice device) {
+  if (!text || length < 13) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (!Valid(device)) {
+    return CUDA_ERROR_INVALID_DEVICE;
+  }
+  standin::DevicePciBusId(device, text, static_cast<size_t>(length));
+  return CUDA_SUCCESS;
+}
+
+STANDIN_CUDA cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {
+  if (!value) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (!Valid(device)) {
+    return CUDA_ERROR_INVALID_DEVICE;
+  }
+  switch (attribute) {
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+    case CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY:
+    case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
+    case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
+    case CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED:
+    case CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS:
+      *value = 1;
+      return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
+      *value = 0x10 + device;
+      return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+      *value = 9;
+      return CUDA_SUCCESS;
+    default:
+      *value = 0;
+      return CUDA_SUCCESS;
+  }
+}
+
+STANDIN_CUDA cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+  if (!context) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (!Valid(device)) {
+    return CUDA_ERROR_INVALID_DEVICE;
+  }
+  *context = ContextOf(device);
+  return CUDA_SUCCESS;
+}
+
+STANDIN_CUDA cuDevicePrimaryCtxRelease_v2(CUdevice device) {
+  return Valid(device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
+}
+
+STANDIN_CUDA cuCtxGetCurrent(CUcontext* context) {
+  if (!context) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  *context = standin::BoundDevice() < 0 ? nullptr : ContextOf(standin::BoundDevice());
+  return CUDA_SUCCESS;
+}
+
+STANDIN_CUDA cuCtxSetCurrent(CUcontext context) {
+  standin::BindDevice(context ? context->device : -1);
+  return CUDA_SUCCESS;
+}
+
+STANDIN_CUDA cuCtxPushCurrent_v2(CUcontext context);
+STANDIN_CUDA cuCtxPopCurrent_v2(CUcontext* context);
+
+namespace {
+thread_local std::vector<int> pushed;
+}
+
+STANDIN_CUDA cuCtxPushCurrent_v2(CUcontext context) {
+  if (!context) {
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  pushed.push_back(standin::BoundDevice());
+  standin::BindDevice(context->device);
+  return CUDA_SUCCESS;
+}
+
+STANDIN_CUDA cuCtxPopCurrent_v2(CUcontext* context) {
+  if (standin::BoundDevice() < 0) {
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  if (context) {
+    *context = ContextOf(standin::BoundDevice());
+  }
+  standin::BindDevice(pushed.empty() ? -1 : pushed.back());
+  if (!pushed.empty()) {
+    pushed.pop_back();
+  }
+  return CUDA_SUCCESS;
+}
+
+STANDIN_CUDA cuCtxGetDevice(CUdevice* device) {
+  if (standin::BoundDevice() < 0) {
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  *device = standin::BoundDevice();
+  return CUDA_SUCCESS;
+}
+
+STANDIN_CUDA cuStreamGetCtx(CUstream handle, CUcontext* context) {
+  if (!context) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (reinterpret_cast<uintptr_t>(handle) <= 2 && standin::BoundDevice() < 0) {
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  const auto stream = standin::FindStream(handle);
+  if (!stream) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  *context = ContextOf(standin::StreamDevice(*stream));
+  return CUDA_SUCCESS;
+}
+
+STANDIN_CUDA cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
+  if (!status) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (!standin::FindStream(handle)) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  *status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
+
+STANDIN_CUDA cuStreamQuery(CUstream handle) {
+  const auto stream = standin::FindStream(handle);
+  if (!stream) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  return standin::Reached(standin::Tail(stream)) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+STANDIN_CUDA cuStreamSynchronize(CUstream handle) {
+  const auto stream = standin::FindStream(handle);
+  if (!stream) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  standin::WaitFor(standin::Tail(stream));
+  return CUDA_SUCCESS;
+}
+
+STANDIN_CUDA cuStreamWriteValue32_v2(CUstream stream, CUdeviceptr address, cuuint32_t value, unsigned int flags) {
+  return WriteValue(stream, address, value, flags);
+}
+
+STANDIN_CUDA cuStreamWriteValue64_v2(CUstream stream, CUdeviceptr address, cuuint64_t value, unsigned int flags) {
+  return WriteValue(stream, address, value, flags);
+}
+
+// The first version of these works only with a driver option that nobody sets; a caller that looks the plain name up gets it.
+#undef cuStreamWriteValue32
+#undef cuStreamWriteValue64
+STANDIN_CUDA cuStreamWriteValue32(CUstream, CUdeviceptr, cuuint32_t, unsigned int) { return CUDA_ERROR_NOT_SUPPORTED; }
+STANDIN_CUDA cuStreamWriteValue64(CUstream, CUdeviceptr, cuuint64_t, unsigned int) { return CUDA_ERROR_NOT_SUPPORTED; }
+
+STANDIN_CUDA cuMemHostRegister_v2(void* pointer, size_t size, unsigned int flags) {
+  if (flags & ~0xfu) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  switch (standin::RegisterHost(pointer, size)) {
+    case standin::RegisterResult::kOk:
+      return CUDA_SUCCESS;
+    case standin::RegisterResult::kOverlap:
+      return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+    case standin::RegisterResult::kInvalid:
+      break;
+  }
+  return CUDA_ERROR_INVALID_VALUE;
+}
+
+STANDIN_CUDA cuMemHostUnregister(void* pointer) {
+  return standin::UnregisterHost(pointer) ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+}
+
+STANDIN_CUDA cuMemHostGetDevicePointer_v2(CUdeviceptr* device, void* host, unsigned int flags) {
+  if (!device || flags != 0 || !standin::KnownMemory(host, 1)) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  *device = static_cast<CUdeviceptr>(reinterpret_cast<uintptr_t>(host));
+  return CUDA_SUCCESS;
+}
+
+STANDIN_CUDA cuGetProcAddress_v2(const char* symbol, void** function, int version, cuuint64_t flags,
+                                 CUdriverProcAddressQueryResult* status) {
+  struct Entry {
+    std::string_view name;
+    void* function;
+  };
+#define STANDIN_ENTRY(name) {#name, reinterpret_cast<void*>(&name)}
+#define STANDIN_ENTRY_V2(name) {#name, reinterpret_cast<void*>(&name##_v2)}
+#undef cuMemHostGetDevicePointer
+#undef cuMemHostRegister
+#undef cuGetProcAddress
+  static const Entry kEntries[] = {
+      STANDIN_ENTRY(cuInit),
+      STANDIN_ENTRY(cuDriverGetVersion),
+      STANDIN_ENTRY(cuGetErrorString),
+      STANDIN_ENTRY(cuGetErrorName),
+      STANDIN_ENTRY(cuDeviceGet),
+      STANDIN_ENTRY(cuDeviceGetCount),
+      STANDIN_ENTRY(cuDeviceGetName),
+      STANDIN_ENTRY_V2(cuDeviceGetUuid),
+      STANDIN_ENTRY(cuDeviceGetPCIBusId),
+      STANDIN_ENTRY(cuDeviceGetAttribute),
+      STANDIN_ENTRY(cuDevicePrimaryCtxRetain),
+      STANDIN_ENTRY_V2(cuDevicePrimaryCtxRelease),
+      STANDIN_ENTRY(cuCtxGetCurrent),
+      STANDIN_ENTRY(cuCtxSetCurrent),
+      STANDIN_ENTRY(cuCtxGetDevice),
+      STANDIN_ENTRY_V2(cuCtxPushCurrent),
+      STANDIN_ENTRY_V2(cuCtxPopCurrent),
+      STANDIN_ENTRY(cuStreamGetCtx),
+      STANDIN_ENTRY(cuStreamIsCapturing),
+      STANDIN_ENTRY(cuStreamQuery),
+      STANDIN_ENTRY(cuStreamSynchronize),
+      STANDIN_ENTRY_V2(cuStreamWriteValue32),
+      STANDIN_ENTRY_V2(cuStreamWriteValue64),
+      STANDIN_ENTRY_V2(cuMemHostRegister),
+      STANDIN_ENTRY(cuMemHostUnregister),
+      STANDIN_ENTRY_V2(cuMemHostGetDevicePointer),
+      STANDIN_ENTRY_V2(cuGetProcAddress),
+  };
+#undef STANDIN_ENTRY
+#undef STANDIN_ENTRY_V2
+  if (!symbol || !function || flags > 2) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  *function = nullptr;
+  for (const Entry& entry : kEntries) {
+    if (entry.name != symbol) {
+      continue;
+    }
+    // Before CUDA 11.7 the plain names of the stream memory operations meant the first version.
+    if (version < 11070 && entry.name.substr(0, 18) == "cuStreamWriteValue") {
+      *function = entry.name == "cuStreamWriteValue32" ? reinterpret_cast<void*>(&cuStreamWriteValue32)
+                                                       : reinterpret_cast<void*>(&cuStreamWriteValue64);
+    } else {
+      *function = entry.function;
+    }
+  }
+  const bool found = *function != nullptr;
+  if (status) {
+    *status = found ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    return CUDA_SUCCESS;
+  }
+  return found ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+extern "C" STANDIN_EXPORT CUresult cuGetProcAddress(const char* symbol, void** function, int version,
+                                                    cuuint64_t flags) {
+  return cuGetProcAddress_v2(symbol, function, version, flags, nullptr);
+}

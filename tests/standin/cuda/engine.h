@@ -1,0 +1,73 @@
+// Streams, devices and memory of the CPU stand-in. It lives in libcuda.so.1; the stand-ins of libcudart and libnccl link it,
+// as the real ones stand on the driver.
+#ifndef LOCKSTEP_TESTS_STANDIN_CUDA_ENGINE_H_
+#define LOCKSTEP_TESTS_STANDIN_CUDA_ENGINE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#define STANDIN_EXPORT __attribute__((visibility("default")))
+
+namespace standin {
+
+class Stream;
+
+// A place in a stream: reached when everything enqueued up to and including `ticket` has ended. A default one is always reached.
+struct StreamPoint {
+  std::shared_ptr<Stream> stream;
+  uint64_t ticket = 0;
+};
+
+// Devices. The count is STANDIN_DEVICES (default 8); each has the same made-up properties and its own PCI id and UUID.
+STANDIN_EXPORT int DeviceCount();
+// The calling thread's device; -1 while no CUDA runtime call bound one to the thread (the driver's "no current context").
+STANDIN_EXPORT int BoundDevice();
+STANDIN_EXPORT void BindDevice(int device);
+// As the runtime sees it: binds device 0 to a thread that has none.
+STANDIN_EXPORT int CurrentDevice();
+// 16 bytes, equal in every process of the machine.
+STANDIN_EXPORT void DeviceUuid(int device, char* uuid);
+// "0000:1a:00.0".
+STANDIN_EXPORT void DevicePciBusId(int device, char* text, size_t size);
+
+// Streams: FIFO queues, each with one worker thread started at its first operation.
+STANDIN_EXPORT void* CreateStream(int device, bool non_blocking);
+// What was enqueued still runs. False: no such stream.
+STANDIN_EXPORT bool DestroyStream(void* handle);
+// nullptr and 1 mean the legacy stream of the current device, 2 the calling thread's own one. Null: no such stream.
+STANDIN_EXPORT std::shared_ptr<Stream> FindStream(void* handle);
+STANDIN_EXPORT int StreamDevice(const Stream& stream);
+STANDIN_EXPORT bool StreamNonBlocking(const Stream& stream);
+// Queues `work` behind everything in the stream and behind `after`. The legacy stream and the blocking streams of its device
+// wait for each other as CUDA says. Never blocks.
+STANDIN_EXPORT StreamPoint Enqueue(const std::shared_ptr<Stream>& stream, std::function<void()> work,
+                                   std::vector<StreamPoint> after = {});
+// The last thing enqueued so far.
+STANDIN_EXPORT StreamPoint Tail(const std::shared_ptr<Stream>& stream);
+STANDIN_EXPORT bool Reached(const StreamPoint& point);
+STANDIN_EXPORT void WaitFor(const StreamPoint& point);
+// Every stream of the device, empty now or not.
+STANDIN_EXPORT std::vector<std::shared_ptr<Stream>> StreamsOf(int device);
+
+// Memory the device may touch. Allocations are plain host memory; `registered` ranges belong to the caller.
+enum class MemoryKind { kDevice, kHost, kRegistered };
+STANDIN_EXPORT void* Allocate(size_t size, MemoryKind kind);
+// False: `pointer` is no such allocation.
+STANDIN_EXPORT bool Release(void* pointer, MemoryKind kind);
+enum class RegisterResult { kOk, kOverlap, kInvalid };
+STANDIN_EXPORT RegisterResult RegisterHost(void* pointer, size_t size);
+STANDIN_EXPORT bool UnregisterHost(void* pointer);
+// True where the whole range lies in one known allocation or registration.
+STANDIN_EXPORT bool KnownMemory(const void* pointer, size_t size);
+STANDIN_EXPORT size_t AllocatedBytes();
+
+// A detached thread with every signal masked. False: it could not be started.
+STANDIN_EXPORT bool StartThread(std::function<void()> body);
+
+}  // namespace standin
+
+#endif  // LOCKSTEP_TESTS_STANDIN_CUDA_ENGINE_H_

@@ -1,0 +1,259 @@
+#include <pthread.h>
+#include <signal.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <unordered_map>
+
+#include "tests/standin/cuda/engine.h"
+
+namespace standin {
+
+namespace {
+
+struct Work {
+  std::function<void()> run;
+  std::vector<StreamPoint> after;
+};
+
+}  // namespace
+
+class Stream : public std::enable_shared_from_this<Stream> {
+ public:
+  Stream(int device, bool non_blocking, bool legacy) : device_(device), non_blocking_(non_blocking), legacy_(legacy) {}
+
+  uint64_t Push(Work work) {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back(std::move(work));
+    ++enqueued_;
+    if (!running_) {
+      running_ = StartThread([self = shared_from_this()] { self->Serve(); });
+    }
+    changed_.notify_all();
+    return enqueued_;
+  }
+
+  uint64_t Enqueued() {
+    const std::lock_guard lock(mutex_);
+    return enqueued_;
+  }
+
+  bool Reached(uint64_t ticket) const { return done_.load(std::memory_order_acquire) >= ticket; }
+
+  void Wait(uint64_t ticket) {
+    if (Reached(ticket)) {
+      return;
+    }
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return Reached(ticket); });
+  }
+
+  void Close() {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+    changed_.notify_all();
+  }
+
+  int device() const { return device_; }
+  bool non_blocking() const { return non_blocking_; }
+  bool legacy() const { return legacy_; }
+
+ private:
+  void Serve() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [this] { return closing_ || !queue_.empty(); });
+      if (queue_.empty()) {
+        return;
+      }
+      Work work = std::move(queue_.front());
+      queue_.pop_front();
+      lock.unlock();
+      for (const StreamPoint& point : work.after) {
+        WaitFor(point);
+      }
+      if (work.run) {
+        work.run();
+      }
+      work = {};
+      lock.lock();
+      // Pairs with Reached(): whoever sees the ticket sees what the work wrote.
+      done_.fetch_add(1, std::memory_order_release);
+      changed_.notify_all();
+    }
+  }
+
+  const int device_;
+  const bool non_blocking_;
+  const bool legacy_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Work> queue_;
+  uint64_t enqueued_ = 0;
+  std::atomic<uint64_t> done_{0};
+  bool running_ = false;
+  bool closing_ = false;
+};
+
+namespace {
+
+struct Device {
+  std::mutex mutex;  // orders enqueueing between the legacy stream and the blocking ones
+  std::shared_ptr<Stream> legacy;
+  std::unordered_map<void*, std::shared_ptr<Stream>> streams;
+};
+
+struct Registry {
+  std::mutex mutex;
+  std::unordered_map<void*, std::shared_ptr<Stream>> streams;
+  std::vector<std::unique_ptr<Device>> devices;
+};
+
+// Never destroyed: worker threads may outlive static destruction.
+Registry& TheRegistry() {
+  static Registry* registry = [] {
+    auto* made = new Registry;
+    for (int i = 0; i < DeviceCount(); ++i) {
+      made->devices.push_back(std::make_unique<Device>());
+      made->devices.back()->legacy = std::make_shared<Stream>(i, false, true);
+    }
+    return made;
+  }();
+  return *registry;
+}
+
+std::shared_ptr<Stream> ThreadStream(int device) {
+  // Ended with its thread: what was enqueued still runs.
+  struct Own {
+    std::unordered_map<int, void*> handles;
+    ~Own() {
+      for (const auto& [number, handle] : handles) {
+        DestroyStream(handle);
+      }
+    }
+  };
+  thread_local Own own;
+  auto [at, fresh] = own.handles.try_emplace(device, nullptr);
+  if (fresh) {
+    at->second = CreateStream(device, false);
+  }
+  return FindStream(at->second);
+}
+
+}  // namespace
+
+bool StartThread(std::function<void()> body) {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  bool started = true;
+  try {
+    std::thread(std::move(body)).detach();
+  } catch (...) {
+    started = false;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return started;
+}
+
+void* CreateStream(int device, bool non_blocking) {
+  auto stream = std::make_shared<Stream>(device, non_blocking, false);
+  Registry& registry = TheRegistry();
+  {
+    Device& owner = *registry.devices[static_cast<size_t>(device)];
+    const std::lock_guard lock(owner.mutex);
+    owner.streams[stream.get()] = stream;
+  }
+  const std::lock_guard lock(registry.mutex);
+  registry.streams[stream.get()] = stream;
+  return stream.get();
+}
+
+bool DestroyStream(void* handle) {
+  Registry& registry = TheRegistry();
+  std::shared_ptr<Stream> stream;
+  {
+    const std::lock_guard lock(registry.mutex);
+    const auto at = registry.streams.find(handle);
+    if (at == registry.streams.end()) {
+      return false;
+    }
+    stream = at->second;
+    registry.streams.erase(at);
+  }
+  {
+    Device& owner = *registry.devices[static_cast<size_t>(stream->device())];
+    const std::lock_guard lock(owner.mutex);
+    owner.streams.erase(handle);
+  }
+  stream->Close();
+  return true;
+}
+
+std::shared_ptr<Stream> FindStream(void* handle) {
+  Registry& registry = TheRegistry();
+  const auto number = reinterpret_cast<uintptr_t>(handle);
+  if (number <= 1) {
+    return registry.devices[static_cast<size_t>(CurrentDevice())]->legacy;
+  }
+  if (number == 2) {
+    return ThreadStream(CurrentDevice());
+  }
+  const std::lock_guard lock(registry.mutex);
+  const auto at = registry.streams.find(handle);
+  return at == registry.streams.end() ? nullptr : at->second;
+}
+
+int StreamDevice(const Stream& stream) { return stream.device(); }
+bool StreamNonBlocking(const Stream& stream) { return stream.non_blocking(); }
+
+StreamPoint Enqueue(const std::shared_ptr<Stream>& stream, std::function<void()> work,
+                    std::vector<StreamPoint> after) {
+  if (stream->non_blocking()) {
+    return {stream, stream->Push({std::move(work), std::move(after)})};
+  }
+  Device& device = *TheRegistry().devices[static_cast<size_t>(stream->device())];
+  const std::lock_guard lock(device.mutex);
+  if (stream->legacy()) {
+    for (const auto& [handle, other] : device.streams) {
+      if (other->non_blocking()) {
+        continue;
+      }
+      const uint64_t tail = other->Enqueued();
+      if (!other->Reached(tail)) {
+        after.push_back({other, tail});
+      }
+    }
+  } else {
+    const uint64_t tail = device.legacy->Enqueued();
+    if (!device.legacy->Reached(tail)) {
+      after.push_back({device.legacy, tail});
+    }
+  }
+  return {stream, stream->Push({std::move(work), std::move(after)})};
+}
+
+StreamPoint Tail(const std::shared_ptr<Stream>& stream) { return {stream, stream->Enqueued()}; }
+
+bool Reached(const StreamPoint& point) { return !point.stream || point.stream->Reached(point.ticket); }
+
+void WaitFor(const StreamPoint& point) {
+  if (point.stream) {
+    point.stream->Wait(point.ticket);
+  }
+}
+
+std::vector<std::shared_ptr<Stream>> StreamsOf(int device) {
+  Device& owner = *TheRegistry().devices[static_cast<size_t>(device)];
+  const std::lock_guard lock(owner.mutex);
+  std::vector<std::shared_ptr<Stream>> all{owner.legacy};
+  for (const auto& [handle, stream] : owner.streams) {
+    all.push_back(stream);
+  }
+  return all;
+}
+
+}  // namespace standin

@@ -1,0 +1,137 @@
+// Memory, registration, windows and one-sided calls.
+#include <cstdint>
+
+#include "tests/standin/nccl/comm.h"
+
+struct ncclWindow_vidmem {
+  ncclComm* comm;
+  void* pointer;
+  size_t size;
+  void* registration;
+};
+
+using standin::CommPtr;
+
+STANDIN_API(ncclResult_t, ncclMemAlloc, (void** pointer, size_t size)) {
+  if (!pointer || size == 0) {
+    return ncclInvalidArgument;
+  }
+  *pointer = standin::Allocate(size, standin::MemoryKind::kDevice);
+  return *pointer ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+STANDIN_API(ncclResult_t, ncclMemFree, (void* pointer)) {
+  if (!pointer) {
+    return ncclSuccess;
+  }
+  return standin::Release(pointer, standin::MemoryKind::kDevice) ? ncclSuccess : ncclInvalidUsage;
+}
+
+STANDIN_API(ncclResult_t, ncclCommRegister, (const ncclComm_t handle, void* buffer, size_t size, void** registration)) {
+  CommPtr comm;
+  if (const ncclResult_t ready = standin::EnsureReady(handle, &comm); ready != ncclSuccess) {
+    return ready;
+  }
+  if (!buffer || size == 0 || !registration) {
+    return ncclInvalidArgument;
+  }
+  auto* made = new char;
+  const std::lock_guard lock(comm->mutex);
+  comm->registrations[made] = size;
+  *registration = made;
+  return ncclSuccess;
+}
+
+STANDIN_API(ncclResult_t, ncclCommDeregister, (const ncclComm_t handle, void* registration)) {
+  const CommPtr comm = standin::FindComm(handle);
+  if (!comm) {
+    return ncclInvalidArgument;
+  }
+  const std::lock_guard lock(comm->mutex);
+  if (!comm->registrations.erase(registration)) {
+    return ncclInvalidUsage;
+  }
+  delete static_cast<char*>(registration);
+  return ncclSuccess;
+}
+
+// Collective: all ranks register their part of the window, and all know when it is complete.
+STANDIN_API(ncclResult_t, ncclCommWindowRegister,
+            (ncclComm_t handle, void* buffer, size_t size, ncclWindow_t* window, int flags)) {
+  CommPtr comm;
+  if (const ncclResult_t ready = standin::EnsureReady(handle, &comm); ready != ncclSuccess) {
+    return standin::GroupError(ready);
+  }
+  if (!buffer || size == 0 || !window || (flags & ~(NCCL_WIN_COLL_SYMMETRIC | NCCL_WIN_STRICT_ORDERING)) != 0 ||
+      reinterpret_cast<uintptr_t>(buffer) % NCCL_WIN_REQUIRED_ALIGNMENT != 0) {
+    standin::Warn(comm.get(), "a window needs a buffer aligned to %d bytes and known flags", NCCL_WIN_REQUIRED_ALIGNMENT);
+    return standin::GroupError(ncclInvalidArgument);
+  }
+  *window = nullptr;
+  auto made = std::make_shared<ncclWindow_t>(nullptr);
+  const auto run = [comm, handle, buffer, size, made] {
+    void* registration = nullptr;
+    if (const ncclResult_t registered = ncclCommRegister(handle, buffer, size, &registration);
+        registered != ncclSuccess) {
+      return registered;
+    }
+    std::vector<std::vector<unsigned char>> all;
+    if (!standin::AllGatherBoot(*comm, &size, sizeof size, &all)) {
+      return ncclInternalError;
+    }
+    *made = new ncclWindow_vidmem{handle, buffer, size, registration};
+    return ncclSuccess;
+  };
+  return standin::AddJob({comm, run, [window, made](ncclResult_t ended) {
+                            if (ended == ncclSuccess) {
+                              __atomic_store_n(window, *made, __ATOMIC_RELEASE);
+                            }
+                          }});
+}
+
+STANDIN_API(ncclResult_t, ncclCommWindowDeregister, (ncclComm_t handle, ncclWindow_t window)) {
+  CommPtr comm;
+  if (const ncclResult_t ready = standin::EnsureReady(handle, &comm); ready != ncclSuccess) {
+    return ready;
+  }
+  if (!window) {
+    return ncclSuccess;
+  }
+  if (window->comm != handle) {
+    return ncclInvalidUsage;
+  }
+  const ncclResult_t result = ncclCommDeregister(handle, window->registration);
+  delete window;
+  return result;
+}
+
+STANDIN_API(ncclResult_t, ncclWinGetUserPtr, (ncclComm_t handle, ncclWindow_t window, void** pointer)) {
+  CommPtr comm;
+  if (const ncclResult_t ready = standin::EnsureReady(handle, &comm); ready != ncclSuccess) {
+    return ready;
+  }
+  if (!window || !pointer || window->comm != handle) {
+    return ncclInvalidArgument;
+  }
+  *pointer = window->pointer;
+  return ncclSuccess;
+}
+
+// One-sided transfers answer like a build whose hardware has no support for them.
+STANDIN_API(ncclResult_t, ncclPutSignal,
+            (const void*, size_t, ncclDataType_t, int, ncclWindow_t, size_t, int, int, unsigned int, ncclComm_t handle,
+             cudaStream_t)) {
+  CommPtr comm;
+  const ncclResult_t ready = standin::EnsureReady(handle, &comm);
+  return standin::GroupError(ready == ncclSuccess ? ncclInvalidUsage : ready);
+}
+STANDIN_API(ncclResult_t, ncclSignal, (int, int, int, unsigned int, ncclComm_t handle, cudaStream_t)) {
+  CommPtr comm;
+  const ncclResult_t ready = standin::EnsureReady(handle, &comm);
+  return standin::GroupError(ready == ncclSuccess ? ncclInvalidUsage : ready);
+}
+STANDIN_API(ncclResult_t, ncclWaitSignal, (int, ncclWaitSignalDesc_t*, ncclComm_t handle, cudaStream_t)) {
+  CommPtr comm;
+  const ncclResult_t ready = standin::EnsureReady(handle, &comm);
+  return standin::GroupError(ready == ncclSuccess ? ncclInvalidUsage : ready);
+}

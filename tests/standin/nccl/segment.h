@@ -1,0 +1,106 @@
+// The shared memory in which the ranks of one communicator meet. It is an unnamed file on /dev/shm: nothing is left behind
+// however the processes end, and a full /dev/shm is an error, never a SIGBUS. Others open it through /proc/PID/fd/FD.
+#ifndef LOCKSTEP_TESTS_STANDIN_NCCL_SEGMENT_H_
+#define LOCKSTEP_TESTS_STANDIN_NCCL_SEGMENT_H_
+
+#include <nccl.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace standin {
+
+// What a ncclUniqueId of ours holds; the rest of its 128 bytes is zero.
+struct IdContent {
+  uint64_t magic = 0;  // random
+  int32_t pid = 0;
+  int32_t fd = 0;
+};
+
+// A counter other processes wait for.
+struct Bell {
+  std::atomic<uint32_t> value{0};
+  std::atomic<uint32_t> waiters{0};
+
+  void Ring();
+  // Returns once the value is no longer `seen`, or after a bounded time (about 50 ms).
+  void Wait(uint32_t seen);
+};
+
+constexpr size_t kBootBytes = 192;
+constexpr size_t kChunkBytes = 32 * 1024;  // one slot of a rank's outbox, used by collectives
+constexpr int kMaxRanks = 512;
+
+struct BootSlot {
+  std::atomic<uint64_t> seq{0};
+  unsigned char data[kBootBytes];
+};
+
+struct OutSlot {
+  std::atomic<uint64_t> tag{0};      // which chunk of which operation; 0: never used
+  std::atomic<uint32_t> pending{0};  // readers that have not taken it yet
+  uint32_t bytes = 0;
+};
+
+struct alignas(64) RankBlock {
+  std::atomic<int32_t> pid{0};  // 0: rank not here yet
+  int32_t device = 0;
+  uint64_t start_ticks = 0;
+  alignas(64) Bell boot;       // this rank put a boot message
+  alignas(64) Bell published;  // this rank put a chunk into its outbox
+  alignas(64) Bell taken;      // a reader emptied a slot of this rank's outbox
+  alignas(64) Bell mail;       // a mailbox from or to this rank changed
+  BootSlot boot_slots[2];
+  OutSlot out_slots[2];
+};
+
+// One direction of a pair of ranks: a FIFO of two slots.
+struct alignas(64) Mailbox {
+  std::atomic<uint32_t> put{0};
+  std::atomic<uint32_t> got{0};
+  uint64_t tags[2] = {0, 0};
+  uint32_t bytes[2] = {0, 0};
+};
+
+class Segment {
+ public:
+  // Makes the file behind a new unique id. ncclSystemError where /dev/shm has no room.
+  static ncclResult_t NewId(IdContent* id);
+  // Maps the file of `id` as rank `rank` of `nranks`; the first to come gives it its size. ncclSystemError: no room, or the
+  // process that made the id is gone; ncclInvalidUsage: that rank is taken, or another rank named another size.
+  static ncclResult_t Attach(const IdContent& id, int nranks, int rank, int device, std::unique_ptr<Segment>* segment);
+  // Closes this process's own descriptor of an id it made, once everybody has attached.
+  static void ForgetId(const IdContent& id);
+  ~Segment();
+
+  RankBlock& rank(int r) const { return blocks_[r]; }
+  unsigned char* outbox(int r, int slot) const {
+    return outboxes_ + (static_cast<size_t>(r) * 2 + static_cast<size_t>(slot)) * kChunkBytes;
+  }
+  Mailbox& mailbox(int from, int to) const { return mailboxes_[Pair(from, to)]; }
+  unsigned char* mail(int from, int to, uint32_t slot) const { return mail_ + (Pair(from, to) * 2 + slot) * mail_bytes_; }
+  // The size of a mailbox slot: a lone send of up to two of them ends before its receive comes.
+  size_t mail_bytes() const { return mail_bytes_; }
+
+ private:
+  Segment() = default;
+  size_t Pair(int from, int to) const { return static_cast<size_t>(from) * static_cast<size_t>(nranks_) + static_cast<size_t>(to); }
+
+  void* base_ = nullptr;
+  size_t bytes_ = 0;
+  int nranks_ = 0;
+  RankBlock* blocks_ = nullptr;
+  Mailbox* mailboxes_ = nullptr;
+  unsigned char* outboxes_ = nullptr;
+  unsigned char* mail_ = nullptr;
+  size_t mail_bytes_ = 0;
+};
+
+// True while the process that `block` names is there and no zombie.
+bool Alive(const RankBlock& block);
+
+}  // namespace standin
+
+#endif  // LOCKSTEP_TESTS_STANDIN_NCCL_SEGMENT_H_
