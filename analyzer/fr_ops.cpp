@@ -249,6 +249,8 @@ std::string_view EntryReader::ReadEntry(const Value& entry) {
   op.membership = group;
   raw.gloo = info.name.gloo;
   raw.p2p = Truth(fields.is_p2p) || ring::IsPointToPoint(op.kind);
+  // It stands for sends and receives: a group, in no collective's numbering.
+  if (raw.p2p && op.batch_end) op.kind = CallKind::kGroup;
   int64_t single_seq = integer(fields.seq, kUnknown);
   raw.collective_seq = std::max(integer(fields.collective_seq, raw.p2p ? kUnknown : single_seq), kUnknown);
   raw.p2p_seq = std::max(integer(fields.p2p_seq, raw.p2p ? single_seq : kUnknown), kUnknown);
