@@ -98,7 +98,7 @@ void Trainer::AddPlane(CommKind kind, ncclDataType_t type, int64_t count, int64_
   const size_t bytes = static_cast<size_t>(count) * SizeOf(type);
   plane.staging = Memory(Memory::Place::kPinned, bytes);
   plane.device = Memory(Memory::Place::kDevice, std::max(bytes, Capacity(options_, comms_[kind])));
-  CUDA_OK(cudaMemset(plane.device.data(), 0, plane.device.size()));
+  CUDA_OK(cudaMemsetAsync(plane.device.data(), 0, plane.device.size(), compute_));
 }
 
 const char* Trainer::Input(CommKind kind, ncclDataType_t type) const {

@@ -1,8 +1,6 @@
 // A Megatron-like training loop on NCCL and the CUDA runtime alone, with faults on request. See --help and README.md.
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,17 +29,6 @@ void SelectDevice(const Environment& environment) {
   CUDA_OK(cudaSetDevice(environment.local_rank % devices));
 }
 
-// Rank 0 serves the ids until every communicator stands.
-std::unique_ptr<Communicators> Connect(const Options& options, const Environment& environment) {
-  StoreServer server;
-  std::string error;
-  if (environment.rank == 0 && !server.Start(environment.master_addr, environment.master_port, &error)) {
-    FailCall("starting the store", error.c_str(), __FILE__, __LINE__);
-  }
-  StoreClient client(environment.master_addr, environment.master_port, options.store_timeout_s);
-  return std::make_unique<Communicators>(options, environment, &client);
-}
-
 void Train(const Options& options, const Environment& environment, Trainer* trainer) {
   if (options.slow_start_s > 0) {
     const double late = environment.world > 1 ? static_cast<double>(environment.rank) / (environment.world - 1) : 1;
@@ -59,8 +46,15 @@ void Train(const Options& options, const Environment& environment, Trainer* trai
 int Run(const Options& options, const Environment& environment) {
   SetRankForMessages(environment.rank);
   SelectDevice(environment);
-  std::unique_ptr<Communicators> comms = Connect(options, environment);
-  Trainer trainer(options, environment.rank, comms.get());
+  // Served as long as rank 0 lives: groups that it is no member of may exchange their ids later than it does.
+  StoreServer server;
+  std::string error;
+  if (environment.rank == 0 && !server.Start(environment.master_addr, environment.master_port, &error)) {
+    FailCall("starting the store", error.c_str(), __FILE__, __LINE__);
+  }
+  StoreClient store(environment.master_addr, environment.master_port, options.store_timeout_s);
+  Communicators comms(options, environment, &store);
+  Trainer trainer(options, environment.rank, &comms);
   if (environment.rank == 0) {
     std::printf("trainsim: %d ranks, tp %d, pp %d, dp %d, ep %d, %d steps\n", environment.world, options.tp, options.pp,
                 options.dp, options.ep, options.steps);
@@ -73,7 +67,7 @@ int Run(const Options& options, const Environment& environment) {
     // exit() runs no destructor of this frame: nothing is destroyed, nothing waited for.
     if (leave.kind == FaultKind::kExitEarly) std::exit(0);
   }
-  comms->Destroy();
+  comms.Destroy();
   trainer.TearDown();
   if (finished && environment.rank == 0) std::printf("trainsim: done\n");
   return 0;
