@@ -14,9 +14,9 @@ namespace lockstep {
 bool LooksLikeFlightRecorder(std::string_view head);
 
 // Reads `paths` and merges them into an empty bundle. A file that cannot be read, is not a Flight Recorder dump, is
-// refused or is damaged becomes an entry of bundle->problems (path, offset, what, what to do); the other files are still
-// loaded. The result does not depend on the order of `paths`. The rank is the number that ends the file's name (before an
-// extension .json, .pkl or .pickle); files without one are problems.
+// refused or is damaged becomes an entry of bundle->problems (path, offset, what, what to do); the other files are
+// still loaded. The result does not depend on the order of `paths`. The rank is the number that ends the file's name
+// (before an extension .json, .pkl or .pickle); files without one are problems.
 void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle);
 
 }  // namespace lockstep

@@ -19,11 +19,11 @@ std::vector<int32_t> Offsets(const std::vector<int32_t>& members) {
 // The one way to place `offsets` over `users` so that the rest falls on free ranks; empty when there is none or
 // several.
 std::vector<int32_t> Complete(const std::vector<int32_t>& users, const std::vector<int32_t>& offsets,
-                              const absl::flat_hash_set<int32_t>& free, int32_t job_size) {
+                              const absl::flat_hash_set<int32_t>& free, int32_t job_size, int32_t limit) {
   std::vector<int32_t> found;
   for (int32_t offset : offsets) {
     int32_t first = users.front() - offset;
-    if (first < 0 || first + offsets.back() > kMaxRank) continue;
+    if (first < 0 || first + offsets.back() >= limit) continue;
     std::vector<int32_t> members;
     size_t matched = 0;
     bool possible = true;
@@ -61,7 +61,9 @@ void InferSiblings(const std::vector<int32_t>& silent, int32_t job_size, const s
   absl::flat_hash_set<int32_t> free(silent.begin(), silent.end());
   for (UnlistedGroup* group : siblings) {
     if (group->users.size() == largest) continue;
-    std::vector<int32_t> members = Complete(group->users, offsets, free, job_size);
+    std::vector<int32_t> members = Complete(group->users, offsets, free, job_size, job_size);
+    // Only then is the job taken to be larger than its files show: its last ranks may have no dump either.
+    if (members.empty()) members = Complete(group->users, offsets, free, job_size, kMaxRank + 1);
     if (!members.empty()) group->members = std::move(members);
   }
 }

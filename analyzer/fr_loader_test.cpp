@@ -1,0 +1,615 @@
+#include "analyzer/fr_loader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "analyzer/fr_test_dumps.h"
+
+namespace lockstep {
+namespace {
+
+using fr_test::DumpFolder;
+using fr_test::FrDump;
+using fr_test::FrEntry;
+using fr_test::FrGroup;
+using fr_test::LoadDumps;
+using fr_test::LoadFiles;
+using ring::CallKind;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+// Everything a bundle says, paths aside, as text that can be compared.
+std::string Say(const Bundle& bundle) {
+  std::string out = "expected " + std::to_string(bundle.ranks_expected) + "\n";
+  auto text = [&](const std::vector<std::string>& table, uint32_t at) { return at == kNoIndex ? "-" : table[at]; };
+  auto add = [&](auto... values) { ((out += std::to_string(values) + " "), ...); };
+  for (const Communicator& comm : bundle.comms) {
+    out += comm.id + " " + comm.name + " " + std::to_string(comm.members_inferred) + ":";
+    for (int32_t member : comm.members) add(member);
+    out += "\n";
+  }
+  for (const Rank& rank : bundle.ranks) {
+    out += "rank " + rank.host + " ";
+    add(rank.rank, rank.world_size, rank.damaged, rank.only_active, rank.start_recorded, rank.nccl_version,
+        rank.records_lost);
+    out += "\n";
+    for (const Membership& m : rank.memberships) {
+      add(m.comm, m.member_rank, m.issued, m.started, m.completed, m.p2p_issued, m.p2p_started, m.p2p_completed,
+          m.first_seq, m.lost_records, m.issued_ns);
+      out += m.local_name + "\n";
+    }
+    for (const Op& op : rank.ops) {
+      add(op.membership, int(op.kind), int(op.state), op.in_batch, op.batch_end, op.retired, op.root_or_peer, op.seq,
+          op.thread, op.index, op.group, op.enter_ns, op.started_ns, op.completed_ns, op.input_elements,
+          op.output_elements, op.op_id, op.record_id);
+      out += text(bundle.shapes, op.input_shape) + " " + text(bundle.shapes, op.output_shape) + " " +
+             text(bundle.strings, op.dtypes) + " " + text(bundle.strings, op.name) + " " +
+             text(bundle.strings, op.call_site) + "\n";
+    }
+  }
+  for (const Problem& problem : bundle.problems) out += std::to_string(problem.rank) + " " + problem.text + "\n";
+  return out;
+}
+
+std::string NameOf(const Bundle& bundle, const Op& op) {
+  return bundle.strings[op.name];
+}
+
+const Membership* MemberIn(const Bundle& bundle, const Rank& rank, const std::string& comm_name) {
+  for (const Membership& membership : rank.memberships) {
+    if (bundle.comms[membership.comm].name == comm_name) return &membership;
+  }
+  return nullptr;
+}
+
+TEST(FrLoader, AnEntryBecomesAnOperation) {
+  FrDump dump;
+  dump.groups[0].enqueued = 1;
+  FrEntry entry;
+  entry.op = "nccl:_all_gather_base";
+  entry.input = {{4, 4}};
+  entry.output = {{8, 4}};
+  entry.input_dtypes = {"BFloat16"};
+  entry.output_dtypes = {"Float"};
+  entry.record_id = 7;
+  entry.frames = {{"all_gather", "/usr/lib/python3/dist-packages/torch/distributed/distributed_c10d.py", 10},
+                  {"wrapper", "/usr/lib/python3/dist-packages/torch/distributed/c10d_logger.py", 83},
+                  {"forward", "/app/train.py", 812},
+                  {"main", "/app/main.py", 3}};
+  dump.entries.push_back(entry);
+  Bundle bundle = LoadDumps({dump, dump});
+  EXPECT_THAT(bundle.problems, IsEmpty());
+  ASSERT_THAT(bundle.ranks, SizeIs(2));
+  EXPECT_EQ(bundle.ranks_expected, 2);
+  ASSERT_THAT(bundle.comms, SizeIs(1));
+  EXPECT_EQ(bundle.comms[0].name, "default_pg");
+  EXPECT_THAT(bundle.comms[0].members, ElementsAre(0, 1));
+  EXPECT_FALSE(bundle.comms[0].members_inferred);
+  const Rank& rank = bundle.ranks[1];
+  EXPECT_EQ(rank.rank, 1);
+  EXPECT_EQ(rank.world_size, 2);
+  EXPECT_EQ(rank.source, Source::kFlightRecorder);
+  EXPECT_EQ(rank.nccl_version, 22703);
+  EXPECT_EQ(rank.captured_ns, 0);
+  ASSERT_THAT(rank.memberships, SizeIs(1));
+  EXPECT_EQ(rank.memberships[0].member_rank, 1);
+  EXPECT_EQ(rank.memberships[0].issued, 1);
+  EXPECT_EQ(rank.memberships[0].started, kUnknown);
+  EXPECT_EQ(rank.memberships[0].completed, kNone);
+  EXPECT_EQ(rank.memberships[0].first_seq, 1);
+  ASSERT_THAT(rank.ops, SizeIs(1));
+  const Op& op = rank.ops[0];
+  EXPECT_EQ(op.kind, CallKind::kAllGather);
+  EXPECT_EQ(NameOf(bundle, op), "_all_gather_base");
+  EXPECT_EQ(op.seq, 1);
+  EXPECT_EQ(op.record_id, 7);
+  EXPECT_EQ(op.state, OpState::kIncomplete);
+  EXPECT_EQ(bundle.shapes[op.input_shape], "[[4,4]]");
+  EXPECT_EQ(bundle.shapes[op.output_shape], "[[8,4]]");
+  EXPECT_EQ(op.input_elements, 16);
+  EXPECT_EQ(op.output_elements, 32);
+  EXPECT_EQ(bundle.strings[op.dtypes], "BFloat16 -> Float");
+  EXPECT_EQ(bundle.strings[op.call_site], "train.py:812 forward");
+  EXPECT_EQ(op.thread, 0u);
+  EXPECT_EQ(op.index, 0);
+  EXPECT_EQ(op.completed_ns, 0);
+  EXPECT_GT(op.enter_ns, 0);
+}
+
+TEST(FrLoader, ACallSiteInsideTorchAloneIsTheInnermost) {
+  FrDump dump;
+  FrEntry entry;
+  entry.frames = {{"all_reduce", "/venv/lib/python3.11/site-packages/torch/distributed/c10d.py", 10},
+                  {"step", "/venv/lib/python3.11/site-packages/torch/optim/sgd.py", 20}};
+  dump.entries.push_back(entry);
+  Bundle bundle = LoadDumps({dump});
+  EXPECT_EQ(bundle.strings[bundle.ranks[0].ops[0].call_site], "c10d.py:10 all_reduce");
+}
+
+TEST(FrLoader, PickleOfEitherProtocolAndJsonGiveTheSameBundle) {
+  FrDump dump;
+  dump.groups = {{.enqueued = 5, .completed = 3},
+                 {.name = "9f3ab2c0", .desc = "TP", .ranks = {0, 1}, .pg_id = 1, .enqueued = 2, .completed = 2}};
+  for (int i = 1; i <= 5; i++) {
+    dump.entries.push_back({.seq = i,
+                            .state = i <= 3 ? "completed" : "scheduled",
+                            .retired = i <= 3,
+                            .completed_ns = i <= 3 ? 1'758'000'000'500'000'000 + i : 0});
+  }
+  dump.entries.push_back({.op = "nccl:send 0->1",
+                          .seq = 0,
+                          .pg = "9f3ab2c0",
+                          .desc = "TP",
+                          .pg_id = 1,
+                          .state = "completed",
+                          .is_p2p = true,
+                          .p2p_seq = 1});
+  dump.entries.push_back({.op = "nccl:recv 0<-1",
+                          .seq = 0,
+                          .pg = "9f3ab2c0",
+                          .desc = "TP",
+                          .pg_id = 1,
+                          .state = "completed",
+                          .is_p2p = true,
+                          .p2p_seq = 2,
+                          .thread_id = "77"});
+  FrDump idle = dump;
+  idle.entries.clear();
+  DumpFolder pickle, resaved, json;
+  int rank = 0;
+  for (const FrDump& one : {dump, idle}) {
+    pickle.WriteRank(rank, fr_test::ToPickle(one, 2));
+    resaved.WriteRank(rank, fr_test::ToPickle(one, 4));
+    json.WriteRank(rank, fr_test::ToJson(one));
+    rank++;
+  }
+  std::string said = Say(LoadFiles(pickle.Files()));
+  EXPECT_THAT(said, HasSubstr("9f3ab2c0"));
+  EXPECT_THAT(LoadFiles(pickle.Files()).problems, IsEmpty());
+  EXPECT_EQ(Say(LoadFiles(resaved.Files())), said);
+  EXPECT_EQ(Say(LoadFiles(json.Files())), said);
+}
+
+TEST(FrLoader, EveryVersionLoads) {
+  for (const char* version : {"1.5", "2.0", "2.2", "2.3", "2.4", "2.5", "2.6", "2.7", "2.8", "2.9", "2.10"}) {
+    SCOPED_TRACE(version);
+    FrDump dump;
+    dump.AsVersion(version);
+    dump.groups[0].enqueued = 2;
+    dump.groups[0].completed = 1;
+    dump.entries.push_back({.seq = 1, .state = "completed", .retired = true});
+    dump.entries.push_back({.seq = 2});
+    for (bool json : {false, true}) {
+      Bundle bundle = LoadDumps({dump, dump}, json);
+      EXPECT_THAT(bundle.problems, IsEmpty());
+      ASSERT_THAT(bundle.ranks, SizeIs(2));
+      ASSERT_THAT(bundle.comms, SizeIs(1));
+      EXPECT_THAT(bundle.comms[0].members, ElementsAre(0, 1));
+      EXPECT_EQ(bundle.comms[0].members_inferred, !dump.pg_config);
+      const Rank& rank = bundle.ranks[0];
+      ASSERT_THAT(rank.ops, SizeIs(2));
+      EXPECT_EQ(rank.ops[1].seq, 2);
+      EXPECT_EQ(rank.ops[0].state, OpState::kCompleted);
+      EXPECT_EQ(rank.ops[1].state, OpState::kIncomplete);
+      EXPECT_EQ(rank.ops[1].thread, dump.thread ? 0u : kNoIndex);
+      EXPECT_EQ(rank.memberships[0].issued, 2);
+      EXPECT_EQ(rank.memberships[0].completed, 1);
+      EXPECT_EQ(rank.nccl_version, dump.library_version ? 22703 : 0);
+    }
+  }
+}
+
+TEST(FrLoader, SameNameWithOtherMembersIsAnotherGroup) {
+  FrDump dumps[2];
+  for (int rank = 0; rank < 2; rank++) {
+    dumps[rank].groups.push_back({.name = "1", .desc = "own", .ranks = {rank}, .pg_id = 1});
+    dumps[rank].entries.push_back({.seq = 0});
+    dumps[rank].entries.push_back(
+        {.seq = 0, .pg = "1", .desc = "own", .pg_id = 1, .input = {{5, 5}}, .output = {{5, 5}}});
+  }
+  Bundle bundle = LoadDumps({dumps[0], dumps[1]});
+  ASSERT_THAT(bundle.comms, SizeIs(3));
+  std::vector<std::vector<int32_t>> members;
+  for (const Communicator& comm : bundle.comms) members.push_back(comm.members);
+  std::sort(members.begin(), members.end());
+  EXPECT_THAT(members, ElementsAre(ElementsAre(0), ElementsAre(0, 1), ElementsAre(1)));
+  for (const Rank& rank : bundle.ranks) {
+    ASSERT_THAT(rank.memberships, SizeIs(2));
+    const Op& op = rank.ops[1];
+    EXPECT_THAT(bundle.comms[rank.memberships[op.membership].comm].members, ElementsAre(rank.rank));
+    EXPECT_EQ(rank.memberships[op.membership].first_seq, 0);
+  }
+}
+
+TEST(FrLoader, AGroupOnlyOthersConfigureIsFoundByItsMembers) {
+  FrDump with, without;
+  with.groups.push_back({.name = "4", .desc = "TP", .ranks = {0, 1}, .pg_id = 3, .enqueued = 1});
+  without.groups.push_back({.name = "4", .desc = "TP", .pg_id = 2, .enqueued = 1, .in_config = false});
+  with.entries.push_back({.pg = "4", .desc = "TP", .pg_id = 3});
+  without.entries.push_back({.pg = "4", .desc = "TP", .pg_id = 2});
+  Bundle bundle = LoadDumps({with, without});
+  ASSERT_THAT(bundle.comms, SizeIs(2));
+  const Membership* member = MemberIn(bundle, bundle.ranks[1], "TP");
+  ASSERT_NE(member, nullptr);
+  EXPECT_THAT(bundle.comms[member->comm].members, ElementsAre(0, 1));
+  EXPECT_EQ(member->local_name, "2");
+  EXPECT_EQ(member->issued, 1);
+}
+
+// What gloo writes: a nameless group with ranks counted inside it.
+FrDump Gloo(int rank, int job_size) {
+  FrDump dump;
+  dump.AsVersion("2.10");
+  dump.groups = {{.name = "", .desc = "", .pg_id = 0, .enqueued = 1, .completed = 1, .ranks_text = "[0, 1, 2, 3]"},
+                 {.pg_id = 1, .enqueued = 1, .completed = 0, .in_config = false},
+                 {.pg_id = 2, .enqueued = 1, .completed = 1, .in_config = false}};
+  std::string tensor = std::to_string(1 + rank / 2), data = std::to_string(1 + job_size / 2 + rank % 2);
+  dump.entries = {{.op = "gloo:all_reduce", .pg = tensor, .desc = "TENSOR", .pg_id = 1},
+                  {.op = "gloo:all_reduce", .pg = data, .desc = "DATA", .pg_id = 2, .retired = true},
+                  {.op = "gloo:broadcast", .retired = true}};
+  return dump;
+}
+
+TEST(FrLoader, MembersComeFromUseWhereNothingListsThem) {
+  std::vector<std::optional<FrDump>> dumps;
+  for (int rank = 0; rank < 8; rank++) dumps.push_back(Gloo(rank, 8));
+  Bundle bundle = LoadDumps(dumps);
+  EXPECT_THAT(bundle.problems, IsEmpty());
+  ASSERT_THAT(bundle.comms, SizeIs(7));
+  for (const Communicator& comm : bundle.comms) {
+    EXPECT_TRUE(comm.members_inferred);
+    EXPECT_EQ(comm.size, comm.name == "default_pg" ? 8 : comm.name == "DATA" ? 4 : 2);
+  }
+  const Rank& rank = bundle.ranks[5];
+  EXPECT_THAT(bundle.comms[rank.memberships[rank.ops[0].membership].comm].members, ElementsAre(4, 5));
+  EXPECT_THAT(bundle.comms[rank.memberships[rank.ops[1].membership].comm].members, ElementsAre(1, 3, 5, 7));
+  EXPECT_EQ(rank.ops[0].state, OpState::kIncomplete);
+  EXPECT_EQ(rank.ops[1].state, OpState::kCompleted);  // retired, and pg_status counts it
+  EXPECT_FALSE(rank.only_active);
+}
+
+TEST(FrLoader, ARankWithoutADumpIsStillAMember) {
+  for (size_t gone : {5u, 7u, 0u}) {
+    SCOPED_TRACE(gone);
+    std::vector<std::optional<FrDump>> dumps;
+    for (int rank = 0; rank < 8; rank++) dumps.push_back(Gloo(rank, 8));
+    dumps[gone].reset();
+    Bundle bundle = LoadDumps(dumps);
+    EXPECT_EQ(bundle.ranks_expected, 8);
+    ASSERT_THAT(bundle.comms, SizeIs(7));
+    for (const Communicator& comm : bundle.comms) {
+      EXPECT_EQ(comm.size, comm.name == "default_pg" ? 8 : comm.name == "DATA" ? 4 : 2) << comm.id;
+    }
+  }
+}
+
+TEST(FrLoader, StatusOfGroupsWithoutEntriesIsJoinedByOrderOfDecimalNames) {
+  // Names are counted over all groups of the job, pg_ids over the process's own: both ascend.
+  FrDump full;
+  full.groups = {{.name = "0", .pg_id = 0, .enqueued = 10, .completed = 10},
+                 {.name = "112", .desc = "LATE", .pg_id = 9, .enqueued = 30, .completed = 30},
+                 {.name = "33", .desc = "EARLY", .pg_id = 4, .enqueued = 20, .completed = 19}};
+  full.entries = {{.seq = 20, .pg = "33", .desc = "EARLY", .pg_id = 4}};
+  FrDump silent = full;
+  silent.entries.clear();
+  silent.groups[2].enqueued = 19;
+  for (bool json : {false, true}) {
+    Bundle bundle = LoadDumps({full, silent}, json);
+    for (const Rank& rank : bundle.ranks) {
+      EXPECT_TRUE(rank.only_active);
+      EXPECT_EQ(MemberIn(bundle, rank, "default_pg")->issued, 10);
+      EXPECT_EQ(MemberIn(bundle, rank, "LATE")->issued, 30);
+      EXPECT_EQ(MemberIn(bundle, rank, "EARLY")->issued, rank.rank == 0 ? 20 : 19);
+      EXPECT_EQ(MemberIn(bundle, rank, "EARLY")->completed, 19);
+      EXPECT_EQ(MemberIn(bundle, rank, "EARLY")->local_name, "4");
+    }
+  }
+}
+
+TEST(FrLoader, OrderThatAnEntryContradictsIsNotUsed) {
+  FrDump dump;
+  dump.groups = {{.name = "0", .pg_id = 0, .enqueued = 10, .completed = 10},
+                 {.name = "5", .desc = "A", .pg_id = 7, .enqueued = 20, .completed = 20},
+                 {.name = "6", .desc = "B", .pg_id = 3, .enqueued = 30, .completed = 29},
+                 {.name = "8", .desc = "C", .pg_id = 9, .enqueued = 40, .completed = 40}};
+  dump.entries = {{.seq = 30, .pg = "6", .desc = "B", .pg_id = 3}};
+  Bundle bundle = LoadDumps({dump, dump});
+  EXPECT_EQ(MemberIn(bundle, bundle.ranks[0], "B")->issued, 30);
+  EXPECT_EQ(MemberIn(bundle, bundle.ranks[0], "A")->issued, kUnknown);
+  EXPECT_EQ(MemberIn(bundle, bundle.ranks[0], "C")->issued, kUnknown);
+}
+
+TEST(FrLoader, HashedNamesAreJoinedThroughRanksThatTell) {
+  FrDump full, silent;
+  full.groups = {{.name = "aa", .desc = "world", .pg_id = 0, .enqueued = 10, .completed = 9},
+                 {.name = "bb", .desc = "TP", .pg_id = 1, .enqueued = 20, .completed = 19},
+                 {.name = "c1", .desc = "DP", .ranks = {0}, .pg_id = 2, .enqueued = 30, .completed = 29}};
+  silent.groups = full.groups;
+  silent.groups[2].name = "c2";
+  silent.groups[2].ranks = {1};
+  full.entries = {{.seq = 10, .pg = "aa", .desc = "world", .pg_id = 0},
+                  {.seq = 20, .pg = "bb", .desc = "TP", .pg_id = 1},
+                  {.seq = 30, .pg = "c1", .desc = "DP", .pg_id = 2}};
+  Bundle bundle = LoadDumps({full, silent});
+  EXPECT_EQ(MemberIn(bundle, bundle.ranks[1], "world")->issued, 10);
+  EXPECT_EQ(MemberIn(bundle, bundle.ranks[1], "TP")->issued, 20);
+  EXPECT_EQ(MemberIn(bundle, bundle.ranks[1], "DP")->issued, 30);
+  // Without such a rank nothing is guessed.
+  bundle = LoadDumps({silent, silent});
+  EXPECT_EQ(MemberIn(bundle, bundle.ranks[1], "TP")->issued, kUnknown);
+}
+
+TEST(FrLoader, StatusOfPointToPointGroupsCountsPointToPoint) {
+  FrDump sender;
+  sender.groups[0] = {.enqueued = 5000, .completed = 4997};
+  sender.entries = {{.op = "nccl:send 0->1", .seq = 26, .is_p2p = true, .p2p_seq = 4995},
+                    {.op = "nccl:recv 0<-1", .seq = 26, .is_p2p = true, .p2p_seq = 4998},
+                    {.op = "nccl:send 0->1", .seq = 26, .is_p2p = true, .p2p_seq = 5000}};
+  FrDump silent;
+  silent.groups[0] = {.enqueued = 4996, .completed = 4996};
+  Bundle bundle = LoadDumps({sender, silent});
+  const Membership& member = bundle.ranks[0].memberships[0];
+  EXPECT_EQ(member.issued, 26);
+  EXPECT_EQ(member.completed, 26);
+  EXPECT_EQ(member.p2p_issued, 5000);
+  EXPECT_EQ(member.p2p_completed, 4997);
+  // Sends and receives complete in any order: the count does not prove this one.
+  EXPECT_EQ(bundle.ranks[0].ops[0].state, OpState::kIncomplete);
+  EXPECT_EQ(bundle.ranks[0].ops[0].root_or_peer, 1);
+  EXPECT_EQ(bundle.ranks[0].ops[0].seq, 4995);
+  const Membership& other = bundle.ranks[1].memberships[0];
+  EXPECT_EQ(other.p2p_issued, 4996);
+  EXPECT_EQ(other.issued, kUnknown);
+}
+
+TEST(FrLoader, ScheduledMeansNotStartedOnlyWhereStartsAreRecorded) {
+  FrDump dump;
+  dump.groups[0].enqueued = 3;
+  dump.entries = {{.seq = 1, .state = "completed"}, {.seq = 2}, {.seq = 3}};
+  Bundle plain = LoadDumps({dump});
+  EXPECT_FALSE(plain.ranks[0].start_recorded);
+  EXPECT_EQ(plain.ranks[0].ops[1].state, OpState::kIncomplete);
+  dump.entries[1].state = "started";
+  dump.entries[1].started_ns = 1'758'000'000'900'000'000;
+  Bundle timed = LoadDumps({dump});
+  EXPECT_TRUE(timed.ranks[0].start_recorded);
+  EXPECT_EQ(timed.ranks[0].ops[1].state, OpState::kStarted);
+  EXPECT_EQ(timed.ranks[0].ops[2].state, OpState::kEnqueued);
+  EXPECT_EQ(timed.ranks[0].memberships[0].started, kNone);
+}
+
+TEST(FrLoader, RetiredWithoutCompletionTimedOut) {
+  FrDump dump;
+  dump.groups[0] = {.enqueued = 2, .completed = 1};
+  dump.entries = {{.seq = 1, .retired = true}, {.seq = 2, .retired = true}};
+  Bundle bundle = LoadDumps({dump});
+  EXPECT_EQ(bundle.ranks[0].ops[0].state, OpState::kCompleted);
+  EXPECT_EQ(bundle.ranks[0].ops[1].state, OpState::kIncomplete);
+  EXPECT_TRUE(bundle.ranks[0].ops[1].retired);
+}
+
+TEST(FrLoader, BatchMembersTakeTheStateOfTheirEnd) {
+  FrDump dump;
+  dump.groups[0] = {.enqueued = 8, .completed = 7};
+  for (int batch = 7; batch <= 8; batch++) {
+    for (const char* op : {"nccl:send 0->1", "nccl:recv 0<-1"}) {
+      dump.entries.push_back({.op = op, .seq = 0, .is_p2p = true, .p2p_seq = batch, .op_id = batch * 3});
+    }
+    dump.entries.push_back({.op = "nccl:coalesced",
+                            .seq = 0,
+                            .input = {},
+                            .output = {},
+                            .state = batch == 7 ? "completed" : "scheduled",
+                            .is_p2p = true,
+                            .p2p_seq = batch});
+  }
+  Bundle bundle = LoadDumps({dump, dump});
+  const std::vector<Op>& ops = bundle.ranks[0].ops;
+  ASSERT_THAT(ops, SizeIs(6));
+  for (size_t i = 0; i < 6; i++) {
+    bool end = i % 3 == 2;
+    EXPECT_EQ(ops[i].in_batch, !end) << i;
+    EXPECT_EQ(ops[i].batch_end, end) << i;
+    EXPECT_EQ(ops[i].group, i < 3 ? 1u : 2u) << i;
+    EXPECT_EQ(ops[i].state, i < 3 ? OpState::kCompleted : OpState::kIncomplete) << i;
+  }
+  EXPECT_EQ(ops[2].kind, CallKind::kCoalesced);
+}
+
+TEST(FrLoader, AnEndTakesOnlyMembersOfItsMaking) {
+  FrDump dump;
+  dump.entries = {
+      {.seq = 0, .state = "completed"},
+      {.op = "nccl:_reduce_oop", .seq = 0, .state = "completed"},
+      {.op = "nccl:_reduce_oop", .seq = 0, .state = "completed"},
+      {.op = "nccl:REDUCE_SCATTER_coalesced", .seq = 0, .input = {{}}, .output = {{}}, .state = "completed"},
+      {.op = "nccl:allreduce_coalesced", .seq = 1, .state = "completed"}};
+  Bundle bundle = LoadDumps({dump});
+  const std::vector<Op>& ops = bundle.ranks[0].ops;
+  EXPECT_FALSE(ops[0].in_batch);
+  EXPECT_TRUE(ops[1].in_batch);
+  EXPECT_TRUE(ops[2].in_batch);
+  EXPECT_TRUE(ops[3].batch_end);
+  EXPECT_EQ(ops[3].kind, CallKind::kReduceScatter);
+  EXPECT_EQ(ops[3].output_elements, -1);
+  EXPECT_FALSE(ops[4].batch_end);
+  EXPECT_EQ(ops[4].kind, CallKind::kAllReduce);
+}
+
+TEST(FrLoader, ABatchWithoutItsEnd) {
+  // A dump of what is active leaves a completed end out, but its members, which never complete, stay.
+  FrDump dump;
+  dump.groups[0] = {.enqueued = 9, .completed = 7};
+  for (int batch = 7; batch <= 8; batch++) {
+    dump.entries.push_back({.op = "nccl:send 0->1", .seq = 0, .is_p2p = true, .p2p_seq = batch});
+    dump.entries.push_back({.op = "nccl:recv 0<-1", .seq = 0, .is_p2p = true, .p2p_seq = batch});
+  }
+  dump.entries.push_back({.op = "nccl:coalesced", .seq = 0, .input = {}, .output = {}, .is_p2p = true, .p2p_seq = 8});
+  // And one whose end has not come yet: the host is still inside the group.
+  dump.entries.push_back({.op = "nccl:send 0->1", .seq = 0, .is_p2p = true, .p2p_seq = 10});
+  dump.entries.push_back({.op = "nccl:recv 0<-1", .seq = 0, .is_p2p = true, .p2p_seq = 10});
+  Bundle bundle = LoadDumps({dump, dump});
+  const std::vector<Op>& ops = bundle.ranks[0].ops;
+  EXPECT_TRUE(bundle.ranks[0].only_active);
+  EXPECT_EQ(ops[0].state, OpState::kCompleted);
+  EXPECT_EQ(ops[1].state, OpState::kCompleted);
+  EXPECT_EQ(ops[2].state, OpState::kIncomplete);
+  EXPECT_EQ(ops[4].state, OpState::kIncomplete);
+  EXPECT_EQ(ops[5].state, OpState::kQueued);
+  EXPECT_EQ(ops[6].state, OpState::kQueued);
+}
+
+TEST(FrLoader, BackendsNobodyKnowsAreProblemsOthersAreNot) {
+  FrDump dump;
+  dump.entries = {{.op = "nccl2:all_reduce", .seq = 1},
+                  {.op = "custom:all_reduce", .seq = 2},
+                  {.op = "unknown_backend:all_reduce", .seq = 3},
+                  {.op = "unknown_backend:all_reduce", .seq = 4},
+                  {.op = "nccl:brand_new_op", .seq = 5}};
+  Bundle bundle = LoadDumps({dump});
+  ASSERT_THAT(bundle.ranks[0].ops, SizeIs(3));
+  EXPECT_EQ(bundle.ranks[0].ops[0].kind, CallKind::kAllReduce);
+  EXPECT_EQ(bundle.ranks[0].ops[1].kind, CallKind::kAllReduce);
+  EXPECT_EQ(bundle.ranks[0].ops[2].kind, CallKind::kOtherCollective);
+  EXPECT_EQ(NameOf(bundle, bundle.ranks[0].ops[2]), "brand_new_op");
+  ASSERT_THAT(bundle.problems, SizeIs(1));
+  EXPECT_THAT(bundle.problems[0].text, HasSubstr("entry 2"));
+  EXPECT_THAT(bundle.problems[0].text, HasSubstr("unknown_backend:all_reduce"));
+  EXPECT_THAT(bundle.problems[0].text, HasSubstr("1 more"));
+  EXPECT_EQ(bundle.problems[0].rank, 0);
+}
+
+TEST(FrLoader, TwoDumpsOfOneRankKeepTheNewer) {
+  FrDump old_dump, new_dump;
+  old_dump.entries = {{.seq = 1, .created_ns = 100}};
+  new_dump.entries = {{.seq = 2, .created_ns = 200}};
+  for (bool swapped : {false, true}) {
+    DumpFolder folder;
+    folder.Write(swapped ? "a_rank_0" : "z_rank_0", fr_test::ToPickle(old_dump));
+    std::string newer = folder.Write(swapped ? "z_rank_0" : "a_rank_0", fr_test::ToPickle(new_dump));
+    Bundle bundle = LoadFiles(folder.Files());
+    ASSERT_THAT(bundle.ranks, SizeIs(1));
+    EXPECT_EQ(bundle.ranks[0].path, newer);
+    EXPECT_EQ(bundle.ranks[0].ops[0].seq, 2);
+    ASSERT_THAT(bundle.problems, SizeIs(1));
+    EXPECT_THAT(bundle.problems[0].text, HasSubstr("another file of rank 0"));
+  }
+}
+
+TEST(FrLoader, EntriesAreInRecordOrderAndThreadsCounted) {
+  FrDump dump;
+  dump.entries = {{.seq = 3, .record_id = 12, .thread_id = "b"},
+                  {.seq = 1, .record_id = 10, .thread_id = "a"},
+                  {.seq = 2, .record_id = 11, .thread_id = "b"}};
+  Bundle bundle = LoadDumps({dump});
+  const std::vector<Op>& ops = bundle.ranks[0].ops;
+  EXPECT_EQ(ops[0].seq, 1);
+  EXPECT_EQ(ops[0].thread, 0u);
+  EXPECT_EQ(ops[1].thread, 1u);
+  EXPECT_EQ(ops[2].thread, 1u);
+  EXPECT_EQ(ops[1].index, 0);
+  EXPECT_EQ(ops[2].index, 1);
+  EXPECT_EQ(bundle.ranks[0].records_lost, 10u);
+}
+
+TEST(FrLoader, GroupSizesOfSeveralTensorsAndDtypes) {
+  FrDump dump;
+  dump.entries = {
+      {.input = {{4, 4}, {2}}, .output = {{}}, .input_dtypes = {"Float", "Half"}, .output_dtypes = {"Half"}},
+      {.input = {}, .output = {{INT64_MAX, 2}}, .input_dtypes = {}, .output_dtypes = {"Float", "Float"}}};
+  Bundle bundle = LoadDumps({dump});
+  const std::vector<Op>& ops = bundle.ranks[0].ops;
+  EXPECT_EQ(bundle.shapes[ops[0].input_shape], "[[4,4],[2]]");
+  EXPECT_EQ(ops[0].input_elements, 18);
+  EXPECT_EQ(ops[0].output_elements, 1);  // a scalar
+  EXPECT_EQ(bundle.strings[ops[0].dtypes], "Float,Half -> Half");
+  EXPECT_EQ(bundle.shapes[ops[1].input_shape], "[]");
+  EXPECT_EQ(ops[1].input_elements, -1);
+  EXPECT_EQ(ops[1].output_elements, -1);  // no such number
+  EXPECT_EQ(bundle.strings[ops[1].dtypes], " -> Float");
+}
+
+class RealTraces : public ::testing::TestWithParam<const char*> {
+ protected:
+  std::vector<std::string> Files() const {
+    std::filesystem::path folder = std::filesystem::path(LOCKSTEP_TRACES_DIR) / GetParam();
+    std::vector<std::string> files;
+    if (!std::filesystem::is_directory(folder)) return files;
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      if (entry.path().extension() != ".log") files.push_back(entry.path().string());
+    }
+    return files;
+  }
+};
+
+TEST_P(RealTraces, LoadWholeAndInAnyOrderUnderAnyName) {
+  std::vector<std::string> files = Files();
+  if (files.empty()) GTEST_SKIP() << "no recorded traces in " << LOCKSTEP_TRACES_DIR;
+  Bundle bundle = LoadFiles(files);
+  EXPECT_THAT(bundle.problems, IsEmpty());
+  EXPECT_EQ(bundle.ranks.size(), files.size());
+  EXPECT_EQ(bundle.ranks_expected, static_cast<int32_t>(files.size()));
+  std::string said = Say(bundle);
+  std::reverse(files.begin(), files.end());
+  EXPECT_EQ(Say(LoadFiles(files)), said);
+  DumpFolder renamed;
+  for (const std::string& file : files) {
+    std::string rank = file.substr(file.rfind('_') + 1);
+    std::filesystem::copy_file(file,
+                               renamed.path() + "/x" + std::to_string(100 - std::stoi(rank)) + "-" + rank + ".pickle");
+  }
+  EXPECT_EQ(Say(LoadFiles(renamed.Files())), said);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sets, RealTraces,
+                         ::testing::Values("megatron-16/gpu_error_1st", "megatron-16/lock_gil_1st", "torch-gloo-8/none",
+                                           "torch-gloo-8/sleep5"));
+
+class MegatronTraces : public RealTraces {};
+
+TEST_P(MegatronTraces, EveryStatusIsJoinedToItsGroup) {
+  std::vector<std::string> files = Files();
+  if (files.empty()) GTEST_SKIP() << "no recorded traces in " << LOCKSTEP_TRACES_DIR;
+  Bundle bundle = LoadFiles(files);
+  bool gil = std::string(GetParam()).find("lock_gil") != std::string::npos;
+  size_t ops = 0;
+  for (const Rank& rank : bundle.ranks) {
+    ops += rank.ops.size();
+    EXPECT_TRUE(rank.only_active);
+    EXPECT_FALSE(rank.start_recorded);
+    EXPECT_EQ(rank.world_size, 16);
+    EXPECT_GE(rank.memberships.size(), 12u);  // inner pipeline stages have no embedding group
+    for (const Membership& member : rank.memberships) {
+      bool any = member.issued >= 0 || member.p2p_issued >= 0;
+      EXPECT_TRUE(any) << rank.rank << " " << bundle.comms[member.comm].name;
+      EXPECT_GE(member.member_rank, 0);
+      EXPECT_FALSE(bundle.comms[member.comm].members_inferred);
+    }
+    EXPECT_GE(MemberIn(bundle, rank, "PIPELINE_MODEL_PARALLEL_GROUP")->p2p_issued, 10000);
+  }
+  EXPECT_EQ(ops, gil ? 142u : 289u);
+  if (gil) {
+    EXPECT_THAT(bundle.ranks[9].ops, IsEmpty());
+    EXPECT_THAT(bundle.ranks[14].ops, IsEmpty());
+    // Behind their peers of the tensor group, by pg_status alone.
+    for (int32_t rank : {9, 14}) {
+      const Membership* own = MemberIn(bundle, bundle.ranks[rank], "TENSOR_MODEL_PARALLEL_GROUP");
+      for (int32_t peer : bundle.comms[own->comm].members) {
+        if (peer == rank) continue;
+        const Membership* other = MemberIn(bundle, bundle.ranks[peer], "TENSOR_MODEL_PARALLEL_GROUP");
+        EXPECT_LT(own->issued, other->issued) << rank << " " << peer;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Sets, MegatronTraces,
+                         ::testing::Values("megatron-16/gpu_error_1st", "megatron-16/lock_gil_1st"));
+
+}  // namespace
+}  // namespace lockstep
