@@ -1,0 +1,249 @@
+#include "recorder/comms.h"
+
+#include <sys/uio.h>
+
+#include "recorder/gpu_marks.h"
+#include "recorder/real.h"
+
+namespace lockstep::recorder {
+namespace {
+
+using ring::CommEntry;
+using ring::CommState;
+
+// Identity changes are rare and bracketed by an odd guard; a reader takes the lines between two equal even values.
+class Editing {
+ public:
+  explicit Editing(CommEntry* entry) noexcept : entry_(entry) {
+    Store(&entry_->guard, entry_->guard + 1);
+    FenceRelease();
+  }
+  ~Editing() { StoreRelease(&entry_->guard, entry_->guard + 1); }
+  Editing(const Editing&) = delete;
+  Editing& operator=(const Editing&) = delete;
+
+ private:
+  CommEntry* entry_;
+};
+
+bool IsEnded(uint32_t state) noexcept {
+  switch (static_cast<CommState>(state)) {
+    case CommState::kDestroyed:
+    case CommState::kAborted:
+    case CommState::kInitFailed:
+    case CommState::kNotMember: return true;
+    default: return false;
+  }
+}
+
+// A fresh entry, else the one that ended longest ago.
+CommLocal* Claim() noexcept {
+  uint32_t index = Load(&g.comms_used);
+  while (index < g.map.capacities.comms && !Swap(&g.comms_used, index, index + 1)) index = Load(&g.comms_used);
+  if (index < g.map.capacities.comms) {
+    StoreRelease(&g.map.header->comms_used, static_cast<uint64_t>(Load(&g.comms_used)));
+    return &g_tables.comms[index];
+  }
+  for (int tries = 0; tries < 4; ++tries) {
+    CommEntry* oldest = nullptr;
+    for (uint32_t i = 0; i < g.map.capacities.comms; ++i) {
+      CommEntry* entry = &g.map.comms[i];
+      if (IsEnded(Load(&entry->state)) && (oldest == nullptr || entry->ended_ticks < oldest->ended_ticks)) oldest = entry;
+    }
+    if (oldest == nullptr) return nullptr;
+    const uint32_t state = Load(&oldest->state);
+    if (IsEnded(state) && Swap(&oldest->state, state, static_cast<uint32_t>(CommState::kUnknown))) {
+      return &g_tables.comms[oldest - g.map.comms];
+    }
+  }
+  return nullptr;
+}
+
+bool SafeRead(void** from, void** value) noexcept {
+  iovec local{value, sizeof(*value)}, remote{from, sizeof(*value)};
+  return Sys(SYS_process_vm_readv, g.map.header->pid, &local, 1L, &remote, 1L, 0L) == static_cast<long>(sizeof(*value));
+}
+
+uint32_t g_pending;  // how many entries wait for their handle
+
+}  // namespace
+
+LOCKSTEP_COLD CommLocal* NewComm(const CommPlan& plan) noexcept {
+  CommLocal* comm = Claim();
+  if (comm == nullptr) {
+    Add(&g.map.header->dropped_records, 1);
+    return nullptr;
+  }
+  const auto index = static_cast<uint32_t>(comm - g_tables.comms);
+  CommEntry* entry = &g.map.comms[index];
+  {
+    Editing editing(entry);
+    const uint32_t guard = entry->guard;
+    memset(reinterpret_cast<char*>(entry) + sizeof(guard), 0, sizeof(*entry) - sizeof(guard));
+    entry->state = static_cast<uint32_t>(CommState::kInitializing);
+    entry->id = plan.id;
+    entry->parent_id = plan.parent != nullptr ? plan.parent->entry->id : 0;
+    entry->ordinal = plan.ordinal;
+    entry->member_rank = plan.member_rank;
+    entry->size = plan.size;
+    entry->color = plan.color;
+    entry->key = plan.key;
+    entry->device = plan.device;
+    entry->flags = plan.nonblocking ? 0 : ring::kCommBlocking;
+    entry->origin = static_cast<uint16_t>(plan.origin);
+    entry->created_ticks = Now();
+    CopyText(entry->name, sizeof(entry->name), plan.name);
+    entry->excluded_total = plan.excluded_total > 0 ? static_cast<uint32_t>(plan.excluded_total) : 0;
+    for (uint32_t i = 0; i < ring::kExcludedKept && i < entry->excluded_total; ++i) entry->excluded[i] = plan.excluded[i];
+  }
+  *comm = CommLocal{};
+  comm->entry = entry;
+  comm->index = index;
+  comm->nonblocking = plan.nonblocking;
+  comm->magic = plan.magic;
+  comm->group_next = kNone;
+  comm->needs_rank = plan.member_rank < 0 || plan.size < 0;
+  return comm;
+}
+
+LOCKSTEP_COLD void BindHandle(CommLocal* comm, const void* handle) noexcept {
+  if (comm->pending != nullptr) {
+    comm->pending = nullptr;
+    __atomic_fetch_sub(&g_pending, 1, __ATOMIC_RELAXED);
+  }
+  if (handle == nullptr || Load(&g_tables.comm_handles[comm->index]) == handle) return;
+  const auto value = reinterpret_cast<uint64_t>(handle);
+  uint32_t generation = 0;
+  const uint32_t used = Load(&g.comms_used);
+  for (uint32_t i = 0; i < used; ++i) {
+    const CommEntry& entry = g.map.comms[i];
+    if (entry.handle == value && entry.generation >= generation) generation = entry.generation + 1;
+    // A value that NCCL gives out again cannot be a living communicator's: its end escaped us.
+    if (Load(&g_tables.comm_handles[i]) == handle) CommEnded(&g_tables.comms[i], CommState::kDestroyed);
+  }
+  {
+    Editing editing(comm->entry);
+    comm->entry->handle = value;
+    comm->entry->generation = generation;
+  }
+  StoreRelease(&g_tables.comm_handles[comm->index], handle);
+}
+
+LOCKSTEP_COLD void CommIsReady(CommLocal* comm) noexcept {
+  ErrnoKeeper keep;
+  const void* handle = Load(&g_tables.comm_handles[comm->index]);
+  CommEntry* entry = comm->entry;
+  int32_t rank = entry->member_rank, size = entry->size, device = entry->device;
+  if (handle != nullptr) {
+    // Our own questions: NCCL's inner calls must not be taken for the host's.
+    ThreadState* thread = Thread();
+    const bool inside = thread != nullptr && thread->inside;
+    if (thread != nullptr) thread->inside = true;
+    int value = 0;
+    if (comm->needs_rank) {
+      if (AskComm(AskedOfComm::kUserRank, handle, &value)) rank = value;
+      if (AskComm(AskedOfComm::kCount, handle, &value)) size = value;
+    }
+    if (device < 0 && AskComm(AskedOfComm::kDevice, handle, &value)) device = value;
+    if (thread != nullptr) thread->inside = inside;
+  }
+  {
+    Editing editing(entry);
+    entry->member_rank = rank;
+    entry->size = size;
+    entry->device = device;
+    if (entry->state == static_cast<uint32_t>(CommState::kInitializing)) {
+      entry->state = static_cast<uint32_t>(CommState::kReady);
+    }
+    entry->ready_ticks = Now();
+  }
+  comm->needs_rank = rank < 0 || size < 0;
+  comm->ready = true;
+  DescribeGpu(device);
+}
+
+void SetCommState(CommLocal* comm, CommState state) noexcept {
+  Editing editing(comm->entry);
+  comm->entry->state = static_cast<uint32_t>(state);
+}
+
+void SetCommId(CommLocal* comm, uint64_t id, uint64_t magic) noexcept {
+  Editing editing(comm->entry);
+  comm->entry->id = id;
+  comm->magic = magic;
+}
+
+LOCKSTEP_COLD void CommEnded(CommLocal* comm, CommState state) noexcept {
+  StoreRelease(&g_tables.comm_handles[comm->index], static_cast<const void*>(nullptr));
+  if (comm->pending != nullptr) {
+    comm->pending = nullptr;
+    __atomic_fetch_sub(&g_pending, 1, __ATOMIC_RELAXED);
+  }
+  Editing editing(comm->entry);
+  comm->entry->ended_ticks = Now();
+  comm->entry->state = static_cast<uint32_t>(state);
+}
+
+void NoteAsyncError(CommLocal* comm, int32_t error) noexcept {
+  Editing editing(comm->entry);
+  comm->entry->async_error = error;
+  comm->entry->async_error_ticks = Now();
+}
+
+bool HasPending() noexcept { return Load(&g_pending) != 0; }
+void ForgetPending() noexcept { g_pending = 0; }
+
+void AwaitHandle(CommLocal* comm, void** place, uint32_t parent) noexcept {
+  comm->pending = place;
+  comm->pending_parent = parent;
+  Add(&g_pending, 1);
+}
+
+LOCKSTEP_COLD void BindPending(const CommLocal* parent, bool ready) noexcept {
+  if (Load(&g_pending) == 0) return;
+  ErrnoKeeper keep;
+  const uint32_t used = Load(&g.comms_used);
+  for (uint32_t i = 0; i < used; ++i) {
+    CommLocal* comm = &g_tables.comms[i];
+    if (comm->pending == nullptr || (parent != nullptr && comm->pending_parent != parent->index)) continue;
+    void* handle = nullptr;
+    if (!SafeRead(comm->pending, &handle) || handle == nullptr) continue;
+    BindHandle(comm, handle);
+    if (ready && !comm->nonblocking) CommIsReady(comm);
+  }
+}
+
+LOCKSTEP_COLD CommLocal* FindCommSlow(ThreadState* thread, const void* handle, bool create) noexcept {
+  if (handle == nullptr) return nullptr;
+  ErrnoKeeper keep;
+  for (int pass = 0; pass < 2; ++pass) {
+    const uint32_t used = Load(&g.comms_used);
+    for (uint32_t i = 0; i < used; ++i) {
+      if (LoadAcquire(&g_tables.comm_handles[i]) != handle) continue;
+      CommCache(thread, handle) = {handle, i};
+      return &g_tables.comms[i];
+    }
+    if (pass == 0) BindPending(nullptr, false);
+  }
+  // The variable NCCL stored to is gone: with one child outstanding there is no doubt whose handle it is.
+  CommLocal* only = nullptr;
+  uint32_t waiting = 0;
+  for (uint32_t i = 0; i < Load(&g.comms_used); ++i) {
+    if (g_tables.comms[i].pending == nullptr) continue;
+    only = &g_tables.comms[i];
+    ++waiting;
+  }
+  if (waiting == 1) {
+    BindHandle(only, handle);
+  } else {
+    if (!create) return nullptr;
+    CommPlan plan;
+    only = NewComm(plan);
+    if (only == nullptr) return nullptr;
+    BindHandle(only, handle);
+  }
+  CommCache(thread, handle) = {handle, only->index};
+  return only;
+}
+
+}  // namespace lockstep::recorder

@@ -1,0 +1,168 @@
+#include "recorder/environment.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/utsname.h>
+
+#include "recorder/ring/layout.h"
+#include "recorder/sys.h"
+
+namespace lockstep::recorder {
+namespace {
+
+const char* First(const char* const* names) noexcept {
+  for (; *names != nullptr; ++names) {
+    const char* value = getenv(*names);
+    if (value != nullptr && *value != 0) return value;
+  }
+  return nullptr;
+}
+
+// A whole decimal number within [low, high], else `otherwise`.
+int64_t Number(const char* text, int64_t low, int64_t high, int64_t otherwise) noexcept {
+  if (text == nullptr || *text == 0) return otherwise;
+  int64_t value = 0;
+  for (const char* c = text; *c != 0; ++c) {
+    if (*c < '0' || *c > '9' || value > (INT64_MAX - 9) / 10) return otherwise;
+    value = value * 10 + (*c - '0');
+  }
+  return value < low || value > high ? otherwise : value;
+}
+
+// Only characters that are safe in a file name, and never a name that begins with a dot.
+void Sanitise(char* to, size_t size, const char* from, const char* otherwise) noexcept {
+  size_t n = 0;
+  for (; from != nullptr && *from != 0 && n + 1 < size; ++from) {
+    const char c = *from;
+    const bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+                      (c == '.' && n > 0);
+    to[n++] = good ? c : '_';
+  }
+  to[n] = 0;
+  if (n == 0) CopyText(to, size, otherwise);
+}
+
+bool Is(const char* value, const char* word) noexcept {
+  for (; *value != 0 && *word != 0; ++value, ++word) {
+    const char lower = *value >= 'A' && *value <= 'Z' ? static_cast<char>(*value + 32) : *value;
+    if (lower != *word) return false;
+  }
+  return *value == *word;
+}
+
+bool IsOff(const char* value) noexcept {
+  return value != nullptr && (Is(value, "0") || Is(value, "off") || Is(value, "no") || Is(value, "false"));
+}
+
+GpuMode ReadGpuMode(char* note, size_t note_bytes) noexcept {
+  const char* value = getenv("LOCKSTEP_GPU");
+  // With one hardware queue a memory operation can put bubbles between kernels: off until a measurement says otherwise.
+  const char* connections = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+  const GpuMode automatic = connections != nullptr && Is(connections, "1") ? GpuMode::kOff : GpuMode::kDone;
+  if (value == nullptr || *value == 0 || Is(value, "auto")) return automatic;
+  if (IsOff(value)) return GpuMode::kOff;
+  if (Is(value, "done")) return GpuMode::kDone;
+  if (Is(value, "full")) return GpuMode::kFull;
+  if (Is(value, "events") || Is(value, "profiler")) {
+    snprintf(note, note_bytes, "LOCKSTEP_GPU=%.16s is not available in this version; used done", value);
+    return GpuMode::kDone;
+  }
+  snprintf(note, note_bytes, "LOCKSTEP_GPU has an unknown value; used %s", automatic == GpuMode::kOff ? "off" : "done");
+  return automatic;
+}
+
+}  // namespace
+
+void ReadEnvironment(Environment* env) noexcept {
+  memset(env, 0, sizeof(*env));
+  const char* folder = getenv("LOCKSTEP_DIR");
+  env->folder_is_default = folder == nullptr || *folder == 0 || strlen(folder) >= sizeof(env->folder);
+  if (env->folder_is_default) {
+    snprintf(env->folder, sizeof(env->folder), "/dev/shm/lockstep-%u", static_cast<unsigned>(Sys(SYS_geteuid)));
+  } else {
+    CopyText(env->folder, sizeof(env->folder), folder);
+  }
+  const char* const jobs[] = {"LOCKSTEP_JOB", "SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID", nullptr};
+  Sanitise(env->job, sizeof(env->job), First(jobs), "job");
+  const char* const steps[] = {"LOCKSTEP_STEP", "SLURM_STEP_ID", nullptr};
+  Sanitise(env->step, sizeof(env->step), First(steps), "");
+  const char* const restarts[] = {"LOCKSTEP_RESTART", "TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT", nullptr};
+  env->restart_count = static_cast<uint32_t>(Number(First(restarts), 0, 1000000000, 0));
+  snprintf(env->job_folder, sizeof(env->job_folder), "%.96s.%u", env->job, env->restart_count);
+
+  constexpr int64_t kMost = 1 << 24;
+  const char* const ranks[] = {"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", nullptr};
+  const char* const sizes[] = {"WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", nullptr};
+  const char* const locals[] = {"LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", nullptr};
+  env->rank = static_cast<int32_t>(Number(First(ranks), 0, kMost, -1));
+  env->world_size = static_cast<int32_t>(Number(First(sizes), 1, kMost, -1));
+  env->local_rank = static_cast<int32_t>(Number(First(locals), 0, kMost, -1));
+
+  utsname name{};
+  uname(&name);
+  const char* host = getenv("LOCKSTEP_HOST");
+  Sanitise(env->host, sizeof(env->host), host != nullptr && *host != 0 ? host : name.nodename, "host");
+
+  const int64_t asked = Number(getenv("LOCKSTEP_RING_KIB"), 1, ring::kMaxFileBytes >> 10, ring::kDefaultFileBytes >> 10);
+  env->ring_bytes = ring::kMinFileBytes;
+  while (env->ring_bytes * 2 <= static_cast<uint64_t>(asked) << 10) env->ring_bytes *= 2;
+
+  env->gpu = ReadGpuMode(env->note, sizeof(env->note));
+  env->cuda = !CudaSwitchedOff();
+  const char* clock = getenv("LOCKSTEP_CLOCK");
+  env->monotonic_clock = clock != nullptr && Is(clock, "monotonic");
+}
+
+bool SwitchedOff() noexcept { return IsOff(getenv("LOCKSTEP")); }
+bool CudaSwitchedOff() noexcept { return IsOff(getenv("LOCKSTEP_CUDA")); }
+
+namespace {
+
+long ReadFile(const char* path, char* to, size_t size) noexcept {
+  const long fd = Sys(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+  if (fd < 0) return fd;
+  const long got = Sys(SYS_read, fd, to, size - 1);
+  Sys(SYS_close, fd);
+  to[got > 0 ? got : 0] = 0;
+  return got;
+}
+
+}  // namespace
+
+uint64_t ProcessStartTicks() noexcept {
+  char text[1024];
+  if (ReadFile("/proc/self/stat", text, sizeof(text)) <= 0) return 0;
+  const char* at = strrchr(text, ')');  // the name in brackets may hold anything
+  if (at == nullptr) return 0;
+  for (int field = 2; field < 22 && at != nullptr; ++field) {
+    at = strchr(at + 1, ' ');
+  }
+  if (at == nullptr) return 0;
+  uint64_t value = 0;
+  for (++at; *at >= '0' && *at <= '9'; ++at) value = value * 10 + static_cast<uint64_t>(*at - '0');
+  return value;
+}
+
+uint64_t PidNamespaceInode() noexcept {
+  char text[64];
+  const long got = Sys(SYS_readlinkat, AT_FDCWD, "/proc/self/ns/pid", text, sizeof(text) - 1);
+  if (got <= 0) return 0;
+  text[got] = 0;
+  const char* at = strchr(text, '[');
+  uint64_t value = 0;
+  for (at = at == nullptr ? text + got : at + 1; *at >= '0' && *at <= '9'; ++at) {
+    value = value * 10 + static_cast<uint64_t>(*at - '0');
+  }
+  return value;
+}
+
+void ReadBootId(char* to, size_t size) noexcept {
+  char text[64] = {};
+  ReadFile("/proc/sys/kernel/random/boot_id", text, sizeof(text));
+  for (char* c = text; *c != 0; ++c) {
+    if (*c == '\n') *c = 0;
+  }
+  CopyText(to, size, text);
+}
+
+}  // namespace lockstep::recorder

@@ -1,0 +1,38 @@
+// What the environment asks of the recorder and says of the job. Every value is hostile: bounded, sanitised, never trusted.
+#ifndef LOCKSTEP_RECORDER_ENVIRONMENT_H_
+#define LOCKSTEP_RECORDER_ENVIRONMENT_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace lockstep::recorder {
+
+enum class GpuMode : uint32_t { kOff = 0, kDone = 1, kFull = 2 };
+
+struct Environment {
+  char folder[320];
+  bool folder_is_default;
+  char job[96], step[64], host[128];
+  char job_folder[128];    // <job>.<restart>
+  char note[160];          // what was asked for and not understood
+  uint32_t restart_count;
+  int32_t rank, world_size, local_rank;  // -1 unknown
+  uint64_t ring_bytes;     // a power of two within the layout's limits
+  GpuMode gpu;
+  bool cuda;               // wrap CUDA host waits
+  bool monotonic_clock;
+};
+
+void ReadEnvironment(Environment* env) noexcept;
+
+// LOCKSTEP=0 (or off, no, false): do nothing in this process.
+bool SwitchedOff() noexcept;
+bool CudaSwitchedOff() noexcept;
+
+uint64_t ProcessStartTicks() noexcept;      // field 22 of /proc/self/stat; 0 unknown
+uint64_t PidNamespaceInode() noexcept;
+void ReadBootId(char* to, size_t size) noexcept;
+
+}  // namespace lockstep::recorder
+
+#endif  // LOCKSTEP_RECORDER_ENVIRONMENT_H_

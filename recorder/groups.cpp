@@ -1,0 +1,194 @@
+#include "recorder/gpu_marks.h"
+#include "recorder/ops.h"
+#include "recorder/real.h"
+#include "recorder/slots.h"
+
+namespace lockstep::recorder {
+namespace {
+
+using ring::CallKind;
+using ring::OpStage;
+
+uint8_t Value(OpStage stage) noexcept { return static_cast<uint8_t>(stage); }
+
+// Operations that were queued get the group's end; those that failed by themselves keep that.
+void Settle(uint8_t* stage, OpStage now) noexcept {
+  if (*stage == Value(OpStage::kQueued) || *stage == Value(OpStage::kEntered)) *stage = Value(now);
+}
+
+bool WasCaptured(const ThreadState* thread, uint32_t stream) noexcept {
+  for (uint32_t i = 0; i < thread->group_stream_count; ++i) {
+    if (thread->group_streams[i].stream == stream) return thread->group_streams[i].captured;
+  }
+  return false;
+}
+
+OpStage StageOf(const ThreadState* thread, uint16_t stream, OpStage stage) noexcept {
+  return stage == OpStage::kLaunched && WasCaptured(thread, stream) ? OpStage::kCaptured : stage;
+}
+
+// Operations the group dropped never happened: the counts of their peers go back.
+void TakeBackPeers(const ring::MemberSlot* slot) noexcept {
+  for (uint32_t i = 0; i < slot->used && i < ring::kMembersPerSlot; ++i) {
+    if ((slot->flags & 1u << i) != 0) continue;
+    const ring::Member& member = slot->members[i];
+    const uint64_t key = ring::PeerKey(slot->comm, member.peer);
+    auto at = static_cast<uint32_t>((key * 0x9e3779b97f4a7c15u) >> 40);
+    for (uint32_t probe = 0; probe < 16; ++probe, ++at) {
+      ring::PeerEntry* peer = &g.map.peers[at & (g.map.capacities.peers - 1)];
+      if (Load(&peer->key) != key) continue;
+      uint64_t* issued = (member.word >> 47 & 1) != 0 ? &peer->recvs : &peer->sends;
+      if (*issued > 0) Store(issued, *issued - 1);
+      break;
+    }
+    ring::CommEntry* entry = &g.map.comms[slot->comm];
+    if (entry->p2p_issued > 0) Store(&entry->p2p_issued, entry->p2p_issued - 1);
+  }
+}
+
+void SettleSlots(ThreadState* thread, OpStage stage, bool dropped) noexcept {
+  if (thread->slots == nullptr) {
+    for (uint32_t i = 0; i < thread->group_overflow_count; ++i) {
+      UpdateOverflow(thread->group_overflow[i], Value(stage), 0, Now());
+    }
+    return;
+  }
+  uint64_t first = thread->group_header + 1;
+  if (thread->begun - first > thread->mask) first = thread->begun - thread->mask - 1;
+  for (uint64_t n = first; n < thread->begun; ++n) {
+    ring::OpSlot* slot = &thread->slots[n & thread->mask];
+    if (slot->type == static_cast<uint8_t>(ring::SlotType::kMembers)) {
+      auto* members = reinterpret_cast<ring::MemberSlot*>(slot);
+      if (dropped) TakeBackPeers(members);
+      Settle(&members->stage, StageOf(thread, members->stream, stage));
+    } else if (ring::IsCollective(static_cast<CallKind>(slot->kind)) ||
+               ring::IsPointToPoint(static_cast<CallKind>(slot->kind))) {
+      Settle(&slot->stage, StageOf(thread, slot->stream, stage));
+    }
+  }
+}
+
+template <uint32_t kSize>
+void SettleRecent(const ThreadState* thread, ring::RecentOp (&ops)[kSize], uint64_t from, uint64_t to, OpStage stage) noexcept {
+  if (to - from > kSize) from = to - kSize;
+  for (uint64_t n = from; n < to; ++n) {
+    ring::RecentOp* op = &ops[n % kSize];
+    Settle(&op->stage, StageOf(thread, op->stream, stage));
+  }
+}
+
+void SettleComm(ThreadState* thread, CommLocal* comm, OpStage stage, bool dropped) noexcept {
+  ring::CommEntry* entry = comm->entry;
+  if (dropped) {
+    for (ring::Checkpoint& checkpoint : entry->checkpoints) {
+      if (checkpoint.seq > comm->group_issued) Store(&checkpoint.seq, uint64_t{0});
+    }
+    StoreRelease(&entry->issued_seq, comm->group_issued);
+    FenceRelease();
+    Store(&entry->signature_hash, comm->group_hash);
+    StoreRelease(&entry->issued_check, comm->group_issued);
+  } else {
+    Store(&entry->launched_seq, entry->issued_seq);
+  }
+  SettleRecent(thread, entry->collectives, comm->group_recent, entry->recent_collectives, stage);
+  SettleRecent(thread, entry->p2p, comm->group_recent_p2p, entry->recent_p2p, stage);
+}
+
+}  // namespace
+
+void NoteGroupStart(const void* caller) noexcept {
+  ThreadState* thread = Thread();
+  if (thread == nullptr) return;
+  thread->group = 0;
+  thread->group_ops = 0;
+  thread->group_caller = caller;
+  thread->group_enter = Now();
+  thread->group_comms = kNone;
+  thread->group_stream_count = 0;
+  thread->group_overflow_count = 0;
+  thread->member_slot = nullptr;
+  Store(&thread->cell->group_since_ticks, thread->group_enter);
+}
+
+void NoteGroupDepth() noexcept {
+  ThreadState* thread = Thread();
+  if (thread == nullptr) return;
+  Store(&thread->cell->group_depth, t_local.group_depth > 0 ? t_local.group_depth : 0);
+}
+
+bool BeginGroupEnd(CallKind kind, const void*) noexcept {
+  ThreadState* thread = Thread();
+  if (thread == nullptr) return false;
+  ring::ThreadCell* cell = thread->cell;
+  thread->inside = true;
+  Store(&cell->seq, thread->group);
+  Store(&cell->comm, thread->group_comms != kNone ? thread->group_comms : ring::kNoIndex16);
+  Store(&cell->since_ticks, Now());
+  StoreRelease(&cell->call, static_cast<uint16_t>(kind));
+  if (g.gpu == GpuMode::kFull && kind == CallKind::kGroupEnd) {
+    for (uint32_t i = 0; i < thread->group_stream_count; ++i) {
+      const ThreadState::GroupStream& use = thread->group_streams[i];
+      if (use.mark) WriteStarted(&g_tables.streams[use.stream], use.ticket);
+    }
+  }
+  return true;
+}
+
+void EndGroup(int result, bool simulated) noexcept {
+  if (!Recording()) return;
+  ThreadState* thread = Thread();
+  if (thread == nullptr) return;
+  const bool dropped = simulated || !Accepted(result);
+  OpStage stage = OpStage::kLaunched;
+  if (!Accepted(result)) {
+    stage = OpStage::kFailed;
+  } else if (simulated) {
+    stage = OpStage::kSimulated;
+  }
+  // Without a launch the stream stands where it stood: its ticket is behind it at once.
+  for (uint32_t i = 0; i < thread->group_stream_count; ++i) {
+    const ThreadState::GroupStream& use = thread->group_streams[i];
+    if (use.mark) WriteCompleted(&g_tables.streams[use.stream], use.ticket);
+  }
+  const uint64_t now = Now();
+  if (thread->group != 0) {
+    SettleSlots(thread, stage, dropped);
+    if (thread->slots != nullptr && thread->begun - thread->group_header <= thread->mask + 1) {
+      ring::OpSlot* header = &thread->slots[thread->group_header & thread->mask];
+      header->stage = Value(stage);
+      header->count = thread->group_ops;
+      header->result = result;
+      StoreRelease(&header->return_ticks, now);
+    } else if (thread->slots == nullptr) {
+      UpdateOverflow(thread->group_header, Value(stage), result, now);
+    }
+  }
+  for (uint32_t index = thread->group_comms; index != kNone;) {
+    CommLocal* comm = &g_tables.comms[index];
+    index = comm->group_next;
+    comm->in_group = false;
+    comm->group_next = kNone;
+    if (comm->group_init) {
+      comm->group_init = false;
+      if (!Accepted(result)) {
+        CommEnded(comm, ring::CommState::kInitFailed);
+      } else if (result == kNcclSuccess && !comm->nonblocking && Load(&g_tables.comm_handles[comm->index]) != nullptr) {
+        thread->inside = true;
+        CommIsReady(comm);
+      }
+    } else {
+      SettleComm(thread, comm, stage, dropped);
+    }
+  }
+  thread->group_comms = kNone;
+  thread->group = 0;
+  thread->group_stream_count = 0;
+  thread->group_overflow_count = 0;
+  thread->member_slot = nullptr;
+  StoreRelease(&thread->cell->call, uint16_t{0});
+  Store(&thread->cell->last_call_ticks, now);
+  thread->inside = false;
+  if (result == kNcclSuccess && !simulated) BindPending(nullptr, true);
+}
+
+}  // namespace lockstep::recorder

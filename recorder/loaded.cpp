@@ -1,0 +1,250 @@
+#include "recorder/loaded.h"
+
+#include <elf.h>
+#include <link.h>
+#include <string.h>
+
+namespace lockstep::recorder {
+namespace {
+
+struct Dynamic {
+  const ElfW(Sym)* symbols = nullptr;
+  const char* strings = nullptr;
+  const uint32_t* gnu_hash = nullptr;
+  const uint32_t* sysv_hash = nullptr;
+  const ElfW(Half)* versions = nullptr;
+  const char* soname = nullptr;
+  const ElfW(Dyn)* entries = nullptr;
+};
+
+bool Holds(const dl_phdr_info& info, uintptr_t address) noexcept {
+  for (int i = 0; i < info.dlpi_phnum; ++i) {
+    const auto& header = info.dlpi_phdr[i];
+    const uintptr_t begin = info.dlpi_addr + header.p_vaddr;
+    if (header.p_type == PT_LOAD && address >= begin && address - begin < header.p_memsz) return true;
+  }
+  return false;
+}
+
+// glibc relocates the pointers of the dynamic section in place on most machines but not for every object (the vdso).
+template <typename T>
+const T* At(const dl_phdr_info& info, ElfW(Addr) value) noexcept {
+  return reinterpret_cast<const T*>(value < info.dlpi_addr ? value + info.dlpi_addr : value);
+}
+
+bool ReadDynamic(const dl_phdr_info& info, Dynamic* out) noexcept {
+  const ElfW(Dyn)* entry = nullptr;
+  for (int i = 0; i < info.dlpi_phnum; ++i) {
+    if (info.dlpi_phdr[i].p_type == PT_DYNAMIC) {
+      entry = reinterpret_cast<const ElfW(Dyn)*>(info.dlpi_addr + info.dlpi_phdr[i].p_vaddr);
+    }
+  }
+  if (entry == nullptr) return false;
+  out->entries = entry;
+  ElfW(Xword) soname = 0;
+  for (; entry->d_tag != DT_NULL; ++entry) {
+    switch (entry->d_tag) {
+      case DT_SYMTAB: out->symbols = At<ElfW(Sym)>(info, entry->d_un.d_ptr); break;
+      case DT_STRTAB: out->strings = At<char>(info, entry->d_un.d_ptr); break;
+      case DT_GNU_HASH: out->gnu_hash = At<uint32_t>(info, entry->d_un.d_ptr); break;
+      case DT_HASH: out->sysv_hash = At<uint32_t>(info, entry->d_un.d_ptr); break;
+      case DT_VERSYM: out->versions = At<ElfW(Half)>(info, entry->d_un.d_ptr); break;
+      case DT_SONAME: soname = entry->d_un.d_val; break;
+      default: break;
+    }
+  }
+  if (out->strings != nullptr && soname != 0) out->soname = out->strings + soname;
+  return out->symbols != nullptr && out->strings != nullptr;
+}
+
+bool IsDefinition(const Dynamic& dynamic, uint32_t index, const char* name) noexcept {
+  const ElfW(Sym)& symbol = dynamic.symbols[index];
+  const unsigned type = symbol.st_info & 0xf;
+  if (symbol.st_shndx == SHN_UNDEF || symbol.st_value == 0 || (type != STT_FUNC && type != STT_NOTYPE)) return false;
+  if (dynamic.versions != nullptr && (dynamic.versions[index] & 0x8000) != 0) return false;  // an old version, hidden
+  return strcmp(dynamic.strings + symbol.st_name, name) == 0;
+}
+
+uint32_t LookUpGnu(const Dynamic& dynamic, const char* name) noexcept {
+  uint32_t hash = 5381;
+  for (const char* c = name; *c != 0; ++c) hash = hash * 33 + static_cast<unsigned char>(*c);
+  const uint32_t* table = dynamic.gnu_hash;
+  const uint32_t buckets = table[0], first = table[1], bloom_words = table[2], shift = table[3];
+  if (buckets == 0 || bloom_words == 0) return 0;
+  constexpr uint32_t kWordBits = sizeof(ElfW(Addr)) * 8;
+  const auto* bloom = reinterpret_cast<const ElfW(Addr)*>(table + 4);
+  const ElfW(Addr) word = bloom[(hash / kWordBits) % bloom_words];
+  const ElfW(Addr) both = (ElfW(Addr){1} << (hash % kWordBits)) | (ElfW(Addr){1} << ((hash >> shift) % kWordBits));
+  if ((word & both) != both) return 0;
+  const uint32_t* bucket = reinterpret_cast<const uint32_t*>(bloom + bloom_words);
+  const uint32_t* chain = bucket + buckets;
+  uint32_t index = bucket[hash % buckets];
+  if (index < first) return 0;
+  for (;; ++index) {
+    const uint32_t value = chain[index - first];
+    if ((value | 1) == (hash | 1) && IsDefinition(dynamic, index, name)) return index;
+    if ((value & 1) != 0) return 0;
+  }
+}
+
+uint32_t LookUpSysv(const Dynamic& dynamic, const char* name) noexcept {
+  uint32_t hash = 0;
+  for (const char* c = name; *c != 0; ++c) {
+    hash = (hash << 4) + static_cast<unsigned char>(*c);
+    const uint32_t high = hash & 0xf0000000;
+    hash = (hash ^ (high >> 24)) & ~high;
+  }
+  const uint32_t buckets = dynamic.sysv_hash[0];
+  if (buckets == 0) return 0;
+  const uint32_t* chain = dynamic.sysv_hash + 2 + buckets;
+  for (uint32_t index = dynamic.sysv_hash[2 + hash % buckets]; index != 0; index = chain[index]) {
+    if (IsDefinition(dynamic, index, name)) return index;
+  }
+  return 0;
+}
+
+void Describe(const dl_phdr_info& info, LoadedObject* object) noexcept {
+  object->name = info.dlpi_name != nullptr ? info.dlpi_name : "";
+  object->base = info.dlpi_addr;
+  object->text_begin = UINTPTR_MAX;
+  object->text_end = 0;
+  for (int i = 0; i < info.dlpi_phnum; ++i) {
+    const auto& header = info.dlpi_phdr[i];
+    if (header.p_type != PT_LOAD || (header.p_flags & PF_X) == 0) continue;
+    const uintptr_t begin = info.dlpi_addr + header.p_vaddr;
+    if (begin < object->text_begin) object->text_begin = begin;
+    if (begin + header.p_memsz > object->text_end) object->text_end = begin + header.p_memsz;
+  }
+}
+
+constexpr int kMaxDefiners = 8;
+
+struct Definer {
+  void* address;
+  LoadedObject object;
+  const char* soname;
+};
+
+struct Search {
+  const char* name;
+  uintptr_t caller;
+  Definer definers[kMaxDefiners];
+  int found;
+  const ElfW(Dyn)* caller_entries;
+  const char* caller_strings;
+};
+
+// Where this code itself lies; its own definitions are never what is looked for.
+char self_anchor;
+
+int Visit(dl_phdr_info* info, size_t, void* argument) noexcept {
+  auto* search = static_cast<Search*>(argument);
+  Dynamic dynamic;
+  if (!ReadDynamic(*info, &dynamic)) return 0;
+  if (search->caller != 0 && Holds(*info, search->caller)) {
+    search->caller_entries = dynamic.entries;
+    search->caller_strings = dynamic.strings;
+  }
+  if (search->found == kMaxDefiners || Holds(*info, reinterpret_cast<uintptr_t>(&self_anchor))) return 0;
+  uint32_t index = 0;
+  if (dynamic.gnu_hash != nullptr) {
+    index = LookUpGnu(dynamic, search->name);
+  } else if (dynamic.sysv_hash != nullptr) {
+    index = LookUpSysv(dynamic, search->name);
+  }
+  if (index == 0) return 0;
+  Definer& definer = search->definers[search->found++];
+  definer.address = reinterpret_cast<void*>(info->dlpi_addr + dynamic.symbols[index].st_value);
+  definer.soname = dynamic.soname;
+  Describe(*info, &definer.object);
+  return search->caller == 0 ? 1 : 0;
+}
+
+}  // namespace
+
+void* FindFunction(const char* name, LoadedObject* owner) noexcept {
+  Search search{};
+  search.name = name;
+  dl_iterate_phdr(Visit, &search);
+  if (search.found == 0) return nullptr;
+  if (owner != nullptr) *owner = search.definers[0].object;
+  return search.definers[0].address;
+}
+
+void* FindFunctionFor(const char* name, const void* caller, LoadedObject* owner, int* definers) noexcept {
+  Search search{};
+  search.name = name;
+  search.caller = reinterpret_cast<uintptr_t>(caller);
+  dl_iterate_phdr(Visit, &search);
+  *definers = search.found;
+  if (search.found == 0) return nullptr;
+  int chosen = 0;
+  for (const ElfW(Dyn)* entry = search.caller_entries; entry != nullptr && entry->d_tag != DT_NULL; ++entry) {
+    if (entry->d_tag != DT_NEEDED || search.caller_strings == nullptr) continue;
+    const char* needed = search.caller_strings + entry->d_un.d_val;
+    for (int i = 0; i < search.found; ++i) {
+      if (search.definers[i].soname != nullptr && strcmp(search.definers[i].soname, needed) == 0) chosen = i;
+    }
+  }
+  if (owner != nullptr) *owner = search.definers[chosen].object;
+  return search.definers[chosen].address;
+}
+
+namespace {
+
+struct ObjectSearch {
+  uintptr_t address;
+  LoadedObject object;
+  uint32_t hash;
+  bool found;
+};
+
+uint32_t HashBytes(const unsigned char* bytes, size_t size) noexcept {
+  uint32_t hash = 2166136261u;
+  for (size_t i = 0; i < size; ++i) hash = (hash ^ bytes[i]) * 16777619u;
+  return hash != 0 ? hash : 1;
+}
+
+int VisitObject(dl_phdr_info* info, size_t, void* argument) noexcept {
+  auto* search = static_cast<ObjectSearch*>(argument);
+  if (!Holds(*info, search->address)) return 0;
+  Describe(*info, &search->object);
+  search->found = true;
+  for (int i = 0; i < info->dlpi_phnum && search->hash == 0; ++i) {
+    const auto& header = info->dlpi_phdr[i];
+    if (header.p_type != PT_NOTE) continue;
+    const auto* note = reinterpret_cast<const unsigned char*>(info->dlpi_addr + header.p_vaddr);
+    size_t left = header.p_memsz;
+    while (left >= sizeof(ElfW(Nhdr))) {
+      const auto* head = reinterpret_cast<const ElfW(Nhdr)*>(note);
+      const size_t name_bytes = (size_t{head->n_namesz} + 3) & ~size_t{3};
+      const size_t text_bytes = (size_t{head->n_descsz} + 3) & ~size_t{3};
+      const size_t whole = sizeof(*head) + name_bytes + text_bytes;
+      if (whole > left) break;
+      if (head->n_type == NT_GNU_BUILD_ID && head->n_namesz == 4 && memcmp(note + sizeof(*head), "GNU", 4) == 0) {
+        search->hash = HashBytes(note + sizeof(*head) + name_bytes, head->n_descsz);
+        break;
+      }
+      note += whole;
+      left -= whole;
+    }
+  }
+  if (search->hash == 0) {
+    search->hash = HashBytes(reinterpret_cast<const unsigned char*>(search->object.name), strlen(search->object.name));
+  }
+  return 1;
+}
+
+}  // namespace
+
+bool FindObject(const void* address, LoadedObject* object, uint32_t* build_hash) noexcept {
+  ObjectSearch search{};
+  search.address = reinterpret_cast<uintptr_t>(address);
+  dl_iterate_phdr(VisitObject, &search);
+  if (!search.found) return false;
+  *object = search.object;
+  *build_hash = search.hash;
+  return true;
+}
+
+}  // namespace lockstep::recorder

@@ -1,0 +1,445 @@
+// NCCL's calls that make and end communicators.
+#include <stdlib.h>
+
+#include "recorder/gpu_marks.h"
+#include "recorder/identity.h"
+#include "recorder/nccl_abi.h"
+#include "recorder/ops.h"
+#include "recorder/real.h"
+
+namespace lockstep::recorder {
+namespace {
+
+using ring::CallKind;
+using ring::CommState;
+
+bool NonblockingByEnvironment() noexcept {
+  const char* value = getenv("NCCL_COMM_BLOCKING");
+  return value != nullptr && value[0] == '0' && value[1] == 0;
+}
+
+bool IsNonblocking(const ConfigFacts& facts, const CommLocal* parent) noexcept {
+  if (NonblockingByEnvironment()) return true;
+  if (facts.says_blocking) return !facts.blocking;
+  return parent != nullptr && parent->nonblocking;
+}
+
+// True when the init call is the host's and a ring is there.
+bool StartFor(const void* caller) noexcept {
+  if (FromNccl(caller) || !Start() || !ShouldRecord(caller)) return false;
+  if (Load(&g.map.header->nccl_version) == 0) Store(&g.map.header->nccl_version, NcclVersion());
+  return true;
+}
+
+uint64_t FirstWord(const void* bytes) noexcept {
+  uint64_t word;
+  memcpy(&word, bytes, sizeof(word));
+  return word;
+}
+
+bool Grouped() noexcept { return t_local.group_depth > 0; }
+
+// Around an init call that gives its handle at once. `out` is the caller's variable.
+template <typename Forward>
+int MakeNow(CallKind kind, const CommPlan& plan, void** out, const void* caller, Forward forward) noexcept {
+  CommLocal* comm = NewComm(plan);
+  CallInFlight flight;
+  const CallArguments arguments = {static_cast<uint64_t>(plan.size > 0 ? plan.size : 0), plan.member_rank};
+  const bool begun = BeginCall(kind, comm, arguments, caller, &flight);
+  const int result = forward();
+  if (!begun || !Recording() || flight.epoch != g.epoch) return result;
+  ErrnoKeeper keep;
+  if (comm != nullptr) {
+    if (!Accepted(result)) {
+      CommEnded(comm, CommState::kInitFailed);
+    } else {
+      BindHandle(comm, out != nullptr ? *out : nullptr);
+      if (Grouped()) {
+        JoinGroup(flight.thread, comm);
+        comm->group_init = true;
+      } else if (result == kNcclSuccess && !comm->nonblocking) {
+        CommIsReady(comm);
+      }
+    }
+  }
+  EndCall(&flight, result, comm);
+  return result;
+}
+
+// Around split and shrink, whose handle NCCL stores when the child is ready.
+template <typename Forward>
+int MakeLate(CallKind kind, const CommPlan& plan, CommLocal* parent, void** out, bool member, const void* caller,
+             Forward forward) noexcept {
+  CommLocal* comm = NewComm(plan);
+  CallInFlight flight;
+  const CallArguments arguments = {static_cast<uint64_t>(plan.excluded_total), plan.color};
+  const bool begun = BeginCall(kind, comm, arguments, caller, &flight);
+  const int result = forward();
+  if (!begun || !Recording() || flight.epoch != g.epoch) return result;
+  ErrnoKeeper keep;
+  if (comm != nullptr) {
+    if (!Accepted(result)) {
+      CommEnded(comm, CommState::kInitFailed);
+    } else if (!member) {
+      CommEnded(comm, CommState::kNotMember);
+    } else if (!Grouped() && result == kNcclSuccess && out != nullptr && *out != nullptr) {
+      BindHandle(comm, *out);
+      if (!comm->nonblocking) CommIsReady(comm);
+    } else if (out != nullptr) {
+      AwaitHandle(comm, out, parent != nullptr ? parent->index : kNone);
+      if (Grouped()) {
+        JoinGroup(flight.thread, comm);
+        comm->group_init = true;
+      }
+    }
+  }
+  EndCall(&flight, result, comm);
+  return result;
+}
+
+CommPlan RootPlan(CallKind kind, const void* unique_id, int size, int rank, const ConfigFacts& facts) noexcept {
+  CommPlan plan;
+  plan.origin = kind;
+  plan.id = RootId(unique_id);
+  plan.magic = FirstWord(unique_id);
+  plan.ordinal = Add(&g.root_comms, 1) + 1;
+  plan.member_rank = rank;
+  plan.size = size;
+  plan.name = facts.name;
+  plan.nonblocking = IsNonblocking(facts, nullptr);
+  plan.device = CurrentDevice();
+  return plan;
+}
+
+// The parent of a split, shrink or grow; the host may use a handle that was never seen.
+CommLocal* Parent(NcclComm handle) noexcept {
+  ThreadState* thread = Thread();
+  if (thread == nullptr || handle == nullptr) return nullptr;
+  CommLocal* parent = FindComm(thread, handle);
+  if (parent != nullptr && !parent->ready && !parent->nonblocking) CommIsReady(parent);
+  return parent;
+}
+
+}  // namespace
+}  // namespace lockstep::recorder
+
+using namespace lockstep::recorder;
+using lockstep::ring::CallKind;
+using lockstep::ring::CommState;
+
+LOCKSTEP_EXPORT int ncclCommInitRank(NcclComm* comm, int size, NcclUniqueId id, int rank) {
+  static RealFunction function = {"ncclCommInitRank", nullptr};
+  const auto real = reinterpret_cast<decltype(&ncclCommInitRank)>(RealNccl(&function));
+  if (real == nullptr) return kNcclInvalidUsage;
+  const void* caller = LOCKSTEP_CALLER;
+  if (!StartFor(caller)) return real(comm, size, id, rank);
+  return MakeNow(CallKind::kCommInitRank, RootPlan(CallKind::kCommInitRank, &id, size, rank, ConfigFacts()), comm, caller,
+                 [&] { return real(comm, size, id, rank); });
+}
+
+LOCKSTEP_EXPORT int ncclCommInitRankConfig(NcclComm* comm, int size, NcclUniqueId id, int rank, NcclConfig* config) {
+  static RealFunction function = {"ncclCommInitRankConfig", nullptr};
+  const auto real = reinterpret_cast<decltype(&ncclCommInitRankConfig)>(RealNccl(&function));
+  if (real == nullptr) return kNcclInvalidUsage;
+  const void* caller = LOCKSTEP_CALLER;
+  if (!StartFor(caller)) return real(comm, size, id, rank, config);
+  return MakeNow(CallKind::kCommInitRankConfig,
+                 RootPlan(CallKind::kCommInitRankConfig, &id, size, rank, ReadConfig(config)), comm, caller,
+                 [&] { return real(comm, size, id, rank, config); });
+}
+
+LOCKSTEP_EXPORT int ncclCommInitRankScalable(NcclComm* comm, int size, int rank, int ids_count, NcclUniqueId* ids,
+                                             NcclConfig* config) {
+  static RealFunction function = {"ncclCommInitRankScalable", nullptr};
+  const auto real = reinterpret_cast<decltype(&ncclCommInitRankScalable)>(RealNccl(&function));
+  if (real == nullptr) return kNcclInvalidUsage;
+  const void* caller = LOCKSTEP_CALLER;
+  if (ids == nullptr || ids_count < 1 || !StartFor(caller)) return real(comm, size, rank, ids_count, ids, config);
+  return MakeNow(CallKind::kCommInitRankScalable,
+                 RootPlan(CallKind::kCommInitRankScalable, ids, size, rank, ReadConfig(config)), comm, caller,
+                 [&] { return real(comm, size, rank, ids_count, ids, config); });
+}
+
+// The id is one NCCL makes for itself; its inner call comes by here.
+LOCKSTEP_EXPORT int ncclGetUniqueId(NcclUniqueId* id) {
+  static RealFunction function = {"ncclGetUniqueId", nullptr};
+  const auto real = reinterpret_cast<decltype(&ncclGetUniqueId)>(RealNccl(&function));
+  if (real == nullptr) return kNcclInvalidUsage;
+  const int result = real(id);
+  if (result == kNcclSuccess && id != nullptr && Recording() && t_local.epoch == g.epoch && t_local.state != nullptr &&
+      t_local.state->inside_init_all && !t_local.state->init_all_id_seen) {
+    memcpy(t_local.state->init_all_id, id, sizeof(*id));
+    t_local.state->init_all_id_seen = true;
+  }
+  return result;
+}
+
+LOCKSTEP_EXPORT int ncclCommInitAll(NcclComm* comms, int devices, const int* list) {
+  static RealFunction function = {"ncclCommInitAll", nullptr};
+  const auto real = reinterpret_cast<decltype(&ncclCommInitAll)>(RealNccl(&function));
+  if (real == nullptr) return kNcclInvalidUsage;
+  const void* caller = LOCKSTEP_CALLER;
+  if (comms == nullptr || devices < 1 || !StartFor(caller)) return real(comms, devices, list);
+  constexpr int kMost = 64;
+  CommLocal* made[kMost] = {};
+  const int count = devices < kMost ? devices : kMost;
+  CommPlan plan;
+  plan.origin = CallKind::kCommInitAll;
+  plan.ordinal = Add(&g.root_comms, 1) + 1;
+  plan.size = devices;
+  for (int i = 0; i < count; ++i) {
+    plan.member_rank = i;
+    plan.device = list != nullptr ? list[i] : i;
+    made[i] = NewComm(plan);
+  }
+  CallInFlight flight;
+  CallArguments arguments;
+  arguments.count = static_cast<uint64_t>(devices);
+  const bool begun = BeginCall(CallKind::kCommInitAll, made[0], arguments, caller, &flight);
+  if (begun) {
+    flight.thread->inside_init_all = true;
+    flight.thread->init_all_id_seen = false;
+  }
+  const int result = real(comms, devices, list);
+  if (!begun || !Recording() || flight.epoch != g.epoch) return result;
+  ErrnoKeeper keep;
+  flight.thread->inside_init_all = false;
+  // Without the inner call (an NCCL linked -Bsymbolic) the process and the ordinal stand in: all members are here.
+  uint8_t id[128] = {};
+  const uint64_t substitute[3] = {static_cast<uint64_t>(g.map.header->pid), g.map.header->start_ticks, plan.ordinal};
+  memcpy(id, substitute, sizeof(substitute));
+  if (flight.thread->init_all_id_seen) memcpy(id, flight.thread->init_all_id, sizeof(id));
+  for (int i = 0; i < count; ++i) {
+    if (made[i] == nullptr) continue;
+    SetCommId(made[i], RootId(id), FirstWord(id));
+    if (Accepted(result)) {
+      BindHandle(made[i], comms[i]);
+      CommIsReady(made[i]);
+    } else {
+      CommEnded(made[i], CommState::kInitFailed);
+    }
+  }
+  EndCall(&flight, result, made[0]);
+  return result;
+}
+
+LOCKSTEP_EXPORT int ncclCommSplit(NcclComm comm, int color, int key, NcclComm* child, NcclConfig* config) {
+  static RealFunction function = {"ncclCommSplit", nullptr};
+  const auto real = reinterpret_cast<decltype(&ncclCommSplit)>(RealNccl(&function));
+  if (real == nullptr) return kNcclInvalidUsage;
+  const void* caller = LOCKSTEP_CALLER;
+  if (!StartFor(caller)) return real(comm, color, key, child, config);
+  CommLocal* parent = Parent(comm);
+  if (parent == nullptr) return real(comm, color, key, child, config);
+  const ConfigFacts facts = ReadConfig(config);
+  CommPlan plan;
+  plan.origin = CallKind::kCommSplit;
+  plan.parent = parent;
+  plan.ordinal = ++parent->children;
+  plan.id = SplitId(parent->entry->id, static_cast<int32_t>(++parent->nccl_children), color);
+  plan.magic = plan.id;
+  plan.color = color;
+  plan.key = key;
+  plan.name = facts.name;
+  plan.nonblocking = IsNonblocking(facts, parent);
+  plan.device = parent->entry->device;
+  const int result = MakeLate(CallKind::kCommSplit, plan, parent, child, color != -1, caller,
+                              [&] { return real(comm, color, key, child, config); });
+  if (result == 4 || result == kNcclInvalidUsage) {  // refused before it counted
+    --parent->children;
+    --parent->nccl_children;
+  }
+  return result;
+}
+
+LOCKSTEP_EXPORT int ncclCommShrink(NcclComm comm, int* excluded, int count, NcclComm* child, NcclConfig* config, int flags) {
+  static RealFunction function = {"ncclCommShrink", nullptr};
+  const auto real = reinterpret_cast<decltype(&ncclCommShrink)>(RealNccl(&function));
+  if (real == nullptr) return kNcclInvalidUsage;
+  const void* caller = LOCKSTEP_CALLER;
+  if (!StartFor(caller)) return real(comm, excluded, count, child, config, flags);
+  CommLocal* parent = Parent(comm);
+  if (parent == nullptr || excluded == nullptr || count < 0) return real(comm, excluded, count, child, config, flags);
+  const ConfigFacts facts = ReadConfig(config);
+  CommPlan plan;
+  plan.origin = CallKind::kCommShrink;
+  plan.parent = parent;
+  plan.ordinal = ++parent->children;
+  plan.id = ShrinkId(parent->entry->id, static_cast<int32_t>(plan.ordinal), excluded, count);
+  plan.magic = plan.id;
+  plan.excluded = excluded;
+  plan.excluded_total = count;
+  plan.name = facts.name;
+  plan.nonblocking = IsNonblocking(facts, parent);
+  plan.device = parent->entry->device;
+  const int result = MakeLate(CallKind::kCommShrink, plan, parent, child, true, caller,
+                              [&] { return real(comm, excluded, count, child, config, flags); });
+  if (result == 4 || result == kNcclInvalidUsage) --parent->children;
+  return result;
+}
+
+LOCKSTEP_EXPORT int ncclCommGrow(NcclComm comm, int size, const NcclUniqueId* id, int rank, NcclComm* child,
+                                 NcclConfig* config) {
+  static RealFunction function = {"ncclCommGrow", nullptr};
+  const auto real = reinterpret_cast<decltype(&ncclCommGrow)>(RealNccl(&function));
+  if (real == nullptr) return kNcclInvalidUsage;
+  const void* caller = LOCKSTEP_CALLER;
+  if (!StartFor(caller)) return real(comm, size, id, rank, child, config);
+  CommLocal* parent = Parent(comm);
+  const ConfigFacts facts = ReadConfig(config);
+  CommPlan plan;
+  plan.origin = CallKind::kCommGrow;
+  plan.parent = parent;
+  plan.size = size;
+  plan.member_rank = parent != nullptr ? parent->entry->member_rank : rank;
+  // Old members see no id; they get the same number from the parent, which is how NCCL itself makes the id's first word.
+  uint64_t magic = 0;
+  if (parent != nullptr) {
+    plan.ordinal = ++parent->children;
+    magic = Combine(parent->magic, static_cast<int32_t>(++parent->nccl_children));
+    plan.device = parent->entry->device;
+  }
+  if (id != nullptr) magic = FirstWord(id);
+  plan.magic = magic;
+  plan.id = Combine(magic, size);
+  plan.name = facts.name;
+  plan.nonblocking = IsNonblocking(facts, parent);
+  return MakeNow(CallKind::kCommGrow, plan, child, caller, [&] { return real(comm, size, id, rank, child, config); });
+}
+
+namespace {
+
+// Around a call on one communicator; `before` and `after` change its state.
+template <typename Before, typename After, typename Forward>
+int OnComm(CallKind kind, NcclComm handle, const void* caller, Before before, After after, Forward forward) noexcept {
+  if (handle == nullptr || !ShouldRecord(caller)) return forward();
+  CommLocal* comm = KnownComm(handle);
+  if (comm == nullptr && HasPending()) {
+    ErrnoKeeper keep;
+    comm = FindCommSlow(Thread(), handle, false);
+  }
+  CallInFlight flight;
+  if (!BeginCall(kind, comm, CallArguments(), caller, &flight)) return forward();
+  if (comm != nullptr) before(comm);
+  const int result = forward();
+  if (!Recording() || flight.epoch != g.epoch) return result;
+  if (comm != nullptr) after(comm, result);
+  EndCall(&flight, result, comm);
+  return result;
+}
+
+void Nothing(CommLocal*) noexcept {}
+
+// The handle leaves the table before NCCL frees it, since another thread may be given the same value at once.
+template <typename Forward>
+int EndComm(CallKind kind, CommState state, NcclComm handle, const void* caller, Forward forward) noexcept {
+  uint32_t was = 0;
+  return OnComm(
+      kind, handle, caller,
+      [&](CommLocal* comm) {
+        was = comm->entry->state;
+        if (kind == CallKind::kCommDestroy) SetCommState(comm, CommState::kFinalizing);
+        StoreRelease(&g_tables.comm_handles[comm->index], static_cast<const void*>(nullptr));
+      },
+      [&](CommLocal* comm, int result) {
+        if (Accepted(result)) {
+          CommEnded(comm, state);
+        } else {
+          SetCommState(comm, static_cast<CommState>(was));
+          StoreRelease(&g_tables.comm_handles[comm->index], static_cast<const void*>(handle));
+        }
+      },
+      forward);
+}
+
+}  // namespace
+
+LOCKSTEP_EXPORT int ncclCommDestroy(NcclComm comm) {
+  static RealFunction function = {"ncclCommDestroy", nullptr};
+  const auto real = reinterpret_cast<decltype(&ncclCommDestroy)>(RealNccl(&function));
+  if (real == nullptr) return kNcclInvalidUsage;
+  return EndComm(CallKind::kCommDestroy, CommState::kDestroyed, comm, LOCKSTEP_CALLER, [&] { return real(comm); });
+}
+
+LOCKSTEP_EXPORT int ncclCommAbort(NcclComm comm) {
+  static RealFunction function = {"ncclCommAbort", nullptr};
+  const auto real = reinterpret_cast<decltype(&ncclCommAbort)>(RealNccl(&function));
+  if (real == nullptr) return kNcclInvalidUsage;
+  return EndComm(CallKind::kCommAbort, CommState::kAborted, comm, LOCKSTEP_CALLER, [&] { return real(comm); });
+}
+
+LOCKSTEP_EXPORT int ncclCommFinalize(NcclComm comm) {
+  static RealFunction function = {"ncclCommFinalize", nullptr};
+  const auto real = reinterpret_cast<decltype(&ncclCommFinalize)>(RealNccl(&function));
+  if (real == nullptr) return kNcclInvalidUsage;
+  return OnComm(
+      CallKind::kCommFinalize, comm, LOCKSTEP_CALLER,
+      [](CommLocal* local) { SetCommState(local, CommState::kFinalizing); }, [](CommLocal*, int) {},
+      [&] { return real(comm); });
+}
+
+LOCKSTEP_EXPORT int ncclCommRevoke(NcclComm comm, int flags) {
+  static RealFunction function = {"ncclCommRevoke", nullptr};
+  const auto real = reinterpret_cast<decltype(&ncclCommRevoke)>(RealNccl(&function));
+  if (real == nullptr) return kNcclInvalidUsage;
+  return OnComm(
+      CallKind::kCommRevoke, comm, LOCKSTEP_CALLER, Nothing,
+      [](CommLocal* local, int result) {
+        if (Accepted(result)) SetCommState(local, CommState::kRevoked);
+      },
+      [&] { return real(comm, flags); });
+}
+
+LOCKSTEP_EXPORT int ncclCommSuspend(NcclComm comm, int flags) {
+  static RealFunction function = {"ncclCommSuspend", nullptr};
+  const auto real = reinterpret_cast<decltype(&ncclCommSuspend)>(RealNccl(&function));
+  if (real == nullptr) return kNcclInvalidUsage;
+  return OnComm(CallKind::kCommSuspend, comm, LOCKSTEP_CALLER, Nothing, [](CommLocal*, int) {},
+                [&] { return real(comm, flags); });
+}
+
+LOCKSTEP_EXPORT int ncclCommResume(NcclComm comm) {
+  static RealFunction function = {"ncclCommResume", nullptr};
+  const auto real = reinterpret_cast<decltype(&ncclCommResume)>(RealNccl(&function));
+  if (real == nullptr) return kNcclInvalidUsage;
+  return OnComm(CallKind::kCommResume, comm, LOCKSTEP_CALLER, Nothing, [](CommLocal*, int) {}, [&] { return real(comm); });
+}
+
+namespace {
+
+LOCKSTEP_COLD void AsyncChanged(CommLocal* comm, int error, const void* caller) noexcept {
+  ErrnoKeeper keep;
+  Store(&comm->last_async, error);
+  if (error == kNcclSuccess) {
+    BindPending(comm, true);
+    if (!comm->ready) CommIsReady(comm);
+    return;
+  }
+  if (error == kNcclInProgress) return;
+  NoteAsyncError(comm, error);
+  CallInFlight flight;
+  if (!ShouldRecord(caller) || !BeginCall(CallKind::kCommAsyncError, comm, CallArguments(), caller, &flight)) return;
+  EndCall(&flight, error, comm);
+}
+
+}  // namespace
+
+// On the way of every operation, from inside NCCL, and polled by watchdogs: only a change of value is worth anything.
+LOCKSTEP_EXPORT int ncclCommGetAsyncError(NcclComm handle, int* error) {
+  static RealFunction function = {"ncclCommGetAsyncError", nullptr};
+  const auto real = reinterpret_cast<decltype(&ncclCommGetAsyncError)>(RealNccl(&function));
+  if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
+  const void* caller = LOCKSTEP_CALLER;
+  if (!Recording() || FromNccl(caller)) return real(handle, error);
+  const int result = real(handle, error);
+  if (result != kNcclSuccess || error == nullptr || !Recording()) return result;
+  CommLocal* comm = KnownComm(handle);
+  if (comm == nullptr && HasPending() && Thread() != nullptr) {
+    ErrnoKeeper keep;
+    comm = FindCommSlow(Thread(), handle, false);
+  }
+  if (comm == nullptr) return result;
+  if (LOCKSTEP_LIKELY(Load(&comm->last_async) == *error && comm->ready && !HasPending())) return result;
+  if (*error != Load(&comm->last_async) || *error == kNcclSuccess) AsyncChanged(comm, *error, caller);
+  return result;
+}

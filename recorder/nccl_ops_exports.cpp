@@ -1,0 +1,179 @@
+// NCCL's collectives, sends and receives, groups.
+#include "recorder/nccl_abi.h"
+#include "recorder/ops.h"
+#include "recorder/real.h"
+
+using lockstep::recorder::BeginOp;
+using lockstep::recorder::CudaStream;
+using lockstep::recorder::EndOp;
+using lockstep::recorder::kNcclInvalidUsage;
+using lockstep::recorder::NcclComm;
+using lockstep::recorder::Op;
+using lockstep::recorder::OpInFlight;
+using lockstep::recorder::RealFunction;
+using lockstep::recorder::RealNccl;
+using lockstep::recorder::ShouldRecord;
+using lockstep::ring::CallKind;
+
+namespace {
+
+// Forwards `arguments`, recording `op` around the call.
+template <typename... Parameters, typename... Arguments>
+inline __attribute__((always_inline)) int Record(void* real, const Op& op, int (*)(Parameters...),
+                                                 Arguments... arguments) noexcept {
+  const auto forward = reinterpret_cast<int (*)(Parameters...)>(real);
+  if (!ShouldRecord(op.caller)) return forward(arguments...);
+  OpInFlight flight;
+  if (LOCKSTEP_UNLIKELY(!BeginOp(op, &flight))) return forward(arguments...);
+  const int result = forward(arguments...);
+  EndOp(&flight, result);
+  return result;
+}
+
+}  // namespace
+
+LOCKSTEP_EXPORT int ncclAllReduce(const void* send, void* recv, size_t count, int type, int reduction, NcclComm comm,
+                                  CudaStream stream) {
+  static RealFunction function = {"ncclAllReduce", nullptr};
+  void* real = RealNccl(&function);
+  if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
+  const Op op = {CallKind::kAllReduce, type, reduction, -1, count, send, recv, comm, stream, LOCKSTEP_CALLER};
+  return Record(real, op, ncclAllReduce, send, recv, count, type, reduction, comm, stream);
+}
+
+LOCKSTEP_EXPORT int ncclReduceScatter(const void* send, void* recv, size_t count, int type, int reduction, NcclComm comm,
+                                      CudaStream stream) {
+  static RealFunction function = {"ncclReduceScatter", nullptr};
+  void* real = RealNccl(&function);
+  if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
+  const Op op = {CallKind::kReduceScatter, type, reduction, -1, count, send, recv, comm, stream, LOCKSTEP_CALLER};
+  return Record(real, op, ncclReduceScatter, send, recv, count, type, reduction, comm, stream);
+}
+
+LOCKSTEP_EXPORT int ncclAllGather(const void* send, void* recv, size_t count, int type, NcclComm comm, CudaStream stream) {
+  static RealFunction function = {"ncclAllGather", nullptr};
+  void* real = RealNccl(&function);
+  if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
+  const Op op = {CallKind::kAllGather, type, -1, -1, count, send, recv, comm, stream, LOCKSTEP_CALLER};
+  return Record(real, op, ncclAllGather, send, recv, count, type, comm, stream);
+}
+
+LOCKSTEP_EXPORT int ncclReduce(const void* send, void* recv, size_t count, int type, int reduction, int root, NcclComm comm,
+                               CudaStream stream) {
+  static RealFunction function = {"ncclReduce", nullptr};
+  void* real = RealNccl(&function);
+  if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
+  const Op op = {CallKind::kReduce, type, reduction, root, count, send, recv, comm, stream, LOCKSTEP_CALLER};
+  return Record(real, op, ncclReduce, send, recv, count, type, reduction, root, comm, stream);
+}
+
+LOCKSTEP_EXPORT int ncclBroadcast(const void* send, void* recv, size_t count, int type, int root, NcclComm comm,
+                                  CudaStream stream) {
+  static RealFunction function = {"ncclBroadcast", nullptr};
+  void* real = RealNccl(&function);
+  if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
+  const Op op = {CallKind::kBroadcast, type, -1, root, count, send, recv, comm, stream, LOCKSTEP_CALLER};
+  return Record(real, op, ncclBroadcast, send, recv, count, type, root, comm, stream);
+}
+
+LOCKSTEP_EXPORT int ncclBcast(void* buffer, size_t count, int type, int root, NcclComm comm, CudaStream stream) {
+  static RealFunction function = {"ncclBcast", nullptr};
+  void* real = RealNccl(&function);
+  if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
+  const Op op = {CallKind::kBroadcast, type, -1, root, count, buffer, buffer, comm, stream, LOCKSTEP_CALLER};
+  return Record(real, op, ncclBcast, buffer, count, type, root, comm, stream);
+}
+
+LOCKSTEP_EXPORT int ncclAlltoAll(const void* send, void* recv, size_t count, int type, NcclComm comm, CudaStream stream) {
+  static RealFunction function = {"ncclAlltoAll", nullptr};
+  void* real = RealNccl(&function);
+  if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
+  const Op op = {CallKind::kAlltoAll, type, -1, -1, count, send, recv, comm, stream, LOCKSTEP_CALLER};
+  return Record(real, op, ncclAlltoAll, send, recv, count, type, comm, stream);
+}
+
+LOCKSTEP_EXPORT int ncclGather(const void* send, void* recv, size_t count, int type, int root, NcclComm comm,
+                               CudaStream stream) {
+  static RealFunction function = {"ncclGather", nullptr};
+  void* real = RealNccl(&function);
+  if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
+  const Op op = {CallKind::kGather, type, -1, root, count, send, recv, comm, stream, LOCKSTEP_CALLER};
+  return Record(real, op, ncclGather, send, recv, count, type, root, comm, stream);
+}
+
+LOCKSTEP_EXPORT int ncclScatter(const void* send, void* recv, size_t count, int type, int root, NcclComm comm,
+                                CudaStream stream) {
+  static RealFunction function = {"ncclScatter", nullptr};
+  void* real = RealNccl(&function);
+  if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
+  const Op op = {CallKind::kScatter, type, -1, root, count, send, recv, comm, stream, LOCKSTEP_CALLER};
+  return Record(real, op, ncclScatter, send, recv, count, type, root, comm, stream);
+}
+
+LOCKSTEP_EXPORT int ncclSend(const void* buffer, size_t count, int type, int peer, NcclComm comm, CudaStream stream) {
+  static RealFunction function = {"ncclSend", nullptr};
+  void* real = RealNccl(&function);
+  if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
+  const Op op = {CallKind::kSend, type, -1, peer, count, buffer, nullptr, comm, stream, LOCKSTEP_CALLER};
+  return Record(real, op, ncclSend, buffer, count, type, peer, comm, stream);
+}
+
+LOCKSTEP_EXPORT int ncclRecv(void* buffer, size_t count, int type, int peer, NcclComm comm, CudaStream stream) {
+  static RealFunction function = {"ncclRecv", nullptr};
+  void* real = RealNccl(&function);
+  if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
+  const Op op = {CallKind::kRecv, type, -1, peer, count, nullptr, buffer, comm, stream, LOCKSTEP_CALLER};
+  return Record(real, op, ncclRecv, buffer, count, type, peer, comm, stream);
+}
+
+LOCKSTEP_EXPORT int ncclGroupStart() {
+  using namespace lockstep::recorder;
+  static RealFunction function = {"ncclGroupStart", nullptr};
+  void* real = RealNccl(&function);
+  if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
+  const void* caller = LOCKSTEP_CALLER;
+  const int result = reinterpret_cast<int (*)()>(real)();
+  if (result != kNcclSuccess || FromNccl(caller)) return result;
+  const bool recording = ShouldRecord(caller);
+  if (!recording && Recording()) return result;  // inside a recorded call: NCCL's own group
+  const bool outermost = t_local.group_depth++ == 0;
+  if (recording) {
+    if (outermost) NoteGroupStart(caller);
+    NoteGroupDepth();
+  }
+  return result;
+}
+
+namespace {
+
+template <typename Forward>
+int EndOfGroup(CallKind kind, const void* caller, Forward forward) noexcept {
+  using namespace lockstep::recorder;
+  if (FromNccl(caller)) return forward();
+  const bool recording = ShouldRecord(caller);
+  if (!recording && Recording()) return forward();
+  const bool outermost = t_local.group_depth == 1;
+  const bool begun = recording && outermost && BeginGroupEnd(kind, caller);
+  const int result = forward();
+  if (t_local.group_depth > 0) --t_local.group_depth;
+  if (begun) EndGroup(result, kind == CallKind::kGroupSimulateEnd);
+  if (recording && Recording()) NoteGroupDepth();
+  return result;
+}
+
+}  // namespace
+
+LOCKSTEP_EXPORT int ncclGroupEnd() {
+  static RealFunction function = {"ncclGroupEnd", nullptr};
+  void* real = RealNccl(&function);
+  if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
+  return EndOfGroup(CallKind::kGroupEnd, LOCKSTEP_CALLER, [&] { return reinterpret_cast<int (*)()>(real)(); });
+}
+
+LOCKSTEP_EXPORT int ncclGroupSimulateEnd(void* info) {
+  static RealFunction function = {"ncclGroupSimulateEnd", nullptr};
+  void* real = RealNccl(&function);
+  if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
+  return EndOfGroup(CallKind::kGroupSimulateEnd, LOCKSTEP_CALLER,
+                    [&] { return reinterpret_cast<int (*)(void*)>(real)(info); });
+}

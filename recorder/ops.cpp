@@ -1,0 +1,462 @@
+#include "recorder/ops.h"
+
+#include "recorder/gpu_marks.h"
+#include "recorder/real.h"
+#include "recorder/slots.h"
+#include "recorder/streams.h"
+
+namespace lockstep::recorder {
+namespace {
+
+using ring::CallKind;
+using ring::CommEntry;
+using ring::MemberSlot;
+using ring::OpSlot;
+using ring::OpStage;
+using ring::RecentOp;
+
+uint8_t Stage(OpStage stage) noexcept { return static_cast<uint8_t>(stage); }
+
+// Rolling over all collectives; equal on all members while they do the same.
+uint64_t Roll(uint64_t hash, const Op& op, uint8_t reduction) noexcept {
+  const uint64_t what = static_cast<uint64_t>(op.kind) | static_cast<uint64_t>(op.datatype & 0xff) << 16 |
+                        static_cast<uint64_t>(reduction) << 24 |
+                        static_cast<uint64_t>(static_cast<uint32_t>(op.root_or_peer)) << 32;
+  hash = (hash ^ what) * 0x9fb21c651e98df25u;
+  hash ^= hash >> 29;
+  hash = (hash + op.count) * 0xd6e8feb86659fd93u;
+  return hash ^ hash >> 32;
+}
+
+LOCKSTEP_COLD uint8_t CustomReduction(const CommLocal* comm, int32_t handle) noexcept {
+  for (uint32_t back = 1; back <= 8 && back <= comm->reductions; ++back) {
+    const uint32_t ordinal = comm->reductions - back;
+    if (comm->reduction_handles[ordinal % 8] != handle) continue;
+    const uint32_t value = ring::kCustomReductionBase + ordinal;
+    return static_cast<uint8_t>(value < ring::kCustomReductionLast ? value : ring::kCustomReductionLast);
+  }
+  return ring::kCustomReductionLast;
+}
+
+uint8_t Reduction(const CommLocal* comm, int32_t reduction) noexcept {
+  if (reduction < 0) return ring::kNoReduction;
+  if (LOCKSTEP_LIKELY(reduction < 5)) return static_cast<uint8_t>(reduction);
+  return CustomReduction(comm, reduction);
+}
+
+ring::PeerEntry* FindPeer(const CommLocal* comm, int32_t peer) noexcept {
+  const uint64_t key = ring::PeerKey(comm->index, peer);
+  const uint32_t mask = g.map.capacities.peers - 1;
+  auto at = static_cast<uint32_t>((key * 0x9e3779b97f4a7c15u) >> 40);
+  const uint64_t created = comm->entry->created_ticks;
+  for (uint32_t probe = 0; probe < 16; ++probe, ++at) {
+    ring::PeerEntry* entry = &g.map.peers[at & mask];
+    const uint64_t there = LoadAcquire(&entry->key);
+    if (LOCKSTEP_LIKELY(there == key)) {
+      if (LOCKSTEP_UNLIKELY(entry->created_ticks != created)) {  // of a predecessor in the communicator's slot
+        Store(&entry->sends, 0u);
+        Store(&entry->recvs, 0u);
+        Store(&entry->last_send_ticks, 0u);
+        Store(&entry->last_recv_ticks, 0u);
+        StoreRelease(&entry->created_ticks, created);
+      }
+      return entry;
+    }
+    if (there == 0 && Swap<uint64_t>(&entry->key, 0, key)) {
+      StoreRelease(&entry->created_ticks, created);
+      return entry;
+    }
+    if (LoadAcquire(&entry->key) == key) return entry;
+  }
+  Store(&comm->entry->lost_peers, comm->entry->lost_peers + 1);
+  return nullptr;
+}
+
+// The group's record: slot and number are taken with its first operation, so that empty groups leave nothing.
+void OpenGroup(ThreadState* thread) noexcept {
+  thread->group = ++thread->groups;
+  Store(&thread->cell->groups, thread->groups);
+  Slot slot = TakeSlot(thread);
+  thread->group_header = slot.number;
+  if (slot.op == nullptr) return;
+  const CallSite site = FindCallSite(thread->group_caller);
+  OpSlot* op = slot.op;
+  FillEmpty(op);
+  op->type = static_cast<uint8_t>(ring::SlotType::kOp);
+  op->stage = Stage(OpStage::kEntered);
+  op->kind = static_cast<uint16_t>(CallKind::kGroup);
+  op->index_low = static_cast<uint32_t>(thread->ops);
+  op->group_low = static_cast<uint32_t>(thread->group);
+  op->thread = static_cast<uint16_t>(thread->index);
+  op->enter_ticks = thread->group_enter;
+  op->caller = site.offset;
+  op->caller_object = site.object;
+  PublishSlot(thread, slot);
+  Store(&thread->cell->ops, ++thread->ops);
+}
+
+// The group's use of a stream: one ticket for all its operations there.
+ThreadState::GroupStream* JoinStream(ThreadState* thread, uint32_t stream) noexcept {
+  for (uint32_t i = thread->group_stream_count; i > 0; --i) {
+    if (thread->group_streams[i - 1].stream == stream) return &thread->group_streams[i - 1];
+  }
+  if (thread->group_stream_count == kGroupStreams) return nullptr;
+  ThreadState::GroupStream* use = &thread->group_streams[thread->group_stream_count++];
+  *use = {stream, 0, 0, false, false};
+  StreamLocal* local = &g_tables.streams[stream];
+  if (local->device_mark == 0) return use;
+  const Capture capture = QueryCapture(*local, &use->graph);
+  use->captured = capture == Capture::kYes;
+  use->mark = capture == Capture::kNo;
+  if (use->mark) use->ticket = Add(&local->cell->issued, 1) + 1;
+  return use;
+}
+
+// Packs a grouped send or receive beside its neighbours; null when it needs a slot of its own.
+MemberSlot* AddMember(ThreadState* thread, const Op& op, uint32_t comm, uint32_t stream, uint64_t seq, uint64_t ticket,
+                      uint64_t now, uint32_t* member) noexcept {
+  if (thread->overflow || op.count > ring::kMemberMaxCount || static_cast<uint32_t>(op.datatype) > 14) return nullptr;
+  MemberSlot* slot = thread->member_slot;
+  const uint8_t flags = ticket == 0 ? ring::kMembersNoTicket : 0;
+  const auto stream16 = static_cast<uint16_t>(stream);
+  const bool fits = slot != nullptr && slot->used < ring::kMembersPerSlot && slot->comm == comm &&
+                    slot->stream == stream16 && (slot->flags & ring::kMembersNoTicket) == flags;
+  Slot fresh{};
+  if (!fits) {
+    fresh = TakeSlot(thread);
+    if (fresh.op == nullptr || thread->overflow) return nullptr;
+    slot = reinterpret_cast<MemberSlot*>(fresh.op);
+    slot->type = static_cast<uint8_t>(ring::SlotType::kMembers);
+    slot->stage = Stage(OpStage::kQueued);
+    slot->used = 0;
+    slot->flags = flags;
+    slot->stream = stream16;
+    slot->comm = static_cast<uint16_t>(comm);
+    slot->enter_ticks = now;
+    slot->index_low = static_cast<uint32_t>(thread->ops);
+    slot->group_low = static_cast<uint32_t>(thread->group);
+    thread->member_slot = slot;
+  }
+  const bool receive = op.kind == CallKind::kRecv;
+  ring::Member* place = &slot->members[slot->used];
+  place->word = op.count | static_cast<uint64_t>(op.datatype) << 43 | static_cast<uint64_t>(receive) << 47 | ticket << 48;
+  place->peer = op.root_or_peer;
+  place->seq_low = static_cast<uint32_t>(seq);
+  place->address = reinterpret_cast<uint64_t>(receive ? op.recv : op.send);
+  *member = slot->used;
+  StoreRelease(&slot->used, slot->used + 1);  // partner: the reader takes `used` members
+  if (!fits) PublishSlot(thread, fresh);
+  return slot;
+}
+
+LOCKSTEP_COLD void StopAsTold() noexcept { Stop(ring::RecorderState::kStopped, "the stop word of the ring was set"); }
+
+}  // namespace
+
+void JoinGroup(ThreadState* thread, CommLocal* comm) noexcept {
+  if (comm->in_group) return;
+  comm->in_group = true;
+  comm->group_init = false;
+  comm->group_issued = comm->entry->issued_seq;
+  comm->group_hash = comm->entry->signature_hash;
+  comm->group_recent = comm->entry->recent_collectives;
+  comm->group_recent_p2p = comm->entry->recent_p2p;
+  comm->group_next = thread->group_comms;
+  thread->group_comms = comm->index;
+}
+
+bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
+  if (LOCKSTEP_UNLIKELY(Load(g.stop_word) != 0)) {
+    StopAsTold();
+    return false;
+  }
+  ThreadState* thread = t_local.state;
+  CommLocal* comm = FindComm(thread, op.comm);
+  if (LOCKSTEP_UNLIKELY(comm == nullptr)) {
+    Add(&g.map.header->dropped_records, 1);
+    return false;
+  }
+  // A non-blocking one may be asked only once ncclCommGetAsyncError said so.
+  if (LOCKSTEP_UNLIKELY(!comm->ready) && !comm->nonblocking) CommIsReady(comm);
+  CommEntry* entry = comm->entry;
+  const uint32_t stream = FindStream(thread, op.stream, entry->device);
+  const CallSite site = FindCallSite(op.caller);
+  const uint8_t reduction = Reduction(comm, op.reduction);
+  const bool grouped = t_local.group_depth > 0;
+  const bool collective = ring::IsCollective(op.kind);
+  thread->inside = true;
+  flight->thread = thread;
+  flight->comm = comm;
+  flight->epoch = g.epoch;
+  flight->stream = stream;
+  flight->grouped = grouped;
+  flight->collective = collective;
+  flight->receive = op.kind == CallKind::kRecv;
+  flight->mark = flight->captured = false;
+  flight->members = nullptr;
+  flight->peer = nullptr;
+
+  uint64_t ticket = 0, graph = 0;
+  if (LOCKSTEP_UNLIKELY(grouped)) {
+    if (thread->group == 0) OpenGroup(thread);
+    JoinGroup(thread, comm);
+    ++thread->group_ops;
+    if (g.gpu != GpuMode::kOff && stream != kNone) {
+      ThreadState::GroupStream* use = JoinStream(thread, stream);
+      if (use != nullptr) {
+        if (comm->nonblocking) use->mark = false;
+        flight->captured = use->captured;
+        graph = use->graph;
+        if (use->mark) ticket = use->ticket;
+      }
+    }
+  } else if (g.gpu != GpuMode::kOff && stream != kNone && g_tables.streams[stream].device_mark != 0 && !comm->nonblocking) {
+    StreamLocal* local = &g_tables.streams[stream];
+    const Capture capture = QueryCapture(*local, &graph);
+    flight->captured = capture == Capture::kYes;
+    if (capture == Capture::kNo) {
+      flight->mark = true;
+      ticket = Add(&local->cell->issued, 1) + 1;
+    }
+  }
+  flight->ticket = ticket;
+
+  const uint64_t now = Now();
+  if (LOCKSTEP_UNLIKELY(now >= Load(&g.next_calibration))) Calibrate(now);
+
+  uint64_t seq;
+  RecentOp* recent;
+  if (LOCKSTEP_LIKELY(collective)) {
+    const uint64_t before = entry->issued_seq;
+    const uint64_t hash = Roll(entry->signature_hash, op, reduction);
+    flight->before_issued = before;
+    flight->before_hash = entry->signature_hash;
+    seq = before + 1;
+    // issued_seq first, issued_check last: a reader that sees them equal twice has the hash that belongs to them.
+    StoreRelease(&entry->issued_seq, seq);
+    FenceRelease();
+    Store(&entry->signature_hash, hash);
+    Store(&entry->issued_ticks, now);
+    StoreRelease(&entry->issued_check, seq);
+    if (LOCKSTEP_UNLIKELY(seq % ring::kCheckpointEvery == 0)) {
+      ring::Checkpoint* checkpoint = &entry->checkpoints[seq / ring::kCheckpointEvery % ring::kCheckpoints];
+      StoreRelease(&checkpoint->seq, uint64_t{0});
+      FenceRelease();
+      Store(&checkpoint->hash, hash);
+      StoreRelease(&checkpoint->seq, seq);
+    }
+    const uint64_t n = entry->recent_collectives;
+    StoreRelease(&entry->recent_collectives, n + 1);
+    FenceRelease();
+    recent = &entry->collectives[n % ring::kRecentCollectives];
+    recent->guard = n + 1;
+  } else {
+    ring::PeerEntry* peer = FindPeer(comm, op.root_or_peer);
+    flight->peer = peer;
+    seq = 0;
+    if (peer != nullptr) {
+      uint64_t* issued = flight->receive ? &peer->recvs : &peer->sends;
+      seq = *issued + 1;
+      Store(issued, seq);
+      Store(flight->receive ? &peer->last_recv_ticks : &peer->last_send_ticks, now);
+    }
+    Store(&entry->p2p_issued, entry->p2p_issued + 1);
+    const uint64_t n = entry->recent_p2p;
+    StoreRelease(&entry->recent_p2p, n + 1);
+    FenceRelease();
+    recent = &entry->p2p[n % ring::kRecentP2p];
+    recent->guard = n + 1;
+  }
+  flight->recent = recent;
+  recent->kind = static_cast<uint16_t>(op.kind);
+  recent->stage = Stage(OpStage::kEntered);
+  recent->datatype = static_cast<uint8_t>(op.datatype);
+  recent->reduction = reduction;
+  recent->result = 0;
+  recent->stream = static_cast<uint16_t>(stream);
+  recent->root_or_peer = op.root_or_peer;
+  recent->caller_object = site.object;
+  recent->count = op.count;
+  recent->seq = seq;
+  recent->ticket_low = static_cast<uint32_t>(ticket);
+  recent->caller_low = static_cast<uint32_t>(site.offset);
+  recent->enter_ticks = now;
+  recent->return_ticks = 0;
+
+  ring::ThreadCell* cell = thread->cell;
+  Store(&cell->seq, seq);
+  Store(&cell->since_ticks, now);
+  Store(&cell->comm, comm->index);
+  StoreRelease(&cell->call, static_cast<uint16_t>(op.kind));
+
+  if (grouped && !collective) {
+    flight->members = AddMember(thread, op, comm->index, stream, seq, ticket, now, &flight->member);
+  }
+  if (flight->members == nullptr) {
+    thread->member_slot = nullptr;
+    const Slot slot = TakeSlot(thread);
+    flight->slot = slot.op;
+    flight->slot_number = slot.number;
+    if (LOCKSTEP_LIKELY(slot.op != nullptr)) {
+      OpSlot* record = slot.op;
+      record->type = static_cast<uint8_t>(ring::SlotType::kOp);
+      record->stage = Stage(OpStage::kEntered);
+      record->datatype = static_cast<uint8_t>(op.datatype);
+      record->reduction = reduction;
+      record->kind = static_cast<uint16_t>(op.kind);
+      record->comm = static_cast<uint16_t>(comm->index);
+      record->root_or_peer = op.root_or_peer;
+      record->caller_object = site.object;
+      record->count = op.count;
+      record->seq = seq;
+      record->index_low = static_cast<uint32_t>(thread->ops);
+      record->group_low = static_cast<uint32_t>(thread->group);
+      record->stream = static_cast<uint16_t>(stream);
+      record->thread = static_cast<uint16_t>(thread->index);
+      record->result = 0;
+      record->ticket = ticket;
+      record->graph = graph;
+      record->enter_ticks = now;
+      record->return_ticks = 0;
+      record->caller = site.offset;
+      record->send_address = reinterpret_cast<uint64_t>(op.send);
+      record->recv_address = reinterpret_cast<uint64_t>(op.recv);
+      PublishSlot(thread, slot);
+    }
+  }
+  Store(&cell->ops, ++thread->ops);
+  if (LOCKSTEP_UNLIKELY(flight->mark) && g.gpu == GpuMode::kFull) WriteStarted(&g_tables.streams[stream], ticket);
+  return true;
+}
+
+namespace {
+
+// NCCL refused the call: it has no place in the communicator's order.
+LOCKSTEP_COLD void TakeBack(OpInFlight* flight) noexcept {
+  CommEntry* entry = flight->comm->entry;
+  if (flight->collective) {
+    for (ring::Checkpoint& checkpoint : entry->checkpoints) {
+      if (checkpoint.seq > flight->before_issued) Store(&checkpoint.seq, uint64_t{0});
+    }
+    StoreRelease(&entry->issued_seq, flight->before_issued);
+    FenceRelease();
+    Store(&entry->signature_hash, flight->before_hash);
+    StoreRelease(&entry->issued_check, flight->before_issued);
+  } else {
+    if (flight->peer != nullptr) {
+      uint64_t* issued = flight->receive ? &flight->peer->recvs : &flight->peer->sends;
+      Store(issued, *issued - 1);
+    }
+    Store(&entry->p2p_issued, entry->p2p_issued - 1);
+  }
+}
+
+}  // namespace
+
+void EndOp(OpInFlight* flight, int result) noexcept {
+  // A fork inside the call: the child has neither the ring nor this thread's state.
+  if (LOCKSTEP_UNLIKELY(!Recording() || flight->epoch != g.epoch)) return;
+  ThreadState* thread = flight->thread;
+  ring::ThreadCell* cell = thread->cell;
+  RecentOp* recent = flight->recent;
+  OpStage stage;
+  uint64_t now;
+  if (LOCKSTEP_UNLIKELY(!Accepted(result))) {
+    TakeBack(flight);
+    stage = OpStage::kFailed;
+    now = Now();
+  } else if (flight->grouped) {
+    stage = OpStage::kQueued;
+    now = recent->enter_ticks;  // nothing happens but queueing: not worth a look at the clock
+  } else {
+    stage = flight->captured ? OpStage::kCaptured : OpStage::kLaunched;
+    if (flight->collective) Store(&flight->comm->entry->launched_seq, flight->before_issued + 1);
+    now = Now();
+  }
+  if (flight->mark) WriteCompleted(&g_tables.streams[flight->stream], flight->ticket);
+  recent->stage = Stage(stage);
+  recent->result = static_cast<int8_t>(result);
+  Store(&recent->return_ticks, now);
+  if (LOCKSTEP_LIKELY(flight->members == nullptr)) {
+    if (LOCKSTEP_LIKELY(!thread->overflow)) {
+      flight->slot->stage = Stage(stage);
+      flight->slot->result = result;
+      StoreRelease(&flight->slot->return_ticks, now);
+    } else {
+      UpdateOverflow(flight->slot_number, Stage(stage), result, now);
+      if (flight->grouped && thread->group_overflow_count < kGroupOverflow) {
+        thread->group_overflow[thread->group_overflow_count++] = flight->slot_number;
+      }
+    }
+  } else if (!Accepted(result)) {
+    flight->members->flags = static_cast<uint8_t>(flight->members->flags | 1u << flight->member);
+  }
+  StoreRelease(&cell->call, uint16_t{0});
+  Store(&cell->last_call_ticks, now);
+  thread->inside = false;
+}
+
+bool BeginCall(CallKind kind, const CommLocal* comm, const CallArguments& arguments, const void* caller,
+               CallInFlight* flight) noexcept {
+  if (Load(g.stop_word) != 0) {
+    StopAsTold();
+    return false;
+  }
+  ThreadState* thread = Thread();
+  if (thread == nullptr) return false;
+  thread->inside = true;
+  thread->member_slot = nullptr;
+  const CallSite site = FindCallSite(caller);
+  const uint64_t now = Now();
+  if (now >= Load(&g.next_calibration)) Calibrate(now);
+  const Slot slot = TakeSlot(thread);
+  *flight = {thread, slot.op, slot.number, g.epoch};
+  if (slot.op != nullptr) {
+    OpSlot* record = slot.op;
+    FillEmpty(record);
+    record->type = static_cast<uint8_t>(ring::SlotType::kOp);
+    record->stage = Stage(OpStage::kEntered);
+    record->kind = static_cast<uint16_t>(kind);
+    record->comm = comm != nullptr ? static_cast<uint16_t>(comm->index) : ring::kNoIndex16;
+    record->root_or_peer = arguments.root_or_peer;
+    record->count = arguments.count;
+    record->send_address = reinterpret_cast<uint64_t>(arguments.address);
+    if (arguments.stream != nullptr && comm != nullptr) {
+      record->stream = static_cast<uint16_t>(FindStream(thread, arguments.stream, comm->entry->device));
+    }
+    record->index_low = static_cast<uint32_t>(thread->ops);
+    record->group_low = static_cast<uint32_t>(thread->group);
+    record->thread = static_cast<uint16_t>(thread->index);
+    record->enter_ticks = now;
+    record->caller = site.offset;
+    record->caller_object = site.object;
+    PublishSlot(thread, slot);
+  }
+  ring::ThreadCell* cell = thread->cell;
+  Store(&cell->ops, ++thread->ops);
+  Store(&cell->seq, 0u);
+  Store(&cell->since_ticks, now);
+  Store(&cell->comm, comm != nullptr ? comm->index : ring::kNoIndex16);
+  StoreRelease(&cell->call, static_cast<uint16_t>(kind));
+  return true;
+}
+
+void EndCall(CallInFlight* flight, int result, const CommLocal* comm) noexcept {
+  if (!Recording() || flight->epoch != g.epoch) return;
+  ThreadState* thread = flight->thread;
+  const uint64_t now = Now();
+  const uint8_t stage = Stage(Accepted(result) ? OpStage::kLaunched : OpStage::kFailed);
+  if (flight->slot != nullptr && !thread->overflow) {
+    if (comm != nullptr) flight->slot->comm = static_cast<uint16_t>(comm->index);
+    flight->slot->stage = stage;
+    flight->slot->result = result;
+    StoreRelease(&flight->slot->return_ticks, now);
+  } else if (thread->overflow) {
+    UpdateOverflow(flight->slot_number, stage, result, now);
+  }
+  StoreRelease(&thread->cell->call, uint16_t{0});
+  Store(&thread->cell->last_call_ticks, now);
+  thread->inside = false;
+}
+
+}  // namespace lockstep::recorder

@@ -1,0 +1,84 @@
+// The way of one recorded call: what is written before NCCL is entered and after it returned. Nothing here blocks, allocates
+// or fails.
+#ifndef LOCKSTEP_RECORDER_OPS_H_
+#define LOCKSTEP_RECORDER_OPS_H_
+
+#include "recorder/comms.h"
+#include "recorder/process.h"
+
+namespace lockstep::recorder {
+
+// A collective or a send or receive, as the host passed it.
+struct Op {
+  ring::CallKind kind;
+  int32_t datatype;        // -1: none
+  int32_t reduction;       // ncclRedOp_t, -1: none
+  int32_t root_or_peer;    // -1: none
+  uint64_t count;
+  const void* send;
+  const void* recv;
+  const void* comm;
+  const void* stream;
+  const void* caller;
+};
+
+// Between BeginOp and EndOp, on the caller's stack.
+struct OpInFlight {
+  ThreadState* thread;
+  CommLocal* comm;
+  ring::OpSlot* slot;      // null: a member, or an overflow slot that was busy
+  ring::MemberSlot* members;
+  ring::RecentOp* recent;
+  ring::PeerEntry* peer;
+  uint64_t slot_number;
+  uint64_t before_issued, before_hash;
+  uint64_t ticket;
+  uint32_t stream;
+  uint32_t member;
+  uint32_t epoch;
+  bool collective, receive, grouped, mark, captured;
+};
+
+// Writes the operation and the communicator's progress. False: not recorded; EndOp must not be called.
+bool BeginOp(const Op& op, OpInFlight* flight) noexcept;
+// The call returned `result`: notes it, or takes the progress back where NCCL refused the call. Puts the GPU's mark.
+void EndOp(OpInFlight* flight, int result) noexcept;
+
+// The outermost group end: `forward` is called between the two. EndGroup(kSimulated) is for ncclGroupSimulateEnd.
+bool BeginGroupEnd(ring::CallKind kind, const void* caller) noexcept;
+void EndGroup(int result, bool simulated) noexcept;
+// GroupStart at depth 0.
+void NoteGroupStart(const void* caller) noexcept;
+// The depth has changed.
+void NoteGroupDepth() noexcept;
+// The group's communicator list takes in `comm`; at most once per group.
+void JoinGroup(ThreadState* thread, CommLocal* comm) noexcept;
+
+// Any other recorded call: one record and the thread's cell.
+struct CallInFlight {
+  ThreadState* thread;
+  ring::OpSlot* slot;
+  uint64_t slot_number;
+  uint32_t epoch;
+};
+struct CallArguments {
+  uint64_t count = 0;
+  int32_t root_or_peer = -1;
+  const void* address = nullptr;
+  const void* stream = nullptr;
+};
+bool BeginCall(ring::CallKind kind, const CommLocal* comm, const CallArguments& arguments, const void* caller,
+               CallInFlight* flight) noexcept;
+// `comm` may be known only now.
+void EndCall(CallInFlight* flight, int result, const CommLocal* comm) noexcept;
+
+// True when a call from `caller` on this thread is to be recorded.
+inline bool ShouldRecord(const void* caller) noexcept {
+  if (LOCKSTEP_UNLIKELY(!Recording()) || FromNccl(caller)) return false;
+  ThreadState* thread = Thread();
+  return LOCKSTEP_LIKELY(thread != nullptr) && LOCKSTEP_LIKELY(!thread->inside);
+}
+
+}  // namespace lockstep::recorder
+
+#endif  // LOCKSTEP_RECORDER_OPS_H_

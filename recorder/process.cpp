@@ -1,0 +1,284 @@
+#include "recorder/process.h"
+
+#include <stdlib.h>
+
+#include "recorder/comms.h"
+#include "recorder/gpu_marks.h"
+#include "recorder/loaded.h"
+#include "recorder/streams.h"
+
+namespace lockstep::recorder {
+
+static uint32_t g_idle_word = kIdle;
+static const uint32_t g_no_stop = 0;
+
+constinit Process g{&g_idle_word, &g_no_stop};
+Tables g_tables;
+thread_local ThreadLocal t_local;
+
+namespace {
+
+struct Site {
+  uintptr_t address;       // 0 free, 1 being filled
+  uint64_t offset;
+  uint32_t object;
+};
+constexpr uint32_t kSites = 1024;
+constexpr uint32_t kSiteProbes = 16;
+Site g_sites[kSites];
+
+LOCKSTEP_COLD CallSite AddSite(Site* site, const void* caller) noexcept {
+  ErrnoKeeper keep;
+  LoadedObject object{};
+  uint32_t hash = 0;
+  CallSite found{reinterpret_cast<uintptr_t>(caller), 0};
+  if (FindObject(caller, &object, &hash)) found = {reinterpret_cast<uintptr_t>(caller) - object.base, hash};
+  if (site != nullptr && Swap<uintptr_t>(&site->address, 0, 1)) {
+    site->offset = found.offset;
+    site->object = found.object;
+    StoreRelease(&site->address, reinterpret_cast<uintptr_t>(caller));  // partner: the acquire in FindCallSite
+  }
+  return found;
+}
+
+// One line for the node: only its first rank speaks, or a process that does not know its rank.
+void SayOnce(const char* reason) noexcept {
+  if (g.said) return;
+  g.said = true;
+  const char* local = getenv("LOCAL_RANK");
+  if (local == nullptr) local = getenv("SLURM_LOCALID");
+  if (local == nullptr) local = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
+  if (local != nullptr && strcmp(local, "0") != 0) return;
+  char line[640];
+  const int size = snprintf(line, sizeof(line), "lockstep: not recording: %s\n", reason);
+  if (size > 0) Sys(SYS_write, 2, line, static_cast<size_t>(size) < sizeof(line) ? static_cast<size_t>(size) : sizeof(line) - 1);
+}
+
+// A forked child that makes a communicator of its own: forget the parent's tables. The parent's mapping is not here at all.
+void ForgetParent() noexcept {
+  ++g.epoch;
+  g.map = RingMap{};
+  g.stop_word = &g_no_stop;
+  g.threads_used = g.rings_used = g.comms_used = g.streams_used = g.root_comms = 0;
+  memset(static_cast<void*>(&g_tables), 0, sizeof(g_tables));
+  ForgetMarks();
+  ForgetPending();
+  ForgetEvents();
+}
+
+void BeginTables(GpuMode gpu, bool cuda) noexcept {
+  g.gpu = gpu;
+  g.cuda = cuda;
+  g.stop_word = &g.map.header->stop_word;
+  g.map.header->gpu_marks = static_cast<uint32_t>(gpu);
+  g.map.header->host_waits = cuda ? 1 : 0;
+  g.next_calibration = Now() + g.map.header->tick_hz;
+}
+
+uint32_t* MakePage() noexcept {
+  void* page = mmap(nullptr, ring::kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (page == MAP_FAILED) return nullptr;
+  if (Sys(SYS_madvise, page, ring::kPage, 18L /* MADV_WIPEONFORK */) != 0) {
+    Sys(SYS_munmap, page, ring::kPage);
+    return nullptr;
+  }
+  return static_cast<uint32_t*>(page);
+}
+
+LOCKSTEP_COLD bool StartNow() noexcept {
+  ErrnoKeeper keep;
+  if (SwitchedOff()) {
+    StoreRelease(g.word, kOff);
+    return false;
+  }
+  if (Load(g.word) == kIdle && LoadAcquire(&g.word) == &g_idle_word) {
+    uint32_t* page = MakePage();
+    if (page == nullptr) {
+      SayOnce("the kernel cannot tell a forked child (MADV_WIPEONFORK, Linux 4.14)");
+      StoreRelease(&g_idle_word, kOff);
+      return false;
+    }
+    if (!Swap(&g.word, &g_idle_word, page)) Sys(SYS_munmap, page, ring::kPage);
+  }
+  uint32_t* word = LoadAcquire(&g.word);
+  if (Swap(word, kIdle, kStarting)) {
+    if (g.begun) ForgetParent();
+    g.begun = true;
+    char reason[480];
+    if (!CreateRing(&g.map, reason, sizeof(reason))) {
+      SayOnce(reason);
+      StoreRelease(word, kOff);
+      return false;
+    }
+    static Environment env;
+    ReadEnvironment(&env);
+    BeginTables(env.gpu, env.cuda);
+    StoreRelease(word, kRecording);
+    return true;
+  }
+  // Another thread is making the ring: a fraction of a millisecond at set-up, and bounded.
+  const uint64_t since = MonotonicNs();
+  while (LoadAcquire(word) == kStarting && MonotonicNs() - since < 500000000) Sys(SYS_sched_yield);
+  return LoadAcquire(word) == kRecording;
+}
+
+bool IsGone(int32_t tid) noexcept { return Sys(SYS_tgkill, g.map.header->pid, tid, 0) == -ESRCH; }
+
+void EnterCell(ring::ThreadCell* cell, int32_t tid) noexcept {
+  cell->call = 0;
+  cell->comm = ring::kNoIndex16;
+  cell->group_depth = 0;
+  cell->wait = 0;
+  cell->wait_stream = ring::kNoIndex16;
+  cell->created_ticks = Now();
+  Sys(SYS_prctl, 16L /* PR_GET_NAME */, cell->name);
+  ++cell->use;
+  StoreRelease(&cell->tid, tid);
+}
+
+}  // namespace
+
+bool Start() noexcept {
+  const uint32_t word = Load(g.word);
+  if (LOCKSTEP_LIKELY(word == kRecording)) return true;
+  return word == kOff ? false : StartNow();
+}
+
+void StartOn(uint8_t* zeroed, uint64_t bytes, GpuMode gpu) noexcept {
+  static uint32_t word;
+  ForgetParent();
+  LayOut(&g.map, zeroed, bytes);
+  ring::Header* header = g.map.header;
+  header->tick_kind = ChooseClock(false);
+  header->triples[0] = ReadTriple();
+  header->triples_written = 1;
+  header->created_ticks = header->triples[0].ticks;
+  header->tick_hz = 1000000000;
+  header->pid = ProcessId();
+  header->state = static_cast<uint32_t>(ring::RecorderState::kRecording);
+  memcpy(header->magic, ring::kMagic, sizeof(ring::kMagic));
+  g.begun = true;
+  BeginTables(gpu, true);
+  word = kRecording;
+  g.word = &word;
+}
+
+void Stop(ring::RecorderState state, const char* reason) noexcept {
+  ErrnoKeeper keep;
+  if (!Swap(g.word, kRecording, kOff)) return;
+  CopyText(g.map.header->stop_reason, sizeof(g.map.header->stop_reason), reason);
+  StoreRelease(&g.map.header->state, static_cast<uint32_t>(state));
+}
+
+LOCKSTEP_COLD bool FromOtherNccl(const void* caller) noexcept {
+  const auto address = reinterpret_cast<uintptr_t>(caller);
+  for (const CodeRange& range : g.more_nccl) {
+    if (address - range.begin < range.bytes) return true;
+  }
+  return false;
+}
+
+void AddNcclRange(uintptr_t begin, uintptr_t end) noexcept {
+  if (end <= begin) return;
+  if (FromNccl(reinterpret_cast<const void*>(begin))) return;
+  const uint32_t n = Add(&g.nccl_copies, 1);
+  if (n == 0) {
+    Store(&g.nccl.begin, begin);
+    StoreRelease(&g.nccl.bytes, end - begin);
+  } else if (n < kMaxNcclCopies) {
+    Store(&g.more_nccl[n].begin, begin);
+    StoreRelease(&g.more_nccl[n].bytes, end - begin);
+  }
+}
+
+LOCKSTEP_COLD ThreadState* RegisterThread() noexcept {
+  ErrnoKeeper keep;
+  t_local.epoch = g.epoch;
+  t_local.state = nullptr;
+  const int32_t tid = ThreadId();
+  uint32_t index = Load(&g.threads_used);
+  while (index < g.map.capacities.threads && !Swap(&g.threads_used, index, index + 1)) index = Load(&g.threads_used);
+  if (index < g.map.capacities.threads) {
+    Store(&g.map.header->threads_used, Load(&g.threads_used));
+    g.map.threads[index].ring = ring::kNoIndex16;
+  } else {
+    for (index = 0; index < g.map.capacities.threads; ++index) {
+      const int32_t owner = Load(&g.map.threads[index].tid);
+      if (owner != 0 && IsGone(owner) && Swap(&g.map.threads[index].tid, owner, 0)) break;
+    }
+    if (index == g.map.capacities.threads) {
+      Add(&g.map.header->dropped_records, 1);
+      return nullptr;
+    }
+  }
+  ThreadState* thread = &g_tables.threads[index];
+  ring::ThreadCell* cell = &g.map.threads[index];
+  *thread = ThreadState{};
+  thread->index = index;
+  thread->cell = cell;
+  thread->group_comms = kNone;
+  thread->begun = cell->begun;
+  thread->ops = cell->ops;
+  thread->groups = cell->groups;
+  if (cell->ring != ring::kNoIndex16) {
+    thread->slots = g.map.rings + static_cast<size_t>(cell->ring) * g.map.capacities.ring_slots;
+    thread->mask = g.map.capacities.ring_slots - 1;
+  }
+  EnterCell(cell, tid);
+  Store(&cell->group_depth, t_local.group_depth > 0 ? t_local.group_depth : 0);
+  if (t_local.group_depth > 0) Store(&cell->group_since_ticks, Now());
+  thread->group_enter = Now();
+  t_local.state = thread;
+  return thread;
+}
+
+LOCKSTEP_COLD void AssignRing(ThreadState* thread) noexcept {
+  ErrnoKeeper keep;
+  uint32_t ring = Load(&g.rings_used);
+  while (ring < g.map.capacities.rings && !Swap(&g.rings_used, ring, ring + 1)) ring = Load(&g.rings_used);
+  if (ring >= g.map.capacities.rings) {
+    thread->overflow = true;
+    return;
+  }
+  thread->slots = g.map.rings + static_cast<size_t>(ring) * g.map.capacities.ring_slots;
+  thread->mask = g.map.capacities.ring_slots - 1;
+  StoreRelease(&thread->cell->ring, ring);
+}
+
+LOCKSTEP_COLD void Calibrate(uint64_t now) noexcept {
+  ErrnoKeeper keep;
+  ring::Header* header = g.map.header;
+  const uint64_t due = Load(&g.next_calibration);
+  const uint64_t period = header->tick_hz != 0 ? header->tick_hz : 1000000000;
+  if (now < due || !Swap(&g.next_calibration, due, now + period)) return;
+  const uint64_t n = Add(&header->triples_written, 1);
+  ring::ClockTriple* slot = &header->triples[1 + (n - 1) % (ring::kClockTriples - 1)];
+  const ring::ClockTriple fresh = ReadTriple();
+  StoreRelease(&slot->ticks, 0);
+  FenceRelease();
+  Store(&slot->mono_ns, fresh.mono_ns);
+  Store(&slot->real_ns, fresh.real_ns);
+  StoreRelease(&slot->ticks, fresh.ticks);
+}
+
+CallSite FindCallSite(const void* caller) noexcept {
+  if (LOCKSTEP_UNLIKELY(caller == nullptr)) return {0, 0};
+  const auto address = reinterpret_cast<uintptr_t>(caller);
+  uint32_t at = static_cast<uint32_t>((address * 0x9e3779b97f4a7c15u) >> 40);
+  for (uint32_t probe = 0; probe < kSiteProbes; ++probe, ++at) {
+    Site* site = &g_sites[at % kSites];
+    const uintptr_t here = LoadAcquire(&site->address);  // partner: the release in AddSite
+    if (LOCKSTEP_LIKELY(here == address)) return {site->offset, site->object};
+    if (here == 0) return AddSite(site, caller);
+  }
+  return {0, 0};
+}
+
+// The only thing that happens at exit: say that the process ended on its own.
+__attribute__((destructor)) static void MarkCleanExit() {
+  if (Load(g.word) != kRecording || g.map.header == nullptr) return;
+  if (g.map.header->pid != ProcessId()) return;  // a vfork child on its parent's pages
+  Stop(ring::RecorderState::kCleanExit, "");
+}
+
+}  // namespace lockstep::recorder

@@ -1,0 +1,181 @@
+// The recorder's state in this process: whether it records, its threads, its tables. One writer per part; nothing here is
+// ever freed, locked or waited for once recording has begun.
+#ifndef LOCKSTEP_RECORDER_PROCESS_H_
+#define LOCKSTEP_RECORDER_PROCESS_H_
+
+#include <stdint.h>
+
+#include "recorder/clock.h"
+#include "recorder/environment.h"
+#include "recorder/ring/calls.h"
+#include "recorder/ring/layout.h"
+#include "recorder/ring/snapshot.h"
+#include "recorder/ring_file.h"
+#include "recorder/sys.h"
+
+namespace lockstep::recorder {
+
+inline constexpr uint32_t kNone = UINT32_MAX;
+
+// What the process remembers of a communicator beside its entry in the file. NCCL allows one thread at a time to use a
+// communicator, so the fields have one writer except where named.
+struct CommLocal {
+  ring::CommEntry* entry;
+  uint32_t index;
+  bool nonblocking;
+  bool ready;              // NCCL may be asked about it
+  bool needs_rank;         // child of a split or shrink: rank and size are not known yet
+  uint32_t children;       // split, shrink, grow: the ordinal
+  uint32_t nccl_children;  // NCCL's own child counter, part of a child's hash
+  uint64_t magic;          // first 8 bytes of the unique id, or the id: what NCCL derives a grown communicator's id from
+  int32_t last_async;      // written by whichever thread polls
+  uint32_t reductions;     // PreMulSum handles made so far
+  int32_t reduction_handles[8];  // the newest; [ordinal % 8]
+  // While its operations are queued in an open group: what to go back to when the group fails.
+  bool in_group;
+  bool group_init;         // its init call is part of the group
+  uint32_t group_next;     // next communicator of that group
+  uint64_t group_issued, group_hash;
+  uint64_t group_recent, group_recent_p2p;
+  // The caller's variable that NCCL will store the handle to; null once bound.
+  void** pending;
+  uint32_t pending_parent;
+};
+
+struct StreamLocal {
+  ring::StreamCell* cell;
+  ring::MarkLine* mark;
+  uint64_t device_mark;    // the mark line's address for the GPU; 0: not marked
+  void* context;           // the stream's CUDA context
+};
+
+inline constexpr uint32_t kGroupStreams = 64;
+inline constexpr uint32_t kGroupOverflow = 64;
+
+// A thread's own state; only its thread touches it.
+struct ThreadState {
+  ring::ThreadCell* cell;
+  ring::OpSlot* slots;     // null: not yet, or the overflow ring
+  uint64_t mask;
+  uint64_t begun, ops, groups;
+  uint32_t index;
+  bool overflow;           // rings have run out
+  bool inside;             // within a recorded call: what NCCL calls back is its own business
+  // Direct-mapped caches.
+  struct Cached {
+    const void* key;
+    uint32_t index;
+  } comms[8], streams[8];
+  // The open group.
+  uint64_t group;          // its number; 0 outside or before its first operation
+  uint64_t group_header;   // slot number of its record
+  uint64_t group_enter;
+  uint64_t group_ops;
+  const void* group_caller;
+  uint32_t group_comms;    // list through CommLocal::group_next
+  ring::MemberSlot* member_slot;
+  uint32_t group_stream_count;
+  struct GroupStream {
+    uint32_t stream;
+    uint64_t ticket;
+    uint64_t graph;
+    bool mark;             // a mark may be written: no capture, no communicator that is still at work in the background
+    bool captured;
+  } group_streams[kGroupStreams];
+  uint32_t group_overflow_count;
+  uint64_t group_overflow[kGroupOverflow];
+  bool inside_init_all;    // the unique id that NCCL makes for itself is ours to see
+  uint8_t init_all_id[128];
+  bool init_all_id_seen;
+};
+
+// Kept in initial-exec thread-local storage: a few bytes.
+struct ThreadLocal {
+  ThreadState* state;
+  uint32_t epoch;
+  int32_t group_depth;     // also counted while nothing is recorded: a group may hold the first init
+};
+extern thread_local ThreadLocal t_local __attribute__((tls_model("initial-exec")));
+
+struct CodeRange {
+  uintptr_t begin, bytes;
+};
+inline constexpr uint32_t kMaxNcclCopies = 4;
+
+// Values of *Process::word. The page it is on is wiped in a forked child, which so finds kIdle.
+inline constexpr uint32_t kIdle = 0;
+inline constexpr uint32_t kRecording = 1;
+inline constexpr uint32_t kStarting = 2;
+inline constexpr uint32_t kOff = 3;
+
+struct Process {
+  // Line 0: read by every call.
+  uint32_t* word;
+  const uint32_t* stop_word;
+  uint64_t next_calibration = 0;  // ticks
+  CodeRange nccl{};        // code of the first NCCL found: calls from there are its own
+  uint32_t nccl_copies = 0;
+  uint32_t epoch = 1;      // changes when a child begins anew
+  GpuMode gpu = GpuMode::kOff;
+  bool cuda = false;
+  alignas(64) RingMap map{};
+  CodeRange more_nccl[kMaxNcclCopies]{};
+  bool begun = false;      // a ring was tried for, in this process or its parent
+  bool said = false;       // the one line has been printed
+  uint32_t threads_used = 0, rings_used = 0, comms_used = 0, streams_used = 0, root_comms = 0;
+};
+extern Process g;
+
+// All zero at first, so that it costs no bytes of the library's file and no page before it is used.
+struct Tables {
+  const void* comm_handles[ring::kMaxComms];
+  CommLocal comms[ring::kMaxComms];
+  const void* stream_handles[ring::kMaxStreams];
+  StreamLocal streams[ring::kMaxStreams];
+  ThreadState threads[ring::kMaxThreads];
+};
+extern Tables g_tables;
+
+inline bool Recording() noexcept { return Load(g.word) == kRecording; }
+
+// True when `caller` lies in NCCL itself.
+bool FromOtherNccl(const void* caller) noexcept;
+inline bool FromNccl(const void* caller) noexcept {
+  const auto address = reinterpret_cast<uintptr_t>(caller);
+  if (address - g.nccl.begin < g.nccl.bytes) return true;
+  return LOCKSTEP_UNLIKELY(g.nccl_copies > 1) && FromOtherNccl(caller);
+}
+void AddNcclRange(uintptr_t begin, uintptr_t end) noexcept;
+
+// Begins to record if nothing stands against it; called before the first communicator is made. True when recording.
+bool Start() noexcept;
+
+// Begins on a ring that lies in memory of the caller's: for tests and benchmarks of the core alone.
+void StartOn(uint8_t* zeroed, uint64_t bytes, GpuMode gpu) noexcept;
+
+// Stops for good in this process; the reason goes into the header.
+void Stop(ring::RecorderState state, const char* reason) noexcept;
+
+ThreadState* RegisterThread() noexcept;
+
+// This thread's state, made at its first call; null when there is no room.
+inline ThreadState* Thread() noexcept {
+  if (LOCKSTEP_LIKELY(t_local.epoch == g.epoch)) return t_local.state;
+  return RegisterThread();
+}
+
+// Gives the thread a ring of its own, or turns it to the shared one.
+void AssignRing(ThreadState* thread) noexcept;
+
+void Calibrate(uint64_t now) noexcept;
+
+// The call site of `caller`: offset in its object and hash of the object's build id. Cached for every site that was seen.
+struct CallSite {
+  uint64_t offset;
+  uint32_t object;
+};
+CallSite FindCallSite(const void* caller) noexcept;
+
+}  // namespace lockstep::recorder
+
+#endif  // LOCKSTEP_RECORDER_PROCESS_H_

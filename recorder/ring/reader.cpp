@@ -1,0 +1,300 @@
+#include "recorder/ring/reader.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+
+#include "recorder/ring/reader_internal.h"
+
+namespace lockstep::ring {
+namespace internal {
+
+bool File::Read(uint64_t offset, void* to, uint64_t bytes) const {
+  if (offset > size_ || bytes > size_ - offset) return false;
+  auto* at = static_cast<unsigned char*>(to);
+  while (bytes > 0) {
+    const ssize_t got = pread(fd_, at, bytes, static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    at += got;
+    offset += static_cast<uint64_t>(got);
+    bytes -= static_cast<uint64_t>(got);
+  }
+  return true;
+}
+
+void Reading::Problem(const std::string& text) {
+  constexpr size_t kMost = 32;
+  if (out->problems.size() < kMost) out->problems.push_back(text);
+}
+
+namespace {
+
+int64_t ReadClock(clockid_t id) {
+  timespec now{};
+  clock_gettime(id, &now);
+  return int64_t{now.tv_sec} * 1000000000 + now.tv_nsec;
+}
+
+// This process's view of the recording counter; 0 when it cannot be read here.
+uint64_t OwnTicks(TickKind kind) {
+#if defined(__x86_64__)
+  if (kind == TickKind::kTsc) return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+  if (kind == TickKind::kCntvct) {
+    uint64_t value;
+    asm volatile("mrs %0, cntvct_el0" : "=r"(value));
+    return value;
+  }
+#else
+  (void)kind;
+#endif
+  return 0;
+}
+
+bool Plausible(const ClockTriple& triple) {
+  constexpr int64_t kFar = int64_t{1} << 61;
+  return triple.ticks != 0 && triple.mono_ns > 0 && triple.mono_ns < kFar && triple.real_ns > 0 && triple.real_ns < kFar;
+}
+
+}  // namespace
+
+void Clock::Calibrate(const Header& header, bool same_boot) {
+  const ClockTriple& first = header.triples[0];
+  identity_ = header.tick_kind == TickKind::kMonotonicNs;
+  if (!Plausible(first)) {
+    identity_ = true;
+    return;
+  }
+  real_offset_ = first.real_ns - first.mono_ns;
+  ticks_ = first.ticks;
+  mono_ns_ = first.mono_ns;
+  if (identity_) return;
+  ns_per_tick_ = header.tick_hz > 1000000 ? 1e9L / static_cast<long double>(header.tick_hz) : 1.0L;
+  uint64_t last_ticks = 0;
+  int64_t last_ns = 0;
+  for (const ClockTriple& triple : header.triples) {
+    if (Plausible(triple) && triple.ticks > last_ticks) {
+      last_ticks = triple.ticks;
+      last_ns = triple.mono_ns;
+    }
+  }
+  const uint64_t own = same_boot ? OwnTicks(header.tick_kind) : 0;
+  if (own > last_ticks) {
+    last_ticks = own;
+    last_ns = ReadClock(CLOCK_MONOTONIC);
+  }
+  // Over too short a time the reading of the clocks itself is the larger error; the header's estimate is no worse then.
+  if (last_ticks > ticks_ && last_ns - mono_ns_ > 1000000) {
+    ns_per_tick_ = static_cast<long double>(last_ns - mono_ns_) / static_cast<long double>(last_ticks - ticks_);
+  }
+}
+
+int64_t Clock::ToNs(uint64_t ticks) const {
+  if (ticks == 0) return 0;
+  constexpr long double kFar = 4e18L;
+  if (identity_) return static_cast<long double>(ticks) > kFar ? 0 : static_cast<int64_t>(ticks);
+  const long double apart = ticks >= ticks_ ? static_cast<long double>(ticks - ticks_)
+                                            : -static_cast<long double>(ticks_ - ticks);
+  const long double ns = static_cast<long double>(mono_ns_) + apart * ns_per_tick_;
+  if (!(ns > 0) || ns > kFar) return 0;
+  return static_cast<int64_t>(ns);
+}
+
+std::string Text(const char* from, size_t size) {
+  std::string text(from, strnlen(from, size));
+  for (char& c : text) {
+    const auto value = static_cast<unsigned char>(c);
+    if (value < 0x20 || value == 0x7f) c = '?';
+  }
+  return text;
+}
+
+uint64_t Widen(uint64_t low, unsigned bits, uint64_t now) {
+  const uint64_t span = uint64_t{1} << bits;
+  uint64_t value = (now & ~(span - 1)) | low;
+  if (value > now && value >= span) value -= span;
+  return value;
+}
+
+namespace {
+
+std::string OwnBootId() {
+  const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return {};
+  char text[64] = {};
+  const ssize_t got = read(fd, text, sizeof(text) - 1);
+  close(fd);
+  std::string id(text, got > 0 ? static_cast<size_t>(got) : 0);
+  while (!id.empty() && id.back() == '\n') id.pop_back();
+  return id;
+}
+
+struct Expected {
+  SectionKind kind;
+  Table Reading::*table;
+  uint64_t smallest;  // bytes an element of the first layout has
+  uint64_t most;      // elements
+  const char* name;
+};
+
+constexpr uint64_t kMostElements = 1 << 16;
+
+void FindSections(Reading* reading) {
+  static const Expected kExpected[] = {
+      {SectionKind::kComms, &Reading::comms, sizeof(CommEntry), kMostElements - 1, "communicators"},
+      {SectionKind::kPeers, &Reading::peers, sizeof(PeerEntry), 1 << 20, "peers"},
+      {SectionKind::kThreads, &Reading::threads, sizeof(ThreadCell), kMostElements - 1, "threads"},
+      {SectionKind::kRings, &Reading::rings, sizeof(OpSlot), kMostElements - 1, "rings"},
+      {SectionKind::kOverflow, &Reading::overflow, sizeof(OpSlot), 1 << 20, "overflow ring"},
+      {SectionKind::kStreams, &Reading::streams, sizeof(StreamCell), kMostElements - 1, "streams"},
+      {SectionKind::kMarks, &Reading::marks, sizeof(MarkLine), kMostElements - 1, "marks"},
+  };
+  uint32_t sections = reading->header.section_count;
+  if (sections > kMaxSections) {
+    reading->Problem("section count is " + std::to_string(sections) + " at offset 48; reading " +
+                     std::to_string(kMaxSections));
+    sections = kMaxSections;
+  }
+  for (const Expected& expected : kExpected) {
+    Table* table = &(reading->*expected.table);
+    for (uint32_t i = 0; i < sections && !table->present; ++i) {
+      const Section& section = reading->header.sections[i];
+      if (section.kind != expected.kind) continue;
+      const uint64_t at = offsetof(Header, sections) + i * sizeof(Section);
+      if (section.offset < kPage || section.offset > reading->file.size() || section.stride < expected.smallest ||
+          section.stride > kMaxFileBytes || section.stride % 8 != 0) {
+        reading->Problem(std::string(expected.name) + ": the section's place is impossible, at offset " + std::to_string(at));
+        break;
+      }
+      uint64_t count = section.count < expected.most ? section.count : expected.most;
+      const uint64_t fit = (reading->file.size() - section.offset) / section.stride;
+      if (section.count > count || count > fit) {
+        count = count < fit ? count : fit;
+        reading->Problem(std::string(expected.name) + ": " + std::to_string(section.count) + " announced at offset " +
+                         std::to_string(at) + ", the file holds " + std::to_string(count));
+      }
+      *table = {section.offset, section.stride, count, true};
+    }
+    if (!table->present) reading->Problem(std::string(expected.name) + ": no section");
+  }
+}
+
+RecorderState CleanState(uint32_t state) {
+  return state <= static_cast<uint32_t>(RecorderState::kForkedAway) ? static_cast<RecorderState>(state)
+                                                                    : RecorderState::kUnknown;
+}
+
+void FillProcess(Reading* reading) {
+  const Header& header = reading->header;
+  ProcessInfo& process = reading->out->process;
+  process.boot_id = Text(header.boot_id, sizeof(header.boot_id));
+  process.host = Text(header.host, sizeof(header.host));
+  process.job = Text(header.job, sizeof(header.job));
+  process.step = Text(header.step, sizeof(header.step));
+  process.pid = header.pid;
+  process.start_ticks = header.start_ticks;
+  process.pid_namespace_inode = header.pid_namespace_inode;
+  process.restart_count = header.restart_count;
+  process.rank = header.rank;
+  process.world_size = header.world_size;
+  process.local_rank = header.local_rank;
+  process.gpu_index = header.gpu_index;
+  process.gpu_uuid = Text(header.gpu_uuid, sizeof(header.gpu_uuid));
+  process.gpu_pci = Text(header.gpu_pci, sizeof(header.gpu_pci));
+  process.nccl_version = header.nccl_version;
+  process.cuda_version = header.cuda_version;
+  process.state = CleanState(header.state);
+  process.stop_reason = Text(header.stop_reason, sizeof(header.stop_reason));
+  process.gpu_marks = header.gpu_marks <= 2 ? static_cast<GpuMarks>(header.gpu_marks) : GpuMarks::kOff;
+  process.host_waits = header.host_waits == 1;
+  process.created_mono_ns = reading->clock.ToNs(header.created_ticks);
+  process.created_real_ns =
+      process.created_mono_ns == 0 ? 0 : process.created_mono_ns + reading->clock.RealOffset();
+}
+
+}  // namespace
+}  // namespace internal
+
+bool LooksLikeRing(const void* data, uint64_t size) {
+  return size >= sizeof(kMagic) && std::memcmp(data, kMagic, sizeof(kMagic)) == 0;
+}
+
+bool ReadRing(int fd, const ReadOptions& options, Snapshot* out, std::string* error) {
+  *out = Snapshot();
+  struct stat info {};
+  if (fstat(fd, &info) != 0) {
+    *error = std::string("cannot look at the file: ") + std::strerror(errno);
+    return false;
+  }
+  if (!S_ISREG(info.st_mode)) {
+    *error = "not a regular file";
+    return false;
+  }
+  uint64_t size = info.st_size > 0 ? static_cast<uint64_t>(info.st_size) : 0;
+  const uint64_t whole = size;
+  if (size > kMaxFileBytes) size = kMaxFileBytes;
+  const internal::File file(fd, size);
+  internal::Reading reading{file, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, out};
+  if (!file.Read(0, &reading.header, sizeof(Header))) {
+    *error = "too short for a ring file: " + std::to_string(size) + " bytes, the header alone has " +
+             std::to_string(sizeof(Header));
+    return false;
+  }
+  const Header& header = reading.header;
+  if (!LooksLikeRing(header.magic, sizeof(header.magic))) {
+    *error = "no ring file: the magic at offset 0 is missing (or the file is only being made)";
+    return false;
+  }
+  if (header.endian_mark != kEndianMark) {
+    *error = "written on a machine of the other byte order (mark at offset 28)";
+    return false;
+  }
+  if (header.min_reader_version > kLayoutVersion) {
+    *error = "layout " + std::to_string(header.layout_version) + " needs a reader of version " +
+             std::to_string(header.min_reader_version) + " (offset 20); this one is " + std::to_string(kLayoutVersion);
+    return false;
+  }
+  if (whole > kMaxFileBytes) reading.Problem("only the first 64 MiB of " + std::to_string(whole) + " bytes are read");
+  if (header.file_bytes > whole) {
+    reading.Problem("truncated: " + std::to_string(header.file_bytes) + " bytes announced at offset 32, " +
+                    std::to_string(whole) + " there");
+  }
+  const std::string own_boot = internal::OwnBootId();
+  const bool same_boot =
+      !own_boot.empty() && own_boot == internal::Text(header.boot_id, sizeof(header.boot_id));
+  reading.clock.Calibrate(header, same_boot);
+  internal::FillProcess(&reading);
+  internal::FindSections(&reading);
+  out->records_lost = header.dropped_records;
+  internal::ReadStreams(&reading);
+  internal::ReadComms(&reading);
+  std::vector<ThreadCell> cells;
+  internal::ReadThreads(&reading, &cells);
+  if (options.digest_only) {
+    for (CommSnapshot& comm : out->comms) comm.lost_records = 0;  // only the rings can tell
+  } else {
+    internal::ReadOps(&reading, cells);
+  }
+  if (same_boot) out->read_mono_ns = internal::ReadClock(CLOCK_MONOTONIC);
+  return true;
+}
+
+bool ReadRingFile(const std::string& path, const ReadOptions& options, Snapshot* out, std::string* error) {
+  const int fd = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0) {
+    *error = path + ": cannot open: " + std::strerror(errno);
+    return false;
+  }
+  const bool read = ReadRing(fd, options, out, error);
+  close(fd);
+  if (!read) *error = path + ": " + *error;
+  return read;
+}
+
+}  // namespace lockstep::ring

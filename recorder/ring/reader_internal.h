@@ -1,0 +1,97 @@
+// Shared by the reader's files only.
+#ifndef LOCKSTEP_RECORDER_RING_READER_INTERNAL_H_
+#define LOCKSTEP_RECORDER_RING_READER_INTERNAL_H_
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "recorder/ring/layout.h"
+#include "recorder/ring/reader.h"
+
+namespace lockstep::ring::internal {
+
+// The file as far as it is believed: bounded reads that never map.
+class File {
+ public:
+  File(int fd, uint64_t size) : fd_(fd), size_(size) {}
+  uint64_t size() const { return size_; }
+  // Reads exactly `bytes` at `offset`; false when the file does not hold them (any more).
+  bool Read(uint64_t offset, void* to, uint64_t bytes) const;
+
+ private:
+  int fd_;
+  uint64_t size_;
+};
+
+// Ticks to CLOCK_MONOTONIC nanoseconds by a straight line.
+class Clock {
+ public:
+  // From the header's triples, or this process's own fresh pair on the same boot.
+  void Calibrate(const Header& header, bool same_boot);
+  int64_t ToNs(uint64_t ticks) const;  // 0 for 0
+  int64_t RealOffset() const { return real_offset_; }
+
+ private:
+  bool identity_ = false;
+  uint64_t ticks_ = 0;
+  int64_t mono_ns_ = 0;
+  long double ns_per_tick_ = 1;
+  int64_t real_offset_ = 0;  // CLOCK_REALTIME minus CLOCK_MONOTONIC at creation
+};
+
+struct Table {
+  uint64_t offset = 0, stride = 0, count = 0;
+  bool present = false;
+};
+
+struct Reading {
+  const File& file;
+  Header header;
+  Clock clock;
+  Table comms, peers, threads, rings, overflow, streams, marks;
+  // Creation stamps of the communicators, to tell records of a table entry's earlier owner.
+  std::vector<uint64_t> comm_created;
+  std::vector<uint32_t> comm_slot;   // table slot of each Snapshot::comms element
+  std::vector<uint64_t> stream_issued;
+  Snapshot* out;
+
+  void Problem(const std::string& text);
+};
+
+// Elements [0, count) of a table as consecutive T, a larger stride cut, a smaller one zero-filled. Fewer when the file ends.
+template <typename T>
+std::vector<T> ReadTable(const Reading& reading, const Table& table, uint64_t count) {
+  std::vector<T> result;
+  if (!table.present || table.stride == 0) return result;
+  if (count > table.count) count = table.count;
+  std::vector<unsigned char> bytes(static_cast<size_t>(count * table.stride));
+  while (count > 0 && !reading.file.Read(table.offset, bytes.data(), count * table.stride)) --count;
+  result.resize(static_cast<size_t>(count));
+  const size_t take = table.stride < sizeof(T) ? static_cast<size_t>(table.stride) : sizeof(T);
+  for (size_t i = 0; i < result.size(); ++i) {
+    std::memset(static_cast<void*>(&result[i]), 0, sizeof(T));
+    std::memcpy(static_cast<void*>(&result[i]), bytes.data() + i * table.stride, take);
+  }
+  return result;
+}
+
+// At most `size` characters up to the first zero; what is not printable ASCII or UTF-8 becomes '?'.
+std::string Text(const char* from, size_t size);
+
+// `low` bits of a counter that is now at `now`: the largest value not above `now` that ends in them.
+uint64_t Widen(uint64_t low, unsigned bits, uint64_t now);
+
+void ReadComms(Reading* reading);
+void ReadStreams(Reading* reading);
+void ReadThreads(Reading* reading, std::vector<ThreadCell>* cells);
+void ReadOps(Reading* reading, const std::vector<ThreadCell>& cells);
+
+// Shared by rings and recent operations.
+OpStage CleanStage(uint8_t stage);
+uint32_t CommOf(const Reading& reading, uint16_t slot, uint64_t enter_ticks);
+
+}  // namespace lockstep::ring::internal
+
+#endif  // LOCKSTEP_RECORDER_RING_READER_INTERNAL_H_

@@ -1,0 +1,234 @@
+// Communicators, streams, threads: the digest.
+#include <algorithm>
+#include <cstddef>
+#include <map>
+
+#include "recorder/ring/reader_internal.h"
+
+namespace lockstep::ring::internal {
+
+OpStage CleanStage(uint8_t stage) {
+  return stage <= static_cast<uint8_t>(OpStage::kCaptured) ? static_cast<OpStage>(stage) : OpStage::kUnknown;
+}
+
+uint32_t CommOf(const Reading& reading, uint16_t slot, uint64_t enter_ticks) {
+  if (slot >= reading.comm_created.size() || reading.comm_created[slot] == 0) return UINT32_MAX;
+  return enter_ticks != 0 && enter_ticks < reading.comm_created[slot] ? UINT32_MAX : slot;
+}
+
+namespace {
+
+CommState CleanCommState(uint32_t state) {
+  return state <= static_cast<uint32_t>(CommState::kNotMember) ? static_cast<CommState>(state) : CommState::kUnknown;
+}
+
+bool ReadEntry(const Reading& reading, uint64_t index, CommEntry* entry) {
+  return reading.file.Read(reading.comms.offset + index * reading.comms.stride, entry, sizeof(*entry));
+}
+
+bool SameIdentity(const CommEntry& a, const CommEntry& b) {
+  return a.guard == b.guard && (a.guard & 1) == 0 && std::memcmp(&a, &b, offsetof(CommEntry, issued_seq)) == 0;
+}
+
+// Reads until the identity is the same twice and the progress line is whole; what a dying writer left half done stays so.
+void Settle(Reading* reading, uint64_t index, CommEntry* entry, CommEntry* before) {
+  constexpr int kTries = 8;
+  bool identity = SameIdentity(*before, *entry);
+  bool progress = entry->issued_seq == entry->issued_check;
+  for (int i = 0; i < kTries && !(identity && progress); ++i) {
+    *before = *entry;
+    if (!ReadEntry(*reading, index, entry)) break;
+    identity = SameIdentity(*before, *entry);
+    progress = entry->issued_seq == entry->issued_check;
+  }
+  if (!identity) {
+    reading->Problem("communicator " + std::to_string(index) + " was being changed, at offset " +
+                     std::to_string(reading->comms.offset + index * reading->comms.stride));
+  }
+  if (!progress) entry->signature_hash = 0;
+}
+
+void AddRecent(Reading* reading, uint32_t comm, const RecentOp* ops, uint32_t size, uint64_t written, uint64_t written_after) {
+  const uint64_t first = written > size ? written - size : 0;
+  for (uint64_t n = first; n < written; ++n) {
+    const RecentOp& recent = ops[n % size];
+    if (recent.guard != n + 1 || n + size < written_after) continue;
+    OpSnapshot op;
+    op.comm = comm;
+    op.kind = static_cast<CallKind>(recent.kind);
+    op.stage = CleanStage(recent.stage);
+    op.datatype = recent.datatype;
+    op.reduction = recent.reduction;
+    op.root_or_peer = recent.root_or_peer;
+    op.count = recent.count;
+    op.seq = recent.seq;
+    op.thread = UINT32_MAX;
+    if (recent.stream < reading->stream_issued.size()) {
+      op.stream = recent.stream;
+      if (recent.ticket_low != 0) op.ticket = Widen(recent.ticket_low, 32, reading->stream_issued[recent.stream] + 1);
+    }
+    op.enter_ns = reading->clock.ToNs(recent.enter_ticks);
+    op.return_ns = reading->clock.ToNs(recent.return_ticks);
+    op.result = recent.result;
+    op.caller = recent.caller_low;
+    op.caller_object = recent.caller_object;
+    reading->out->recent.push_back(op);
+  }
+}
+
+void FillComm(const Reading& reading, const CommEntry& entry, CommSnapshot* comm) {
+  const Clock& clock = reading.clock;
+  comm->id = entry.id;
+  comm->generation = entry.generation;
+  comm->state = CleanCommState(entry.state);
+  comm->origin = static_cast<CallKind>(entry.origin);
+  comm->name = Text(entry.name, sizeof(entry.name));
+  comm->member_rank = entry.member_rank;
+  comm->size = entry.size;
+  comm->parent_id = entry.parent_id;
+  comm->ordinal = entry.ordinal;
+  comm->color = entry.color;
+  comm->key = entry.key;
+  comm->excluded_total = entry.excluded_total;
+  comm->excluded.assign(entry.excluded, entry.excluded + std::min<uint32_t>(entry.excluded_total, kExcludedKept));
+  comm->device = entry.device;
+  comm->blocking = (entry.flags & kCommBlocking) != 0;
+  comm->created_ns = clock.ToNs(entry.created_ticks);
+  comm->ready_ns = clock.ToNs(entry.ready_ticks);
+  comm->ended_ns = clock.ToNs(entry.ended_ticks);
+  comm->issued_seq = entry.issued_seq;
+  comm->issued_ns = clock.ToNs(entry.issued_ticks);
+  comm->launched_seq = entry.launched_seq;
+  comm->signature_hash = entry.signature_hash;
+  comm->peers_lost = entry.lost_peers;
+  comm->async_error = entry.async_error;
+  comm->async_error_ns = clock.ToNs(entry.async_error_ticks);
+}
+
+void AddPeers(Reading* reading, const std::vector<uint32_t>& place) {
+  for (const PeerEntry& entry : ReadTable<PeerEntry>(*reading, reading->peers, reading->peers.count)) {
+    if ((entry.key >> 63) == 0) continue;
+    const uint64_t slot = entry.key >> 32 & 0x7fffffff;
+    if (slot >= place.size() || place[slot] == UINT32_MAX || entry.created_ticks != reading->comm_created[slot]) continue;
+    PeerProgress peer;
+    peer.peer = static_cast<int32_t>(static_cast<uint32_t>(entry.key));
+    peer.sends = entry.sends;
+    peer.recvs = entry.recvs;
+    peer.last_send_ns = reading->clock.ToNs(entry.last_send_ticks);
+    peer.last_recv_ns = reading->clock.ToNs(entry.last_recv_ticks);
+    reading->out->comms[place[slot]].peers.push_back(peer);
+  }
+  for (CommSnapshot& comm : reading->out->comms) {
+    std::sort(comm.peers.begin(), comm.peers.end(),
+              [](const PeerProgress& a, const PeerProgress& b) { return a.peer < b.peer; });
+  }
+}
+
+}  // namespace
+
+void ReadComms(Reading* reading) {
+  const uint64_t used = std::min(reading->header.comms_used, reading->comms.count);
+  std::vector<CommEntry> first = ReadTable<CommEntry>(*reading, reading->comms, used);
+  std::vector<CommEntry> second = ReadTable<CommEntry>(*reading, reading->comms, used);
+  const size_t count = std::min(first.size(), second.size());
+  if (count < used) {
+    reading->Problem("communicators: " + std::to_string(used - count) + " of " + std::to_string(used) +
+                     " lie beyond the end of the file");
+  }
+  reading->comm_created.assign(count, 0);
+  std::vector<uint32_t> place(count, UINT32_MAX);
+  bool any_peer = false;
+  for (size_t i = 0; i < count; ++i) {
+    CommEntry& entry = second[i];
+    Settle(reading, i, &entry, &first[i]);
+    if (entry.created_ticks == 0) continue;  // claimed, not written yet
+    reading->comm_created[i] = entry.created_ticks;
+    place[i] = static_cast<uint32_t>(reading->out->comms.size());
+    CommSnapshot comm;
+    comm.index = static_cast<uint32_t>(i);
+    FillComm(*reading, entry, &comm);
+    for (uint32_t c = 0; c < kCheckpoints; ++c) {
+      const Checkpoint& checkpoint = entry.checkpoints[c];
+      // Only what two reads agree on: sequence and hash are two words.
+      if (checkpoint.seq == 0 || checkpoint.seq != first[i].checkpoints[c].seq ||
+          checkpoint.hash != first[i].checkpoints[c].hash) {
+        continue;
+      }
+      comm.checkpoints.push_back({checkpoint.seq, checkpoint.hash});
+    }
+    std::sort(comm.checkpoints.begin(), comm.checkpoints.end(),
+              [](const HashCheckpoint& a, const HashCheckpoint& b) { return a.seq < b.seq; });
+    any_peer |= entry.p2p_issued != 0;
+    comm.lost_records = entry.issued_seq + entry.p2p_issued;  // ReadOps takes off what it finds
+    reading->out->comms.push_back(std::move(comm));
+    CommEntry after = entry;
+    ReadEntry(*reading, i, &after);
+    AddRecent(reading, static_cast<uint32_t>(i), entry.collectives, kRecentCollectives, entry.recent_collectives,
+              after.recent_collectives);
+    AddRecent(reading, static_cast<uint32_t>(i), entry.p2p, kRecentP2p, entry.recent_p2p, after.recent_p2p);
+  }
+  if (any_peer) AddPeers(reading, place);
+}
+
+void ReadStreams(Reading* reading) {
+  const uint64_t used = std::min<uint64_t>(reading->header.streams_used, reading->streams.count);
+  const std::vector<MarkLine> marks = ReadTable<MarkLine>(*reading, reading->marks, used);
+  // The cells after the marks: what the GPU has completed was issued before.
+  const std::vector<StreamCell> cells = ReadTable<StreamCell>(*reading, reading->streams, used);
+  reading->stream_issued.assign(cells.size(), 0);
+  for (size_t i = 0; i < cells.size(); ++i) {
+    const StreamCell& cell = cells[i];
+    reading->stream_issued[i] = cell.issued;
+    if (cell.in_use != 1) continue;
+    StreamSnapshot stream;
+    stream.index = static_cast<uint32_t>(i);
+    stream.handle = cell.handle;
+    stream.device = cell.device;
+    stream.marked = cell.marked == 1;
+    stream.issued = cell.issued;
+    if (i < marks.size()) {
+      stream.started = marks[i].started;
+      stream.completed = marks[i].completed;
+    }
+    stream.first_error = cell.first_error;
+    for (const Dependency& dependency : cell.depends_on) {
+      if (dependency.stream_plus_one == 0 || dependency.stream_plus_one > cells.size()) continue;
+      stream.depends_on.push_back({dependency.stream_plus_one - 1, dependency.ticket});
+    }
+    reading->out->streams.push_back(std::move(stream));
+  }
+}
+
+void ReadThreads(Reading* reading, std::vector<ThreadCell>* cells) {
+  const uint64_t used = std::min<uint64_t>(reading->header.threads_used, reading->threads.count);
+  *cells = ReadTable<ThreadCell>(*reading, reading->threads, used);
+  if (cells->size() < used) reading->Problem("threads: the table lies beyond the end of the file");
+  for (size_t i = 0; i < cells->size(); ++i) {
+    const ThreadCell& cell = (*cells)[i];
+    if (cell.tid == 0) continue;
+    const Clock& clock = reading->clock;
+    ThreadSnapshot thread;
+    thread.index = static_cast<uint32_t>(i);
+    thread.tid = cell.tid;
+    thread.name = Text(cell.name, sizeof(cell.name));
+    if (cell.call != 0) {
+      thread.call = static_cast<CallKind>(cell.call);
+      thread.comm = CommOf(*reading, cell.comm, 0);
+      thread.seq = cell.seq;
+      thread.since_ns = clock.ToNs(cell.since_ticks);
+    }
+    thread.group_depth = cell.group_depth;
+    if (cell.group_depth != 0) thread.group_since_ns = clock.ToNs(cell.group_since_ticks);
+    if (cell.wait != 0) {
+      thread.wait = static_cast<CallKind>(cell.wait);
+      if (cell.wait_stream < reading->stream_issued.size()) thread.wait_stream = cell.wait_stream;
+      thread.wait_ticket = cell.wait_ticket;
+      thread.wait_since_ns = clock.ToNs(cell.wait_since_ticks);
+    }
+    thread.last_call_ns = clock.ToNs(std::max(cell.last_call_ticks, cell.last_wait_ticks));
+    thread.calls = cell.ops;
+    reading->out->threads.push_back(std::move(thread));
+  }
+}
+
+}  // namespace lockstep::ring::internal

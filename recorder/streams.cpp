@@ -1,0 +1,178 @@
+#include "recorder/streams.h"
+
+#include "recorder/gpu_marks.h"
+
+namespace lockstep::recorder {
+namespace {
+
+constexpr uintptr_t kLegacy = 1, kPerThread = 2;
+
+bool IsDefault(const void* handle) noexcept { return reinterpret_cast<uintptr_t>(handle) <= kPerThread; }
+
+// Event -> stream and ticket at its last record. A full neighbourhood forgets its oldest: a lost dependency, never a wrong one.
+struct EventEntry {
+  const void* event;
+  uint64_t value;          // (stream + 1) << 48 | ticket
+};
+constexpr uint32_t kEvents = 4096;
+constexpr uint32_t kEventProbes = 8;
+constexpr uint64_t kTicketMask = (uint64_t{1} << 48) - 1;
+EventEntry g_events[kEvents];
+
+uint32_t EventSlot(const void* event) noexcept {
+  return static_cast<uint32_t>(Mix(reinterpret_cast<uintptr_t>(event)) % kEvents);
+}
+
+uint32_t NewStream(const void* handle, int32_t device, uint64_t owner) noexcept {
+  uint32_t index = Load(&g.streams_used);
+  while (index < g.map.capacities.streams && !Swap(&g.streams_used, index, index + 1)) index = Load(&g.streams_used);
+  if (index >= g.map.capacities.streams) return kNone;
+  ring::StreamCell* cell = &g.map.streams[index];
+  cell->handle = reinterpret_cast<uintptr_t>(handle);
+  cell->device = device;
+  cell->owner = owner;
+  StreamLocal* local = &g_tables.streams[index];
+  local->cell = cell;
+  local->mark = &g.map.marks[index];
+  local->device_mark = 0;
+  EnableMarks(local, index);
+  StoreRelease(&cell->in_use, 1u);
+  Store(&g.map.header->streams_used, Load(&g.streams_used));
+  StoreRelease(&g_tables.stream_handles[index], handle);
+  return index;
+}
+
+// 0 and 1 name the same stream where the host was not built for per-thread default streams.
+uintptr_t PlainValue(uintptr_t value) noexcept { return value == kLegacy ? 0 : value; }
+uint64_t DefaultOwner(const ThreadState* thread, uintptr_t value) noexcept {
+  return value == kPerThread ? uint64_t{thread->index} + 1 : 0;
+}
+
+uint32_t FindDefault(uintptr_t value, int32_t device, uint64_t owner) noexcept {
+  const uint32_t used = Load(&g.streams_used);
+  for (uint32_t i = 0; i < used && i < g.map.capacities.streams; ++i) {
+    const ring::StreamCell* cell = &g.map.streams[i];
+    if (LoadAcquire(&cell->in_use) != 0 && cell->handle == PlainValue(value) && cell->device == device &&
+        cell->owner == owner) {
+      return i;
+    }
+  }
+  return kNone;
+}
+
+}  // namespace
+
+uint32_t KnownDefaultStream(const ThreadState* thread, const void* handle) noexcept {
+  const auto value = reinterpret_cast<uintptr_t>(handle);
+  return FindDefault(value, CurrentDevice(), DefaultOwner(thread, value));
+}
+
+uint32_t KnownStream(const void* handle) noexcept {
+  if (IsDefault(handle)) return kNone;
+  const uint32_t used = Load(&g.streams_used);
+  for (uint32_t i = 0; i < used && i < ring::kMaxStreams; ++i) {
+    if (LoadAcquire(&g_tables.stream_handles[i]) == handle) return i;
+  }
+  return kNone;
+}
+
+LOCKSTEP_COLD uint32_t FindStreamSlow(ThreadState* thread, const void* handle, int32_t device) noexcept {
+  ErrnoKeeper keep;
+  const auto value = reinterpret_cast<uintptr_t>(handle);
+  if (!IsDefault(handle)) {
+    uint32_t index = KnownStream(handle);
+    if (index == kNone) index = NewStream(handle, device >= 0 ? device : CurrentDevice(), 0);
+    if (index != kNone) thread->streams[(value >> 4 ^ value >> 9) & 7] = {handle, index};
+    return index;
+  }
+  if (device < 0) device = CurrentDevice();
+  const uint32_t known = FindDefault(value, device, DefaultOwner(thread, value));
+  if (known != kNone) return known;
+  return NewStream(reinterpret_cast<const void*>(PlainValue(value)), device, DefaultOwner(thread, value));
+}
+
+void NoteEventRecorded(const void* event, const void* stream) noexcept {
+  uint32_t index = KnownStream(stream);
+  uint64_t value = 0;
+  if (index != kNone) {
+    value = (uint64_t{index} + 1) << 48 | (Load(&g.map.streams[index].issued) & kTicketMask);
+  }
+  const uint32_t first = EventSlot(event);
+  uint32_t place = kNone;
+  for (uint32_t probe = 0; probe < kEventProbes; ++probe) {
+    EventEntry* entry = &g_events[(first + probe) % kEvents];
+    const void* there = LoadAcquire(&entry->event);
+    if (there == event) {
+      StoreRelease(&entry->value, value);
+      return;
+    }
+    if (place == kNone && (there == nullptr || Load(&entry->value) == 0)) place = (first + probe) % kEvents;
+  }
+  if (value == 0) return;
+  EventEntry* entry = &g_events[place != kNone ? place : first];
+  StoreRelease(&entry->value, uint64_t{0});
+  StoreRelease(&entry->event, event);
+  StoreRelease(&entry->value, value);
+}
+
+uint32_t EventStream(const void* event, uint64_t* ticket) noexcept {
+  const uint32_t first = EventSlot(event);
+  for (uint32_t probe = 0; probe < kEventProbes; ++probe) {
+    const EventEntry* entry = &g_events[(first + probe) % kEvents];
+    if (LoadAcquire(&entry->event) != event) continue;
+    const uint64_t value = LoadAcquire(&entry->value);
+    *ticket = value & kTicketMask;
+    return static_cast<uint32_t>(value >> 48) - 1;
+  }
+  return kNone;
+}
+
+void NoteStreamWaits(const void* stream, const void* event) noexcept {
+  uint64_t ticket = 0;
+  const uint32_t source = EventStream(event, &ticket);
+  if (source == kNone || IsDefault(stream)) return;
+  ThreadState* thread = Thread();
+  if (thread == nullptr) return;
+  const uint32_t target = FindStream(thread, stream, -1);
+  if (target == kNone || target == source) return;
+  ring::Dependency* places = g.map.streams[target].depends_on;
+  ring::Dependency* place = &places[0];
+  for (uint32_t i = 0; i < ring::kDependencies; ++i) {
+    const uint32_t there = Load(&places[i].stream_plus_one);
+    if (there == source + 1 || there == 0) {
+      place = &places[i];
+      break;
+    }
+    if (Load(&places[i].ticket) < Load(&place->ticket)) place = &places[i];
+  }
+  Store(&place->stream_plus_one, 0u);
+  FenceRelease();
+  Store(&place->ticket, ticket);
+  StoreRelease(&place->stream_plus_one, source + 1);
+}
+
+void ForgetEvents() noexcept { memset(g_events, 0, sizeof(g_events)); }
+
+bool EnterWait(ring::CallKind kind, uint32_t stream, uint64_t ticket) noexcept {
+  ThreadState* thread = Thread();
+  if (thread == nullptr || thread->inside) return false;
+  ring::ThreadCell* cell = thread->cell;
+  if (Load(&cell->wait) != 0) return false;
+  Store(&cell->wait_stream, stream == kNone ? ring::kNoIndex16 : stream);
+  Store(&cell->wait_ticket, ticket);
+  Store(&cell->wait_since_ticks, Now());
+  StoreRelease(&cell->wait, static_cast<uint16_t>(kind));
+  return true;
+}
+
+void LeaveWait() noexcept {
+  if (!Recording()) return;
+  ThreadState* thread = Thread();
+  if (thread == nullptr) return;
+  ring::ThreadCell* cell = thread->cell;
+  StoreRelease(&cell->wait, uint16_t{0});
+  Store(&cell->last_wait_ticks, Now());
+  Store(&cell->waits, Load(&cell->waits) + 1);
+}
+
+}  // namespace lockstep::recorder

@@ -1,0 +1,39 @@
+// Streams, the events between them, and the host's waits for them.
+#ifndef LOCKSTEP_RECORDER_STREAMS_H_
+#define LOCKSTEP_RECORDER_STREAMS_H_
+
+#include "recorder/process.h"
+
+namespace lockstep::recorder {
+
+// The stream's index, given at its first use; kNone when the table is full. `device` is used for the default streams, whose
+// handle is the same on every device; -1: the current one.
+uint32_t FindStreamSlow(ThreadState* thread, const void* handle, int32_t device) noexcept;
+inline uint32_t FindStream(ThreadState* thread, const void* handle, int32_t device) noexcept {
+  const auto value = reinterpret_cast<uintptr_t>(handle);
+  ThreadState::Cached& cached = thread->streams[(value >> 4 ^ value >> 9) & 7];
+  if (LOCKSTEP_LIKELY(cached.key == handle && value > 2)) return cached.index;
+  return FindStreamSlow(thread, handle, device);
+}
+// The index of a stream that is known already, else kNone.
+uint32_t KnownStream(const void* handle) noexcept;
+
+// The same for a default stream (null, legacy, per-thread) of the current device.
+uint32_t KnownDefaultStream(const ThreadState* thread, const void* handle) noexcept;
+
+// cudaEventRecord and cudaStreamWaitEvent, after they succeeded.
+void NoteEventRecorded(const void* event, const void* stream) noexcept;
+void NoteStreamWaits(const void* stream, const void* event) noexcept;
+// The stream an event was last recorded on and the ticket then; kNone when not known.
+uint32_t EventStream(const void* event, uint64_t* ticket) noexcept;
+
+void ForgetEvents() noexcept;  // in a forked child
+
+// A host wait: into the thread's cell, out of it. `stream` kNone: the device, or not known. Waits may nest (a cudaFree that
+// synchronises): only the outermost shows, and Leave is only called when Enter gave true.
+bool EnterWait(ring::CallKind kind, uint32_t stream, uint64_t ticket) noexcept;
+void LeaveWait() noexcept;
+
+}  // namespace lockstep::recorder
+
+#endif  // LOCKSTEP_RECORDER_STREAMS_H_
