@@ -24,7 +24,6 @@ namespace {
 
 constexpr size_t kMostRings = 4096;
 constexpr int kMostDepth = 2;
-constexpr int64_t kOldestSample = 2'000'000'000;
 
 uint64_t OwnPidNamespace() {
   struct stat info {};
@@ -216,18 +215,7 @@ void Agent::Inspect(const std::vector<int32_t>& slots) {
     Process& process = ring->process;
     process.state = std::string(1, stat->state);
     if (std::find(slots.begin(), slots.end(), ring->slot) == slots.end()) continue;
-    const Activity now = ReadActivity(pid);
-    if (!now.valid) continue;
-    if (ring->older.valid) {
-      process.sample_gap_ns = now.mono_ns - ring->older.mono_ns;
-      process.cpu_ns_between_samples = now.cpu_ns - ring->older.cpu_ns;
-      process.io_bytes_between_samples =
-          now.io_bytes < 0 || ring->older.io_bytes < 0 ? -1 : now.io_bytes - ring->older.io_bytes;
-    }
-    if (!ring->older.valid || now.mono_ns - ring->older.mono_ns >= kOldestSample) ring->older = now;
-    process.wchan = ReadWchan(pid);
-    process.stack = ReadKernelStack(pid);
-    process.stack_refused = process.stack.empty() ? "the kernel does not show the stack of this process" : "";
+    ring->sampler.Sample(pid, &process);
   }
 }
 

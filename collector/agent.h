@@ -16,6 +16,7 @@
 #include "analyzer/ring_loader.h"
 #include "collector/digest_view.h"
 #include "collector/proc.h"
+#include "collector/process_sample.h"
 
 namespace lockstep {
 
@@ -75,7 +76,7 @@ class Agent {
     std::optional<ring::Snapshot> last;   // the whole ring after its process ended
     std::optional<ring::Snapshot> kept;
     Process process;
-    Activity older;
+    ProcessSampler sampler;
     std::string error;
   };
 

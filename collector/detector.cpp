@@ -49,7 +49,7 @@ int64_t GapHistory::P99() const {
   if (count_ == 0) return 0;
   std::array<int64_t, 256> sorted = gaps_;
   const size_t used = size();
-  const size_t at = (used - 1) * 99 / 100;
+  const size_t at = (used * 99 + 99) / 100 - 1;
   std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(at),
                    sorted.begin() + static_cast<std::ptrdiff_t>(used));
   return sorted[at];

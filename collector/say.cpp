@@ -41,8 +41,12 @@ std::string DurationText(long long ns) {
 }
 
 std::string CountText(unsigned long long value) {
-  std::string digits = std::to_string(value);
-  for (int at = static_cast<int>(digits.size()) - 3; at > 0; at -= 3) digits.insert(static_cast<size_t>(at), ",");
+  const std::string plain = std::to_string(value);
+  std::string digits;
+  for (size_t i = 0; i < plain.size(); ++i) {
+    if (i != 0 && (plain.size() - i) % 3 == 0) digits.push_back(',');
+    digits.push_back(plain[i]);
+  }
   return digits;
 }
 

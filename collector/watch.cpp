@@ -66,17 +66,24 @@ void Watch::Ending(int64_t now) {
 
 void Watch::Rebase(int64_t now) { detector_.Rebase(now); }
 
+std::vector<StartedRank*> Watch::WithoutRing() {
+  std::set<int32_t> recorded;
+  for (const ring::Snapshot* digest : agent_->Digests()) recorded.insert(digest->process.pid);
+  std::vector<StartedRank*> ranks;
+  for (auto& [pid, started] : started_) {
+    if (started.rank >= 0 && recorded.count(pid) == 0) ranks.push_back(&started);
+  }
+  return ranks;
+}
+
 Watch::Gathered Watch::Gather(bool whole, bool stalled, int64_t stalled_ns) {
   std::vector<RingInput> inputs = agent_->Collect(whole);
   if (!inputs.empty()) {
     // A rank that ended, or hangs, before its first NCCL call has no ring; it counts all the same.
-    std::set<int32_t> recorded;
-    for (const RingInput& input : inputs) recorded.insert(input.snapshot.process.pid);
-    for (const auto& [pid, started] : started_) {
-      if (started.rank < 0 || recorded.count(pid) != 0) continue;
+    for (const StartedRank* started : WithoutRing()) {
       RingInput input;
-      input.process = started.process;
-      input.path = absl::StrCat("process ", pid, " (no ring)");
+      input.process = started->process;
+      input.path = absl::StrCat("process ", started->pid, " (no ring)");
       ring::ProcessInfo& info = input.snapshot.process;
       const ring::ProcessInfo& sample = inputs[0].snapshot.process;
       info.boot_id = sample.boot_id;
@@ -84,9 +91,8 @@ Watch::Gathered Watch::Gather(bool whole, bool stalled, int64_t stalled_ns) {
       info.step = sample.step;
       info.restart_count = sample.restart_count;
       info.host = sample.host.empty() ? host_ : sample.host;
-      info.pid = pid;
-      info.rank = started.rank;
-      info.local_rank = started.rank;
+      info.pid = started->pid;
+      info.rank = info.local_rank = started->rank;
       info.world_size = options_.ranks_expected;
       input.snapshot.read_mono_ns = MonotonicNs();
       inputs.push_back(std::move(input));
@@ -187,6 +193,9 @@ void Watch::TellLate(int64_t now) {
 void Watch::Judge(int64_t now) {
   next_judgement_ = now + kJudgementEvery;
   agent_->Inspect(suspects_);
+  for (StartedRank* rank : WithoutRing()) {
+    if (rank->process.life == Life::kRunning) rank->sampler.Sample(rank->pid, &rank->process);
+  }
   const std::vector<RankView> views = agent_->Views();
   bool all_stopped = true;
   for (const RankView& view : views) {
@@ -244,7 +253,17 @@ void Watch::LookForRecovery(int64_t now) {
 
 void Watch::Tick(int64_t now) {
   sample_cost_ = agent_->Sample();
-  const std::vector<RankView> views = agent_->Views();
+  std::vector<RankView> views = agent_->Views();
+  if (!views.empty()) {
+    // Peers may wait for a rank that ended before it had a ring.
+    for (const StartedRank* rank : WithoutRing()) {
+      if (rank->process.life == Life::kRunning) continue;
+      RankView view;
+      view.slot = -2 - rank->rank;
+      view.alive = false;
+      views.push_back(view);
+    }
+  }
   const int64_t before = detector_.LastProgress({});
   detector_.Observe(now, views);
   const bool moved = detector_.LastProgress({}) != before;

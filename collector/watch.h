@@ -33,6 +33,7 @@ struct StartedRank {
   int rank = -1;
   pid_t pid = 0;
   Process process;
+  ProcessSampler sampler;
 };
 
 // Not thread-safe. The agent must outlive it.
@@ -65,6 +66,8 @@ class Watch {
     Verdict verdict;
   };
   Gathered Gather(bool whole, bool stalled, int64_t stalled_ns);
+  // Ranks we started that have no ring.
+  std::vector<StartedRank*> WithoutRing();
   RootFinding FindRoot(const Gathered& gathered);
   void LookForDesync();
   void Judge(int64_t now);
