@@ -67,6 +67,10 @@ def cases(options):
             for rank in ranks:
                 fault = f"rank={rank},step={options.fault_step},kind={kind},comm={comm}"
                 chosen.append(Case(f"{kind} {comm} rank {rank}", kind, rank, comm, ["--fault", fault]))
+    # Operations of several chunks do not end when ranks differ in their length.
+    for kind, comm, rank in (("wrong-count", "tp", 5), ("wrong-datatype", "tp", 7), ("wrong-count", "pp", 0)):
+        fault = f"rank={rank},step={options.fault_step},kind={kind},comm={comm}"
+        chosen.append(Case(f"{kind} {comm} rank {rank} large", kind, rank, comm, ["--elements", "65536", "--fault", fault]))
     chosen += [Case(f"healthy {name}", "healthy", None, None, arguments) for name, arguments in HEALTHY.items()]
     if options.only:
         known = set(FAULTS) | {"healthy"}

@@ -44,8 +44,10 @@ def shared_memory():
     return names
 
 
-def mapped_by_anyone(path):
-    """True when a living process of ours maps the file, or has it open."""
+def used(path):
+    """True when a living process maps the file or has it open, or when it is a folder."""
+    if os.path.isdir(path):
+        return True
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/maps", errors="replace") as maps:
