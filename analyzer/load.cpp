@@ -11,6 +11,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/fr_loader.h"
 #include "analyzer/load_files.h"
@@ -91,7 +92,7 @@ class Loader {
     if (absl::Status status = FindFiles(paths, &found); !status.ok()) return status;
     problems_ = std::move(found.problems);
     if (progress_ != nullptr) progress_->files_found = static_cast<int64_t>(found.files.size());
-    std::vector<std::string> others;
+    std::vector<const FoundFile*> others;
     std::vector<const FoundFile*> manifests;
     size_t ours = 0;
     for (const FoundFile& file : found.files) {
@@ -99,7 +100,7 @@ class Loader {
         case FileKind::kRing: TakeRing(file.path); break;
         case FileKind::kDump: TakeDump(file.path); break;
         case FileKind::kManifest: manifests.push_back(&file); continue;
-        case FileKind::kOther: others.push_back(file.path); continue;
+        case FileKind::kOther: others.push_back(&file); continue;
       }
       ++ours;
       if (progress_ != nullptr) ++progress_->files_read;
@@ -152,16 +153,17 @@ class Loader {
     return all;
   }
 
-  Bundle FromOurs(const std::vector<std::string>& others, const Manifest& manifest) {
-    for (const std::string& path : others) {
+  Bundle FromOurs(const std::vector<const FoundFile*>& others, const Manifest& manifest) {
+    for (const FoundFile* other : others) {
+      const std::string& path = other->path;
       const Descriptor file(path);
       char head[512];
       const ssize_t n = file.get() < 0 ? -1 : pread(file.get(), head, sizeof(head), 0);
-      const bool flight_recorder = n > 0 && LooksLikeFlightRecorder({head, static_cast<size_t>(n)});
-      problems_.push_back({path, -1,
-                           flight_recorder ? "left out: Flight Recorder data is not mixed with rings and dumps; analyse it alone"
-                                           : "neither a ring file nor a .lsd dump: not read",
-                           -1});
+      if (n > 0 && LooksLikeFlightRecorder({head, static_cast<size_t>(n)})) {
+        problems_.push_back({path, -1, "left out: Flight Recorder data is not mixed with rings and dumps; analyse it alone", -1, /*note=*/true});
+      } else if (other->named || absl::EndsWith(path, ".lsd") || absl::EndsWith(path, ".ring")) {
+        problems_.push_back({path, -1, n == 0 ? "is empty" : "neither a ring file nor a .lsd dump: damaged at its start, or something else", -1});
+      }
     }
     if (!manifest.job.empty()) builder_.SetJob(manifest.job);
     AddRings(std::move(rings_), &builder_);
@@ -171,8 +173,10 @@ class Loader {
     return builder_.Finish();
   }
 
-  Bundle FromFlightRecorder(const std::vector<std::string>& paths, const Manifest& manifest) {
+  Bundle FromFlightRecorder(const std::vector<const FoundFile*>& others, const Manifest& manifest) {
     Bundle bundle;
+    std::vector<std::string> paths;
+    for (const FoundFile* other : others) paths.push_back(other->path);
     if (!paths.empty()) LoadFlightRecorder(paths, &bundle);
     if (progress_ != nullptr) progress_->files_read += static_cast<int64_t>(paths.size());
     bundle.problems.insert(bundle.problems.end(), problems_.begin(), problems_.end());

@@ -153,7 +153,7 @@ void BundleBuilder::KeepOneJob() {
   if (jobs.size() < 2) return;
   for (const auto& [job, ranks] : jobs) {
     if (job == kept) continue;
-    AddProblem({"", -1, absl::StrCat("data of another job, ", job, " (ranks ", Folded(ranks), "), is left out: analyse each job apart"), -1});
+    AddProblem({"", -1, absl::StrCat("data of another job, ", job, " (ranks ", Folded(ranks), "), is left out: analyse each job apart"), -1, /*note=*/true});
   }
   std::erase_if(loose_, [&](const LooseRank& loose) { return !loose.rank.job.empty() && loose.rank.job != kept; });
 }
@@ -166,7 +166,7 @@ void BundleBuilder::KeepNewestGeneration() {
     if (loose.rank.restart_count < newest) stale[loose.rank.restart_count].push_back(loose.rank.rank);
   }
   for (const auto& [generation, ranks] : stale) {
-    AddProblem({"", -1, absl::StrCat("ranks ", Folded(ranks), " of restart ", generation, " are left out: the job's newest restart is ", newest), -1});
+    AddProblem({"", -1, absl::StrCat("ranks ", Folded(ranks), " of restart ", generation, " are left out: the job's newest restart is ", newest), -1, /*note=*/true});
   }
   if (!stale.empty()) std::erase_if(loose_, [&](const LooseRank& loose) { return loose.rank.restart_count < newest; });
 }
@@ -188,7 +188,7 @@ void BundleBuilder::KeepOnePerRank() {
     AddProblem({loser.path, -1,
                 absl::StrCat("a second process of rank ", loser.rank, " (pid ", loser.pid, " beside pid ", winner.pid,
                              ") is left out: it recorded less"),
-                loser.rank});
+                loser.rank, /*note=*/true});
   }
   loose_ = std::move(kept);
 }

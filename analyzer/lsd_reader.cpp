@@ -1,5 +1,6 @@
 #include "analyzer/lsd_reader.h"
 
+#include <google/protobuf/stubs/logging.h>
 #include <unistd.h>
 #include <zstd.h>
 
@@ -149,6 +150,8 @@ class LsdReader {
       Stop(start, absl::StrCat("the file ends ", length - bytes.size(), " bytes before the end of a message: it was cut off"));
       return absl::OkStatus();
     }
+    // Protobuf would write a line to standard error for every name that is no UTF-8.
+    const google::protobuf::LogSilencer silencer;
     DumpRecord record;
     const bool intact = CrcMatches(bytes) && record.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
     input_.Skip(length);

@@ -150,7 +150,7 @@ class LsdWriter {
       *text = CleanUtf8(*text, 1024);
     }
     for (const Problem& problem : bundle_.problems) {
-      if (problem.rank >= 0 || static_cast<size_t>(out->problems_size()) >= kMaxProblemsKept || ranks == 0) continue;
+      if (problem.rank >= 0 || problem.note || static_cast<size_t>(out->problems_size()) >= kMaxProblemsKept || ranks == 0) continue;
       out->add_problems(CleanUtf8(ProblemText(problem), 1024));
     }
     return Append(record);
@@ -224,7 +224,7 @@ class LsdWriter {
     DumpRecord record;
     *record.mutable_rank() = EncodeRank(rank);
     for (const Problem& problem : bundle_.problems) {
-      if (problem.rank != rank.rank || static_cast<size_t>(record.rank().problems_size()) >= kMaxProblemsKept) continue;
+      if (problem.rank != rank.rank || problem.note || static_cast<size_t>(record.rank().problems_size()) >= kMaxProblemsKept) continue;
       record.mutable_rank()->add_problems(CleanUtf8(ProblemText(problem), 1024));
     }
     if (absl::Status status = Append(record); !status.ok()) return status;

@@ -116,7 +116,8 @@ ReportBlock FindingBlock(const Finding& finding, const Bundle& bundle) {
     if (!frames.empty()) stacks.push_back(absl::StrCat(prefix, absl::StrJoin(frames, " < ")));
     if (frames.empty() && !rank->process.stack_refused.empty()) stacks.push_back(absl::StrCat(prefix, "none: ", Printable(rank->process.stack_refused, 300)));
   }
-  Add(&block, "who", std::move(who));
+  // With bare numbers the headline has said it all.
+  if (std::any_of(who.begin(), who.end(), [](const std::string& line) { return absl::StrContains(line, "="); })) Add(&block, "who", std::move(who));
   Add(&block, "state", std::move(states));
   Add(&block, "stack", std::move(stacks));
   Add(&block, "moving", std::move(moving));
@@ -138,7 +139,7 @@ ReportBlock FindingBlock(const Finding& finding, const Bundle& bundle) {
   }
   Add(&block, "evidence", std::move(evidence));
   std::string sure = ConfidenceWord(finding.confidence());
-  if (!finding.refuted_by().empty()) absl::StrAppend(&sure, "; wrong if there is ", Printable(finding.refuted_by(), 300));
+  if (!finding.refuted_by().empty()) absl::StrAppend(&sure, "; would be refuted by ", Printable(finding.refuted_by(), 300));
   Add(&block, "sure", {sure});
   std::vector<std::string> steps = AdviceSteps(finding);
   for (size_t i = 0; i < steps.size(); ++i) steps[i] = absl::StrCat(i + 1, ". ", steps[i]);
@@ -248,7 +249,10 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
   }
   content.data = DataBlock(verdict, bundle);
   if (!verdict.findings().empty()) {
-    content.data.rows.insert(content.data.rows.begin() + 1, {"hardware", {"not read: look in the kernel log of the host named above"}});
+    const auto& culprits = verdict.findings(0).culprits();
+    const bool known = std::any_of(culprits.begin(), culprits.end(), [](const Culprit& culprit) { return !culprit.host().empty(); });
+    content.data.rows.insert(content.data.rows.begin() + 1,
+                             {"hardware", {known ? "errors were not read: look in the kernel log of the host named above" : "errors are not in this data; it names no hosts"}});
   }
   return content;
 }

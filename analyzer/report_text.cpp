@@ -60,7 +60,7 @@ void AppendBlock(const ReportBlock& block, std::string* out) {
 std::string ReportText(const Verdict& verdict, const Bundle& bundle) {
   const ReportContent content = BuildReport(verdict, bundle);
   std::string out;
-  AppendWrapped("", absl::StrCat(content.verdict, "  ", content.headline), 2, &out);
+  AppendWrapped(absl::StrCat(content.verdict, "  "), content.headline, 2, &out);
   AppendBlock(content.first, &out);
   int shown = 0;
   for (const ReportBlock& block : content.others) {

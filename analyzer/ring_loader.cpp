@@ -375,7 +375,8 @@ void AddRings(std::vector<RingInput> rings, BundleBuilder* builder) {
   for (size_t i = 0; i < drafts.size(); ++i) {
     RingInput& input = rings[drafts[i].input];
     if (drafts[i].rank < 0) {
-      builder->AddProblem({input.path, -1, absl::StrCat("pid ", input.snapshot.process.pid, " made no communicator and has no rank: not counted as a rank"), -1});
+      // A launcher or a helper process that only asked NCCL something is no rank.
+      builder->AddProblem({input.path, -1, absl::StrCat("pid ", input.snapshot.process.pid, " made no communicator and has no rank: not counted as a rank"), -1, /*note=*/true});
       continue;
     }
     builder->AddRank(RankMaker(input, drafts[i], builder).Make());
