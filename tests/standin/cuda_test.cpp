@@ -1,0 +1,157 @@
+// Streams, events, memory and the driver's stream memory operations.
+#include <cuda.h>
+#include <gtest/gtest.h>
+
+#include "tests/standin/ranks.h"
+
+namespace standin_test {
+namespace {
+
+// A host function that keeps its stream busy until the gate opens.
+std::atomic<bool> gate_open{false};
+void Gate(void*) { Eventually([] { return gate_open.load(); }); }
+
+template <class F>
+void InOwnProcess(F body) {
+  EXPECT_EQ(RunRanks(1, [&](int) { body(); }), AllWell(1));
+}
+
+TEST(Streams, AreFifoAndIndependent) {
+  InOwnProcess([] {
+    cudaStream_t blocked;
+    cudaStream_t free;
+    RANK_CUDA(cudaStreamCreateWithFlags(&blocked, cudaStreamNonBlocking));
+    RANK_CUDA(cudaStreamCreateWithFlags(&free, cudaStreamNonBlocking));
+    int* data = ToDevice(std::vector<int>(1, 0));
+    RANK_CUDA(cudaLaunchHostFunc(blocked, Gate, nullptr));
+    RANK_CUDA(cudaMemsetAsync(data, 1, sizeof(int), blocked));
+    RANK_CHECK(cudaStreamQuery(blocked) == cudaErrorNotReady);
+    RANK_CUDA(cudaMemsetAsync(data, 2, sizeof(int), free));
+    RANK_CUDA(cudaStreamSynchronize(free));
+    RANK_CHECK(*data == 0x02020202);
+    gate_open = true;
+    RANK_CUDA(cudaStreamSynchronize(blocked));
+    RANK_CHECK(*data == 0x01010101);
+    RANK_CUDA(cudaStreamDestroy(blocked));
+    RANK_CHECK(cudaStreamQuery(blocked) == cudaErrorInvalidResourceHandle);
+    RANK_CHECK(cudaGetLastError() == cudaErrorInvalidResourceHandle);
+    RANK_CHECK(cudaGetLastError() == cudaSuccess);
+  });
+}
+
+TEST(Streams, TheLegacyStreamWaitsForBlockingStreamsAndTheyForIt) {
+  InOwnProcess([] {
+    cudaStream_t blocking;
+    cudaStream_t aside;
+    RANK_CUDA(cudaStreamCreate(&blocking));
+    RANK_CUDA(cudaStreamCreateWithFlags(&aside, cudaStreamNonBlocking));
+    int* data = ToDevice(std::vector<int>(1, 0));
+    RANK_CUDA(cudaLaunchHostFunc(blocking, Gate, nullptr));
+    RANK_CUDA(cudaMemsetAsync(data, 1, sizeof(int), nullptr));
+    RANK_CUDA(cudaStreamSynchronize(aside));
+    RANK_CHECK(cudaStreamQuery(nullptr) == cudaErrorNotReady);
+    RANK_CHECK(*data == 0);
+    gate_open = true;
+    RANK_CUDA(cudaStreamSynchronize(nullptr));
+    RANK_CHECK(*data == 0x01010101);
+    gate_open = false;
+    RANK_CUDA(cudaLaunchHostFunc(nullptr, Gate, nullptr));
+    RANK_CUDA(cudaMemsetAsync(data, 2, sizeof(int), blocking));
+    RANK_CHECK(!Eventually([&] { return *data != 0x01010101; }, std::chrono::milliseconds(50)));
+    gate_open = true;
+    RANK_CUDA(cudaDeviceSynchronize());
+    RANK_CHECK(*data == 0x02020202);
+  });
+}
+
+TEST(Events, OrderStreamsAndMeasureTime) {
+  InOwnProcess([] {
+    cudaStream_t first;
+    cudaStream_t second;
+    cudaEvent_t start;
+    cudaEvent_t end;
+    RANK_CUDA(cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking));
+    RANK_CUDA(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking));
+    RANK_CUDA(cudaEventCreate(&start));
+    RANK_CUDA(cudaEventCreate(&end));
+    RANK_CUDA(cudaEventQuery(end));  // never recorded
+    float time = -1;
+    RANK_CHECK(cudaEventElapsedTime(&time, start, end) == cudaErrorInvalidResourceHandle);
+    RANK_CUDA(cudaEventRecord(start, first));
+    RANK_CUDA(cudaLaunchHostFunc(first, Gate, nullptr));
+    RANK_CUDA(cudaEventRecord(end, first));
+    RANK_CUDA(cudaStreamWaitEvent(second, end, 0));
+    RANK_CHECK(cudaEventQuery(end) == cudaErrorNotReady);
+    RANK_CHECK(cudaStreamQuery(second) == cudaErrorNotReady);
+    gate_open = true;
+    RANK_CUDA(cudaStreamSynchronize(second));
+    RANK_CUDA(cudaEventSynchronize(end));
+    RANK_CUDA(cudaEventElapsedTime(&time, start, end));
+    RANK_CHECK(time >= 0);
+    RANK_CUDA(cudaEventDestroy(start));
+    RANK_CHECK(cudaEventQuery(start) == cudaErrorInvalidResourceHandle);
+  });
+}
+
+TEST(Driver, WritesValuesInStreamOrderIntoRegisteredMemoryOnly) {
+  InOwnProcess([] {
+    static uint64_t target = 0;
+    const auto address = static_cast<CUdeviceptr>(reinterpret_cast<uintptr_t>(&target));
+    // No context is current yet.
+    RANK_CHECK(cuMemHostRegister(&target, sizeof target, CU_MEMHOSTREGISTER_DEVICEMAP) == CUDA_SUCCESS);
+    RANK_CHECK(cuStreamWriteValue64(nullptr, address, 1, 0) == CUDA_ERROR_INVALID_CONTEXT);
+    cudaStream_t stream;
+    RANK_CUDA(cudaSetDevice(3));
+    RANK_CUDA(cudaStreamCreate(&stream));
+    CUdeviceptr device = 0;
+    RANK_CHECK(cuMemHostGetDevicePointer(&device, &target, 0) == CUDA_SUCCESS);
+    RANK_CUDA(cudaLaunchHostFunc(stream, Gate, nullptr));
+    RANK_CHECK(cuStreamWriteValue64(stream, device, 77, 0) == CUDA_SUCCESS);
+    RANK_CHECK(__atomic_load_n(&target, __ATOMIC_ACQUIRE) == 0);
+    gate_open = true;
+    RANK_CUDA(cudaStreamSynchronize(stream));
+    RANK_CHECK(target == 77);
+    // Another device's context is current.
+    RANK_CUDA(cudaSetDevice(0));
+    RANK_CHECK(cuStreamWriteValue64(stream, device, 78, 0) == CUDA_ERROR_INVALID_HANDLE);
+    CUcontext context = nullptr;
+    RANK_CHECK(cuStreamGetCtx(stream, &context) == CUDA_SUCCESS);
+    RANK_CHECK(cuCtxSetCurrent(context) == CUDA_SUCCESS);
+    RANK_CHECK(cuStreamWriteValue64(stream, device, 79, 0) == CUDA_SUCCESS);
+    RANK_CHECK(cuStreamWriteValue32(stream, device + 4, 5, 0) == CUDA_SUCCESS);
+    RANK_CUDA(cudaStreamSynchronize(stream));
+    RANK_CHECK(target == (5ull << 32 | 79));
+    RANK_CHECK(cuStreamWriteValue64(stream, device + 4, 1, 0) == CUDA_ERROR_INVALID_VALUE);
+    RANK_CHECK(cuMemHostUnregister(&target) == CUDA_SUCCESS);
+    RANK_CHECK(cuStreamWriteValue64(stream, device, 80, 0) == CUDA_ERROR_INVALID_VALUE);
+    void* function = nullptr;
+    CUdriverProcAddressQueryResult found = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+    RANK_CHECK(cuGetProcAddress("cuStreamWriteValue64", &function, 12000, 0, &found) == CUDA_SUCCESS);
+    RANK_CHECK(function == reinterpret_cast<void*>(&cuStreamWriteValue64) && found == CU_GET_PROC_ADDRESS_SUCCESS);
+    RANK_CHECK(cuGetProcAddress("cuNoSuchThing", &function, 12000, 0, &found) == CUDA_SUCCESS);
+    RANK_CHECK(function == nullptr && found == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+  });
+}
+
+TEST(Memory, FreeWaitsForTheDevice) {
+  InOwnProcess([] {
+    cudaStream_t stream;
+    RANK_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    int* data = ToDevice(std::vector<int>(1, 0));
+    RANK_CUDA(cudaLaunchHostFunc(stream, Gate, nullptr));
+    std::atomic<bool> freed{false};
+    std::thread other([&] {
+      RANK_CUDA(cudaFree(data));
+      freed = true;
+    });
+    RANK_CHECK(!Eventually([&] { return freed.load(); }, std::chrono::milliseconds(50)));
+    gate_open = true;
+    other.join();
+    RANK_CHECK(freed.load());
+    RANK_CHECK(cudaFree(data) == cudaErrorInvalidValue);
+    RANK_CUDA(cudaFree(nullptr));
+  });
+}
+
+}  // namespace
+}  // namespace standin_test
