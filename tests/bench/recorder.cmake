@@ -1,0 +1,24 @@
+# What the recorder costs. `ninja bench-recorder` prints the table.
+add_library(recorder_idle_nccl SHARED EXCLUDE_FROM_ALL recorder_idle_nccl.cpp)
+lockstep_common(recorder_idle_nccl NO_SANITIZE)
+target_compile_options(recorder_idle_nccl PRIVATE -O2)
+set_target_properties(recorder_idle_nccl PROPERTIES OUTPUT_NAME nccl SUFFIX .so.2
+  LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bench/lib")
+target_link_options(recorder_idle_nccl PRIVATE -Wl,-soname,libnccl.so.2)
+
+find_package(Threads REQUIRED)
+add_executable(recorder_calls EXCLUDE_FROM_ALL recorder_calls.cpp)
+lockstep_common(recorder_calls NO_SANITIZE)
+target_compile_options(recorder_calls PRIVATE -O2)
+target_link_libraries(recorder_calls PRIVATE recorder_idle_nccl Threads::Threads)
+
+add_executable(recorder_bench EXCLUDE_FROM_ALL recorder_bench.cpp $<TARGET_OBJECTS:lockstep_recorder_core>)
+lockstep_common(recorder_bench NO_SANITIZE)
+target_compile_options(recorder_bench PRIVATE -O2)
+target_link_libraries(recorder_bench PRIVATE Threads::Threads)
+set_target_properties(recorder_calls recorder_bench PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bench")
+
+add_custom_target(bench-recorder
+  COMMAND recorder_bench $<TARGET_FILE:recorder_calls> $<TARGET_FILE:lockstep> ${CMAKE_BINARY_DIR}/bench/rings
+  COMMAND ${CMAKE_COMMAND} -E rm -rf ${CMAKE_BINARY_DIR}/bench/rings
+  DEPENDS recorder_bench recorder_calls lockstep USES_TERMINAL VERBATIM)
