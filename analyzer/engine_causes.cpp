@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -33,18 +34,20 @@ std::string Causes::Seconds(const Rank& rank, int64_t since_ns) const {
 
 const Edge* Causes::FirstWaiter(uint32_t node, uint32_t* from) const {
   const Edge* first = nullptr;
-  int64_t first_ns = 0;
+  std::tuple<bool, int32_t, int64_t> first_key;
   for (uint32_t w : graph_->back[node]) {
     for (const Edge& e : graph_->edges[w]) {
       if (e.to != node || e.why == Why::kOwnGpu) continue;
-      // Wall-clock skew must not decide; it only picks among equal witnesses, so equal times fall back to node order.
       const Rank& waiter = bundle_.ranks[graph_->RankOf(w)];
-      int64_t at = e.op != nullptr ? e.op->enter_ns + waiter.real_minus_mono_ns : 0;
-      // A framework numbers sends for itself: its collectives say better where a rank stopped.
-      if (e.op != nullptr && waiter.source == Source::kFlightRecorder && IsPointToPoint(e.op->kind)) at = INT64_MAX;
-      if (first == nullptr || at < first_ns) {
+      // The smallest communicator is the closest to the place in the program where the rank stopped; among equals, the
+      // earliest. A framework numbers sends for itself, so its collectives say better where that was.
+      const bool own_numbers =
+          e.op != nullptr && waiter.source == Source::kFlightRecorder && IsPointToPoint(e.op->kind);
+      const std::tuple<bool, int32_t, int64_t> key = {own_numbers, e.comm == kNoIndex ? 0 : bundle_.comms[e.comm].size,
+                                                      e.op != nullptr ? e.op->enter_ns + waiter.real_minus_mono_ns : 0};
+      if (first == nullptr || key < first_key) {
         first = &e;
-        first_ns = at;
+        first_key = key;
         *from = w;
       }
     }
