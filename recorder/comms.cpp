@@ -31,8 +31,10 @@ bool IsEnded(uint32_t state) noexcept {
     case CommState::kDestroyed:
     case CommState::kAborted:
     case CommState::kInitFailed:
-    case CommState::kNotMember: return true;
-    default: return false;
+    case CommState::kNotMember:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -48,7 +50,8 @@ CommLocal* Claim() noexcept {
     CommEntry* oldest = nullptr;
     for (uint32_t i = 0; i < g.map.capacities.comms; ++i) {
       CommEntry* entry = &g.map.comms[i];
-      if (IsEnded(Load(&entry->state)) && (oldest == nullptr || entry->ended_ticks < oldest->ended_ticks)) oldest = entry;
+      if (IsEnded(Load(&entry->state)) && (oldest == nullptr || entry->ended_ticks < oldest->ended_ticks))
+        oldest = entry;
     }
     if (oldest == nullptr) return nullptr;
     const uint32_t state = Load(&oldest->state);
@@ -94,7 +97,8 @@ LOCKSTEP_COLD CommLocal* NewComm(const CommPlan& plan) noexcept {
     entry->created_ticks = Now();
     CopyText(entry->name, sizeof(entry->name), plan.name);
     entry->excluded_total = plan.excluded_total > 0 ? static_cast<uint32_t>(plan.excluded_total) : 0;
-    for (uint32_t i = 0; i < ring::kExcludedKept && i < entry->excluded_total; ++i) entry->excluded[i] = plan.excluded[i];
+    for (uint32_t i = 0; i < ring::kExcludedKept && i < entry->excluded_total; ++i)
+      entry->excluded[i] = plan.excluded[i];
   }
   *comm = CommLocal{};
   comm->entry = entry;
@@ -190,8 +194,12 @@ void NoteAsyncError(CommLocal* comm, int32_t error) noexcept {
   comm->entry->async_error_ticks = Now();
 }
 
-bool HasPending() noexcept { return Load(&g_pending) != 0; }
-void ForgetPending() noexcept { g_pending = 0; }
+bool HasPending() noexcept {
+  return Load(&g_pending) != 0;
+}
+void ForgetPending() noexcept {
+  g_pending = 0;
+}
 
 void AwaitHandle(CommLocal* comm, void** place, uint32_t parent) noexcept {
   comm->pending = place;

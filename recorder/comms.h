@@ -35,8 +35,8 @@ void SetCommState(CommLocal* comm, ring::CommState state) noexcept;
 void SetCommId(CommLocal* comm, uint64_t id, uint64_t magic) noexcept;
 void NoteAsyncError(CommLocal* comm, int32_t error) noexcept;
 
-// Late handles of `parent`'s children (null: of any) that NCCL has stored by now are bound. The callers' variables are read
-// through the kernel, since they may be gone.
+// Late handles of `parent`'s children (null: of any) that NCCL has stored by now are bound. The callers' variables are
+// read through the kernel, since they may be gone.
 void BindPending(const CommLocal* parent, bool ready) noexcept;
 
 // NCCL will store the handle of `comm` at `place` later.
@@ -64,7 +64,8 @@ inline ThreadState::Cached& CommCache(ThreadState* thread, const void* handle) n
 // The communicator of a handle the host uses; makes an entry without identity for one that was never seen being made.
 inline CommLocal* FindComm(ThreadState* thread, const void* handle) noexcept {
   const ThreadState::Cached& cached = CommCache(thread, handle);
-  if (LOCKSTEP_LIKELY(cached.key == handle && Load(&g_tables.comm_handles[cached.index]) == handle && handle != nullptr)) {
+  if (LOCKSTEP_LIKELY(cached.key == handle && Load(&g_tables.comm_handles[cached.index]) == handle &&
+                      handle != nullptr)) {
     return &g_tables.comms[cached.index];
   }
   return FindCommSlow(thread, handle, true);

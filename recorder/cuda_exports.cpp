@@ -10,9 +10,13 @@ namespace {
 
 constexpr int kNotInitialised = 3;  // cudaErrorInitializationError: no CUDA runtime is loaded
 
-inline bool Watched(const void* caller) noexcept { return Recording() && g.cuda && !FromNccl(caller); }
+inline bool Watched(const void* caller) noexcept {
+  return Recording() && g.cuda && !FromNccl(caller);
+}
 
-uint64_t IssuedOn(uint32_t stream) noexcept { return stream == kNone ? 0 : Load(&g.map.streams[stream].issued); }
+uint64_t IssuedOn(uint32_t stream) noexcept {
+  return stream == kNone ? 0 : Load(&g.map.streams[stream].issued);
+}
 
 template <typename Forward>
 inline int Wait(CallKind kind, uint32_t stream, uint64_t ticket, Forward forward) noexcept {
@@ -31,17 +35,17 @@ uint32_t WaitedStream(const void* stream) noexcept {
 
 }  // namespace
 
-#define LOCKSTEP_REAL(NAME)                                                                   \
-  static RealFunction function = {#NAME, nullptr};                                            \
-  const void* caller = LOCKSTEP_CALLER;                                                       \
-  const auto real = reinterpret_cast<decltype(&NAME)>(RealCuda(&function, caller));           \
+#define LOCKSTEP_REAL(NAME)                                                         \
+  static RealFunction function = {#NAME, nullptr};                                  \
+  const void* caller = LOCKSTEP_CALLER;                                             \
+  const auto real = reinterpret_cast<decltype(&NAME)>(RealCuda(&function, caller)); \
   if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNotInitialised
 
-#define LOCKSTEP_STREAM_SYNCHRONIZE(NAME)                                                     \
-  LOCKSTEP_EXPORT int NAME(CudaStream stream) {                                               \
-    LOCKSTEP_REAL(NAME);                                                                      \
-    if (!Watched(caller)) return real(stream);                                                \
-    const uint32_t index = WaitedStream(stream);                                              \
+#define LOCKSTEP_STREAM_SYNCHRONIZE(NAME)                                                            \
+  LOCKSTEP_EXPORT int NAME(CudaStream stream) {                                                      \
+    LOCKSTEP_REAL(NAME);                                                                             \
+    if (!Watched(caller)) return real(stream);                                                       \
+    const uint32_t index = WaitedStream(stream);                                                     \
     return Wait(CallKind::kStreamSynchronize, index, IssuedOn(index), [&] { return real(stream); }); \
   }
 LOCKSTEP_STREAM_SYNCHRONIZE(cudaStreamSynchronize)
@@ -61,11 +65,11 @@ LOCKSTEP_EXPORT int cudaDeviceSynchronize() {
   return Wait(CallKind::kDeviceSynchronize, kNone, 0, [&] { return real(); });
 }
 
-#define LOCKSTEP_MEMCPY(NAME)                                                                 \
-  LOCKSTEP_EXPORT int NAME(void* to, const void* from, size_t bytes, int kind) {              \
-    LOCKSTEP_REAL(NAME);                                                                      \
-    if (!Watched(caller)) return real(to, from, bytes, kind);                                 \
-    return Wait(CallKind::kMemcpy, kNone, 0, [&] { return real(to, from, bytes, kind); });    \
+#define LOCKSTEP_MEMCPY(NAME)                                                              \
+  LOCKSTEP_EXPORT int NAME(void* to, const void* from, size_t bytes, int kind) {           \
+    LOCKSTEP_REAL(NAME);                                                                   \
+    if (!Watched(caller)) return real(to, from, bytes, kind);                              \
+    return Wait(CallKind::kMemcpy, kNone, 0, [&] { return real(to, from, bytes, kind); }); \
   }
 LOCKSTEP_MEMCPY(cudaMemcpy)
 LOCKSTEP_MEMCPY(cudaMemcpy_ptds)
@@ -82,22 +86,22 @@ LOCKSTEP_EXPORT int cudaFree(void* address) {
   return Wait(CallKind::kCudaFree, kNone, 0, [&] { return real(address); });
 }
 
-#define LOCKSTEP_EVENT_RECORD(NAME)                                                           \
-  LOCKSTEP_EXPORT int NAME(void* event, CudaStream stream) {                                  \
-    LOCKSTEP_REAL(NAME);                                                                      \
-    const int result = real(event, stream);                                                   \
-    if (result == 0 && Watched(caller)) NoteEventRecorded(event, stream);                     \
-    return result;                                                                            \
+#define LOCKSTEP_EVENT_RECORD(NAME)                                       \
+  LOCKSTEP_EXPORT int NAME(void* event, CudaStream stream) {              \
+    LOCKSTEP_REAL(NAME);                                                  \
+    const int result = real(event, stream);                               \
+    if (result == 0 && Watched(caller)) NoteEventRecorded(event, stream); \
+    return result;                                                        \
   }
 LOCKSTEP_EVENT_RECORD(cudaEventRecord)
 LOCKSTEP_EVENT_RECORD(cudaEventRecord_ptsz)
 
-#define LOCKSTEP_STREAM_WAIT(NAME)                                                            \
-  LOCKSTEP_EXPORT int NAME(CudaStream stream, void* event, unsigned flags) {                  \
-    LOCKSTEP_REAL(NAME);                                                                      \
-    const int result = real(stream, event, flags);                                            \
-    if (result == 0 && Watched(caller)) NoteStreamWaits(stream, event);                       \
-    return result;                                                                            \
+#define LOCKSTEP_STREAM_WAIT(NAME)                                           \
+  LOCKSTEP_EXPORT int NAME(CudaStream stream, void* event, unsigned flags) { \
+    LOCKSTEP_REAL(NAME);                                                     \
+    const int result = real(stream, event, flags);                           \
+    if (result == 0 && Watched(caller)) NoteStreamWaits(stream, event);      \
+    return result;                                                           \
   }
 LOCKSTEP_STREAM_WAIT(cudaStreamWaitEvent)
 LOCKSTEP_STREAM_WAIT(cudaStreamWaitEvent_ptsz)

@@ -34,8 +34,8 @@ void Sanitise(char* to, size_t size, const char* from, const char* otherwise) no
   size_t n = 0;
   for (; from != nullptr && *from != 0 && n + 1 < size; ++from) {
     const char c = *from;
-    const bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
-                      (c == '.' && n > 0);
+    const bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+                      c == '-' || (c == '.' && n > 0);
     to[n++] = good ? c : '_';
   }
   to[n] = 0;
@@ -82,7 +82,8 @@ void ReadEnvironment(Environment* env) noexcept {
   } else {
     CopyText(env->folder, sizeof(env->folder), folder);
   }
-  const char* const jobs[] = {"LOCKSTEP_JOB", "SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", "PBS_JOBID", "LSB_JOBID", "JOB_ID", nullptr};
+  const char* const jobs[] = {"LOCKSTEP_JOB", "SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", "PBS_JOBID", "LSB_JOBID",
+                              "JOB_ID",       nullptr};
   Sanitise(env->job, sizeof(env->job), First(jobs), "job");
   const char* const steps[] = {"LOCKSTEP_STEP", "SLURM_STEP_ID", nullptr};
   Sanitise(env->step, sizeof(env->step), First(steps), "");
@@ -93,7 +94,8 @@ void ReadEnvironment(Environment* env) noexcept {
   constexpr int64_t kMost = 1 << 24;
   const char* const ranks[] = {"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", nullptr};
   const char* const sizes[] = {"WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", nullptr};
-  const char* const locals[] = {"LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", nullptr};
+  const char* const locals[] = {"LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+                                nullptr};
   env->rank = static_cast<int32_t>(Number(First(ranks), 0, kMost, -1));
   env->world_size = static_cast<int32_t>(Number(First(sizes), 1, kMost, -1));
   env->local_rank = static_cast<int32_t>(Number(First(locals), 0, kMost, -1));
@@ -103,7 +105,8 @@ void ReadEnvironment(Environment* env) noexcept {
   const char* host = getenv("LOCKSTEP_HOST");
   Sanitise(env->host, sizeof(env->host), host != nullptr && *host != 0 ? host : name.nodename, "host");
 
-  const int64_t asked = Number(getenv("LOCKSTEP_RING_KIB"), 1, ring::kMaxFileBytes >> 10, ring::kDefaultFileBytes >> 10);
+  const int64_t asked =
+      Number(getenv("LOCKSTEP_RING_KIB"), 1, ring::kMaxFileBytes >> 10, ring::kDefaultFileBytes >> 10);
   env->ring_bytes = ring::kMinFileBytes;
   while (env->ring_bytes * 2 <= static_cast<uint64_t>(asked) << 10) env->ring_bytes *= 2;
 
@@ -113,8 +116,12 @@ void ReadEnvironment(Environment* env) noexcept {
   env->monotonic_clock = clock != nullptr && Is(clock, "monotonic");
 }
 
-bool SwitchedOff() noexcept { return IsOff(getenv("LOCKSTEP")); }
-bool CudaSwitchedOff() noexcept { return IsOff(getenv("LOCKSTEP_CUDA")); }
+bool SwitchedOff() noexcept {
+  return IsOff(getenv("LOCKSTEP"));
+}
+bool CudaSwitchedOff() noexcept {
+  return IsOff(getenv("LOCKSTEP_CUDA"));
+}
 
 namespace {
 

@@ -1,4 +1,5 @@
-// What the environment asks of the recorder and says of the job. Every value is hostile: bounded, sanitised, never trusted.
+// What the environment asks of the recorder and says of the job. Every value is hostile: bounded, sanitised, never
+// trusted.
 #ifndef LOCKSTEP_RECORDER_ENVIRONMENT_H_
 #define LOCKSTEP_RECORDER_ENVIRONMENT_H_
 
@@ -13,13 +14,13 @@ struct Environment {
   char folder[320];
   bool folder_is_default;
   char job[96], step[64], host[128];
-  char job_folder[128];    // <job>.<restart>
-  char note[160];          // what was asked for and not understood
+  char job_folder[128];  // <job>.<restart>
+  char note[160];        // what was asked for and not understood
   uint32_t restart_count;
   int32_t rank, world_size, local_rank;  // -1 unknown
-  uint64_t ring_bytes;     // a power of two within the layout's limits
+  uint64_t ring_bytes;                   // a power of two within the layout's limits
   GpuMode gpu;
-  bool cuda;               // wrap CUDA host waits
+  bool cuda;  // wrap CUDA host waits
   bool monotonic_clock;
 };
 
@@ -29,7 +30,7 @@ void ReadEnvironment(Environment* env) noexcept;
 bool SwitchedOff() noexcept;
 bool CudaSwitchedOff() noexcept;
 
-uint64_t ProcessStartTicks() noexcept;      // field 22 of /proc/self/stat; 0 unknown
+uint64_t ProcessStartTicks() noexcept;  // field 22 of /proc/self/stat; 0 unknown
 uint64_t PidNamespaceInode() noexcept;
 void ReadBootId(char* to, size_t size) noexcept;
 

@@ -27,8 +27,8 @@ struct Driver {
 };
 
 Driver g_driver;
-uint32_t g_driver_state;        // 0 not looked for, 1 complete enough for marks, 2 not
-uint32_t g_registered;          // 0 no, 1 under way, 2 yes, 3 refused
+uint32_t g_driver_state;  // 0 not looked for, 1 complete enough for marks, 2 not
+uint32_t g_registered;    // 0 no, 1 under way, 2 yes, 3 refused
 int32_t g_register_error;
 uint32_t g_gpu_described;
 
@@ -86,8 +86,7 @@ class RelaxedCapture {
 
 bool RegisterMarks() noexcept {
   if (Swap<uint32_t>(&g_registered, 0, 1)) {
-    g_register_error =
-        g_driver.host_register(g.map.marks, g.map.marks_bytes, kRegisterPortable | kRegisterDeviceMap);
+    g_register_error = g_driver.host_register(g.map.marks, g.map.marks_bytes, kRegisterPortable | kRegisterDeviceMap);
     StoreRelease(&g_registered, g_register_error == 0 ? 2 : 3);
   }
   return LoadAcquire(&g_registered) == 2;
@@ -166,7 +165,8 @@ int32_t CurrentDevice() noexcept {
   ErrnoKeeper keep;
   FindDriver();
   int device = -1;
-  if (LoadAcquire(&g_driver_state) == 0 || g_driver.get_device == nullptr || g_driver.get_device(&device) != 0) return -1;
+  if (LoadAcquire(&g_driver_state) == 0 || g_driver.get_device == nullptr || g_driver.get_device(&device) != 0)
+    return -1;
   return device;
 }
 
@@ -178,12 +178,14 @@ LOCKSTEP_COLD void DescribeGpu(int32_t device) noexcept {
   Store(&header->gpu_index, device);
   if (LoadAcquire(&g_driver_state) == 0) return;
   int version = 0;
-  if (g_driver.driver_version != nullptr && g_driver.driver_version(&version) == 0) Store(&header->cuda_version, version);
+  if (g_driver.driver_version != nullptr && g_driver.driver_version(&version) == 0)
+    Store(&header->cuda_version, version);
   unsigned char uuid[16] = {};
   if (g_driver.device_uuid != nullptr && g_driver.device_uuid(uuid, device) == 0) {
     snprintf(header->gpu_uuid, sizeof(header->gpu_uuid),
-             "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", uuid[0], uuid[1], uuid[2], uuid[3],
-             uuid[4], uuid[5], uuid[6], uuid[7], uuid[8], uuid[9], uuid[10], uuid[11], uuid[12], uuid[13], uuid[14], uuid[15]);
+             "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", uuid[0], uuid[1], uuid[2],
+             uuid[3], uuid[4], uuid[5], uuid[6], uuid[7], uuid[8], uuid[9], uuid[10], uuid[11], uuid[12], uuid[13],
+             uuid[14], uuid[15]);
   }
   char pci[32] = {};
   if (g_driver.pci_id != nullptr && g_driver.pci_id(pci, sizeof(pci), device) == 0) {
@@ -191,6 +193,8 @@ LOCKSTEP_COLD void DescribeGpu(int32_t device) noexcept {
   }
 }
 
-void ForgetMarks() noexcept { g_registered = g_gpu_described = 0; }
+void ForgetMarks() noexcept {
+  g_registered = g_gpu_described = 0;
+}
 
 }  // namespace lockstep::recorder

@@ -9,7 +9,9 @@ namespace {
 using ring::CallKind;
 using ring::OpStage;
 
-uint8_t Value(OpStage stage) noexcept { return static_cast<uint8_t>(stage); }
+uint8_t Value(OpStage stage) noexcept {
+  return static_cast<uint8_t>(stage);
+}
 
 // Operations that were queued get the group's end; those that failed by themselves keep that.
 void Settle(uint8_t* stage, OpStage now) noexcept {
@@ -69,7 +71,8 @@ void SettleSlots(ThreadState* thread, OpStage stage, bool dropped) noexcept {
 }
 
 template <uint32_t kSize>
-void SettleRecent(const ThreadState* thread, ring::RecentOp (&ops)[kSize], uint64_t from, uint64_t to, OpStage stage) noexcept {
+void SettleRecent(const ThreadState* thread, ring::RecentOp (&ops)[kSize], uint64_t from, uint64_t to,
+                  OpStage stage) noexcept {
   if (to - from > kSize) from = to - kSize;
   for (uint64_t n = from; n < to; ++n) {
     ring::RecentOp* op = &ops[n % kSize];

@@ -1,5 +1,5 @@
-// Job-wide identities of communicators, from public data alone: the hash that NCCL itself calls commHash since 2.26, so that
-// they can be laid beside its own logs.
+// Job-wide identities of communicators, from public data alone: the hash that NCCL itself calls commHash since 2.26, so
+// that they can be laid beside its own logs.
 #ifndef LOCKSTEP_RECORDER_IDENTITY_H_
 #define LOCKSTEP_RECORDER_IDENTITY_H_
 

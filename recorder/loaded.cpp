@@ -8,13 +8,13 @@ namespace lockstep::recorder {
 namespace {
 
 struct Dynamic {
-  const ElfW(Sym)* symbols = nullptr;
+  const ElfW(Sym) * symbols = nullptr;
   const char* strings = nullptr;
   const uint32_t* gnu_hash = nullptr;
   const uint32_t* sysv_hash = nullptr;
-  const ElfW(Half)* versions = nullptr;
+  const ElfW(Half) * versions = nullptr;
   const char* soname = nullptr;
-  const ElfW(Dyn)* entries = nullptr;
+  const ElfW(Dyn) * entries = nullptr;
 };
 
 bool Holds(const dl_phdr_info& info, uintptr_t address) noexcept {
@@ -44,13 +44,26 @@ bool ReadDynamic(const dl_phdr_info& info, Dynamic* out) noexcept {
   ElfW(Xword) soname = 0;
   for (; entry->d_tag != DT_NULL; ++entry) {
     switch (entry->d_tag) {
-      case DT_SYMTAB: out->symbols = At<ElfW(Sym)>(info, entry->d_un.d_ptr); break;
-      case DT_STRTAB: out->strings = At<char>(info, entry->d_un.d_ptr); break;
-      case DT_GNU_HASH: out->gnu_hash = At<uint32_t>(info, entry->d_un.d_ptr); break;
-      case DT_HASH: out->sysv_hash = At<uint32_t>(info, entry->d_un.d_ptr); break;
-      case DT_VERSYM: out->versions = At<ElfW(Half)>(info, entry->d_un.d_ptr); break;
-      case DT_SONAME: soname = entry->d_un.d_val; break;
-      default: break;
+      case DT_SYMTAB:
+        out->symbols = At<ElfW(Sym)>(info, entry->d_un.d_ptr);
+        break;
+      case DT_STRTAB:
+        out->strings = At<char>(info, entry->d_un.d_ptr);
+        break;
+      case DT_GNU_HASH:
+        out->gnu_hash = At<uint32_t>(info, entry->d_un.d_ptr);
+        break;
+      case DT_HASH:
+        out->sysv_hash = At<uint32_t>(info, entry->d_un.d_ptr);
+        break;
+      case DT_VERSYM:
+        out->versions = At<ElfW(Half)>(info, entry->d_un.d_ptr);
+        break;
+      case DT_SONAME:
+        soname = entry->d_un.d_val;
+        break;
+      default:
+        break;
     }
   }
   if (out->strings != nullptr && soname != 0) out->soname = out->strings + soname;
@@ -130,7 +143,7 @@ struct Search {
   uintptr_t caller;
   Definer definers[kMaxDefiners];
   int found;
-  const ElfW(Dyn)* caller_entries;
+  const ElfW(Dyn) * caller_entries;
   const char* caller_strings;
 };
 

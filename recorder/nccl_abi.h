@@ -1,5 +1,5 @@
-// NCCL's public types as far as a forwarder needs them, written down here so that building needs no NCCL. Layouts hold for
-// 2.4 to 2.30 (64-bit).
+// NCCL's public types as far as a forwarder needs them, written down here so that building needs no NCCL. Layouts hold
+// for 2.4 to 2.30 (64-bit).
 #ifndef LOCKSTEP_RECORDER_NCCL_ABI_H_
 #define LOCKSTEP_RECORDER_NCCL_ABI_H_
 

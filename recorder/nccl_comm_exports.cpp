@@ -37,7 +37,9 @@ uint64_t FirstWord(const void* bytes) noexcept {
   return word;
 }
 
-bool Grouped() noexcept { return t_local.group_depth > 0; }
+bool Grouped() noexcept {
+  return t_local.group_depth > 0;
+}
 
 // Around an init call that gives its handle at once. `out` is the caller's variable.
 template <typename Forward>
@@ -133,8 +135,8 @@ LOCKSTEP_EXPORT int ncclCommInitRank(NcclComm* comm, int size, NcclUniqueId id, 
   if (real == nullptr) return kNcclInvalidUsage;
   const void* caller = LOCKSTEP_CALLER;
   if (!StartFor(caller)) return real(comm, size, id, rank);
-  return MakeNow(CallKind::kCommInitRank, RootPlan(CallKind::kCommInitRank, &id, size, rank, ConfigFacts()), comm, caller,
-                 [&] { return real(comm, size, id, rank); });
+  return MakeNow(CallKind::kCommInitRank, RootPlan(CallKind::kCommInitRank, &id, size, rank, ConfigFacts()), comm,
+                 caller, [&] { return real(comm, size, id, rank); });
 }
 
 LOCKSTEP_EXPORT int ncclCommInitRankConfig(NcclComm* comm, int size, NcclUniqueId id, int rank, NcclConfig* config) {
@@ -252,7 +254,8 @@ LOCKSTEP_EXPORT int ncclCommSplit(NcclComm comm, int color, int key, NcclComm* c
   return result;
 }
 
-LOCKSTEP_EXPORT int ncclCommShrink(NcclComm comm, int* excluded, int count, NcclComm* child, NcclConfig* config, int flags) {
+LOCKSTEP_EXPORT int ncclCommShrink(NcclComm comm, int* excluded, int count, NcclComm* child, NcclConfig* config,
+                                   int flags) {
   static RealFunction function = {"ncclCommShrink", nullptr};
   const auto real = reinterpret_cast<decltype(&ncclCommShrink)>(RealNccl(&function));
   if (real == nullptr) return kNcclInvalidUsage;
@@ -292,7 +295,8 @@ LOCKSTEP_EXPORT int ncclCommGrow(NcclComm comm, int size, const NcclUniqueId* id
   plan.parent = parent;
   plan.size = size;
   plan.member_rank = parent != nullptr ? parent->entry->member_rank : rank;
-  // Old members see no id; they get the same number from the parent, which is how NCCL itself makes the id's first word.
+  // Old members see no id; they get the same number from the parent, which is how NCCL itself makes the id's first
+  // word.
   uint64_t magic = 0;
   if (parent != nullptr) {
     plan.ordinal = ++parent->children;
@@ -394,15 +398,17 @@ LOCKSTEP_EXPORT int ncclCommSuspend(NcclComm comm, int flags) {
   static RealFunction function = {"ncclCommSuspend", nullptr};
   const auto real = reinterpret_cast<decltype(&ncclCommSuspend)>(RealNccl(&function));
   if (real == nullptr) return kNcclInvalidUsage;
-  return OnComm(CallKind::kCommSuspend, comm, LOCKSTEP_CALLER, Nothing, [](CommLocal*, int) {},
-                [&] { return real(comm, flags); });
+  return OnComm(
+      CallKind::kCommSuspend, comm, LOCKSTEP_CALLER, Nothing, [](CommLocal*, int) {},
+      [&] { return real(comm, flags); });
 }
 
 LOCKSTEP_EXPORT int ncclCommResume(NcclComm comm) {
   static RealFunction function = {"ncclCommResume", nullptr};
   const auto real = reinterpret_cast<decltype(&ncclCommResume)>(RealNccl(&function));
   if (real == nullptr) return kNcclInvalidUsage;
-  return OnComm(CallKind::kCommResume, comm, LOCKSTEP_CALLER, Nothing, [](CommLocal*, int) {}, [&] { return real(comm); });
+  return OnComm(
+      CallKind::kCommResume, comm, LOCKSTEP_CALLER, Nothing, [](CommLocal*, int) {}, [&] { return real(comm); });
 }
 
 namespace {

@@ -6,20 +6,20 @@ using namespace lockstep::recorder;
 
 namespace {
 
-// Up to six integer or pointer arguments in, two registers out: holds for every function below on x86-64 and aarch64, also
-// for those that take or return the three-int ncclTeam_t by value.
+// Up to six integer or pointer arguments in, two registers out: holds for every function below on x86-64 and aarch64,
+// also for those that take or return the three-int ncclTeam_t by value.
 using Word = uintptr_t;
 using Pair = unsigned __int128;
 using AnyFunction = Pair (*)(Word, Word, Word, Word, Word, Word);
 
 }  // namespace
 
-#define LOCKSTEP_FORWARD(NAME)                                                       \
-  LOCKSTEP_EXPORT Pair NAME(Word a, Word b, Word c, Word d, Word e, Word f) {        \
-    static RealFunction function = {#NAME, nullptr};                                 \
-    const auto real = reinterpret_cast<AnyFunction>(RealNccl(&function));            \
+#define LOCKSTEP_FORWARD(NAME)                                                           \
+  LOCKSTEP_EXPORT Pair NAME(Word a, Word b, Word c, Word d, Word e, Word f) {            \
+    static RealFunction function = {#NAME, nullptr};                                     \
+    const auto real = reinterpret_cast<AnyFunction>(RealNccl(&function));                \
     if (LOCKSTEP_UNLIKELY(real == nullptr)) return static_cast<Pair>(kNcclInvalidUsage); \
-    return real(a, b, c, d, e, f);                                                   \
+    return real(a, b, c, d, e, f);                                                       \
   }
 
 LOCKSTEP_FORWARD(ncclGetVersion)

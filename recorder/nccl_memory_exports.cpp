@@ -1,4 +1,5 @@
-// NCCL's calls on memory, windows, one-sided operations and custom reductions: they can block or change what later calls mean.
+// NCCL's calls on memory, windows, one-sided operations and custom reductions: they can block or change what later
+// calls mean.
 #include "recorder/nccl_abi.h"
 #include "recorder/ops.h"
 #include "recorder/real.h"
@@ -9,7 +10,8 @@ using lockstep::ring::CallKind;
 namespace {
 
 template <typename Forward>
-int Around(CallKind kind, NcclComm handle, const CallArguments& arguments, const void* caller, Forward forward) noexcept {
+int Around(CallKind kind, NcclComm handle, const CallArguments& arguments, const void* caller,
+           Forward forward) noexcept {
   if (!ShouldRecord(caller)) return forward();
   const CommLocal* comm = handle != nullptr ? KnownComm(handle) : nullptr;
   CallInFlight flight;
@@ -58,7 +60,8 @@ LOCKSTEP_EXPORT int ncclMemAlloc(void** address, size_t bytes) {
   static RealFunction function = {"ncclMemAlloc", nullptr};
   const auto real = reinterpret_cast<decltype(&ncclMemAlloc)>(RealNccl(&function));
   if (real == nullptr) return kNcclInvalidUsage;
-  return Around(CallKind::kMemAlloc, nullptr, Sized(bytes, nullptr), LOCKSTEP_CALLER, [&] { return real(address, bytes); });
+  return Around(CallKind::kMemAlloc, nullptr, Sized(bytes, nullptr), LOCKSTEP_CALLER,
+                [&] { return real(address, bytes); });
 }
 
 LOCKSTEP_EXPORT int ncclMemFree(void* address) {
@@ -95,7 +98,8 @@ LOCKSTEP_EXPORT int ncclCommWindowDeregister(NcclComm comm, void* window) {
   static RealFunction function = {"ncclCommWindowDeregister", nullptr};
   const auto real = reinterpret_cast<decltype(&ncclCommWindowDeregister)>(RealNccl(&function));
   if (real == nullptr) return kNcclInvalidUsage;
-  return Around(CallKind::kWindowDeregister, comm, CallArguments(), LOCKSTEP_CALLER, [&] { return real(comm, window); });
+  return Around(CallKind::kWindowDeregister, comm, CallArguments(), LOCKSTEP_CALLER,
+                [&] { return real(comm, window); });
 }
 
 LOCKSTEP_EXPORT int ncclPutSignal(const void* local, size_t count, int type, int peer, void* window, size_t offset,
@@ -103,9 +107,8 @@ LOCKSTEP_EXPORT int ncclPutSignal(const void* local, size_t count, int type, int
   static RealFunction function = {"ncclPutSignal", nullptr};
   const auto real = reinterpret_cast<decltype(&ncclPutSignal)>(RealNccl(&function));
   if (real == nullptr) return kNcclInvalidUsage;
-  return Around(CallKind::kPutSignal, comm, {count, peer, local, stream}, LOCKSTEP_CALLER, [&] {
-    return real(local, count, type, peer, window, offset, signal, context, flags, comm, stream);
-  });
+  return Around(CallKind::kPutSignal, comm, {count, peer, local, stream}, LOCKSTEP_CALLER,
+                [&] { return real(local, count, type, peer, window, offset, signal, context, flags, comm, stream); });
 }
 
 LOCKSTEP_EXPORT int ncclSignal(int peer, int signal, int context, unsigned flags, NcclComm comm, CudaStream stream) {

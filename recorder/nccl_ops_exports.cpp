@@ -41,8 +41,8 @@ LOCKSTEP_EXPORT int ncclAllReduce(const void* send, void* recv, size_t count, in
   return Record(real, op, ncclAllReduce, send, recv, count, type, reduction, comm, stream);
 }
 
-LOCKSTEP_EXPORT int ncclReduceScatter(const void* send, void* recv, size_t count, int type, int reduction, NcclComm comm,
-                                      CudaStream stream) {
+LOCKSTEP_EXPORT int ncclReduceScatter(const void* send, void* recv, size_t count, int type, int reduction,
+                                      NcclComm comm, CudaStream stream) {
   static RealFunction function = {"ncclReduceScatter", nullptr};
   void* real = RealNccl(&function);
   if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
@@ -50,7 +50,8 @@ LOCKSTEP_EXPORT int ncclReduceScatter(const void* send, void* recv, size_t count
   return Record(real, op, ncclReduceScatter, send, recv, count, type, reduction, comm, stream);
 }
 
-LOCKSTEP_EXPORT int ncclAllGather(const void* send, void* recv, size_t count, int type, NcclComm comm, CudaStream stream) {
+LOCKSTEP_EXPORT int ncclAllGather(const void* send, void* recv, size_t count, int type, NcclComm comm,
+                                  CudaStream stream) {
   static RealFunction function = {"ncclAllGather", nullptr};
   void* real = RealNccl(&function);
   if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
@@ -58,8 +59,8 @@ LOCKSTEP_EXPORT int ncclAllGather(const void* send, void* recv, size_t count, in
   return Record(real, op, ncclAllGather, send, recv, count, type, comm, stream);
 }
 
-LOCKSTEP_EXPORT int ncclReduce(const void* send, void* recv, size_t count, int type, int reduction, int root, NcclComm comm,
-                               CudaStream stream) {
+LOCKSTEP_EXPORT int ncclReduce(const void* send, void* recv, size_t count, int type, int reduction, int root,
+                               NcclComm comm, CudaStream stream) {
   static RealFunction function = {"ncclReduce", nullptr};
   void* real = RealNccl(&function);
   if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
@@ -84,7 +85,8 @@ LOCKSTEP_EXPORT int ncclBcast(void* buffer, size_t count, int type, int root, Nc
   return Record(real, op, ncclBcast, buffer, count, type, root, comm, stream);
 }
 
-LOCKSTEP_EXPORT int ncclAlltoAll(const void* send, void* recv, size_t count, int type, NcclComm comm, CudaStream stream) {
+LOCKSTEP_EXPORT int ncclAlltoAll(const void* send, void* recv, size_t count, int type, NcclComm comm,
+                                 CudaStream stream) {
   static RealFunction function = {"ncclAlltoAll", nullptr};
   void* real = RealNccl(&function);
   if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;

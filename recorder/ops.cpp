@@ -15,7 +15,9 @@ using ring::OpSlot;
 using ring::OpStage;
 using ring::RecentOp;
 
-uint8_t Stage(OpStage stage) noexcept { return static_cast<uint8_t>(stage); }
+uint8_t Stage(OpStage stage) noexcept {
+  return static_cast<uint8_t>(stage);
+}
 
 // Rolling over all collectives; equal on all members while they do the same.
 uint64_t Roll(uint64_t hash, const Op& op, uint8_t reduction) noexcept {
@@ -139,7 +141,8 @@ MemberSlot* AddMember(ThreadState* thread, const Op& op, uint32_t comm, uint32_t
   }
   const bool receive = op.kind == CallKind::kRecv;
   ring::Member* place = &slot->members[slot->used];
-  place->word = op.count | static_cast<uint64_t>(op.datatype) << 43 | static_cast<uint64_t>(receive) << 47 | ticket << 48;
+  place->word =
+      op.count | static_cast<uint64_t>(op.datatype) << 43 | static_cast<uint64_t>(receive) << 47 | ticket << 48;
   place->peer = op.root_or_peer;
   place->seq_low = static_cast<uint32_t>(seq);
   place->address = reinterpret_cast<uint64_t>(receive ? op.recv : op.send);
@@ -149,7 +152,9 @@ MemberSlot* AddMember(ThreadState* thread, const Op& op, uint32_t comm, uint32_t
   return slot;
 }
 
-LOCKSTEP_COLD void StopAsTold() noexcept { Stop(ring::RecorderState::kStopped, "the stop word of the ring was set"); }
+LOCKSTEP_COLD void StopAsTold() noexcept {
+  Stop(ring::RecorderState::kStopped, "the stop word of the ring was set");
+}
 
 }  // namespace
 
@@ -210,7 +215,8 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
         if (use->mark) ticket = use->ticket;
       }
     }
-  } else if (g.gpu != GpuMode::kOff && stream != kNone && g_tables.streams[stream].device_mark != 0 && !comm->nonblocking) {
+  } else if (g.gpu != GpuMode::kOff && stream != kNone && g_tables.streams[stream].device_mark != 0 &&
+             !comm->nonblocking) {
     StreamLocal* local = &g_tables.streams[stream];
     const Capture capture = QueryCapture(*local, &graph);
     flight->captured = capture == Capture::kYes;

@@ -1,5 +1,5 @@
-// The way of one recorded call: what is written before NCCL is entered and after it returned. Nothing here blocks, allocates
-// or fails.
+// The way of one recorded call: what is written before NCCL is entered and after it returned. Nothing here blocks,
+// allocates or fails.
 #ifndef LOCKSTEP_RECORDER_OPS_H_
 #define LOCKSTEP_RECORDER_OPS_H_
 
@@ -11,9 +11,9 @@ namespace lockstep::recorder {
 // A collective or a send or receive, as the host passed it.
 struct Op {
   ring::CallKind kind;
-  int32_t datatype;        // -1: none
-  int32_t reduction;       // ncclRedOp_t, -1: none
-  int32_t root_or_peer;    // -1: none
+  int32_t datatype;      // -1: none
+  int32_t reduction;     // ncclRedOp_t, -1: none
+  int32_t root_or_peer;  // -1: none
   uint64_t count;
   const void* send;
   const void* recv;
@@ -26,7 +26,7 @@ struct Op {
 struct OpInFlight {
   ThreadState* thread;
   CommLocal* comm;
-  ring::OpSlot* slot;      // null: a member, or an overflow slot that was busy
+  ring::OpSlot* slot;  // null: a member, or an overflow slot that was busy
   ring::MemberSlot* members;
   ring::RecentOp* recent;
   ring::PeerEntry* peer;

@@ -19,7 +19,7 @@ thread_local ThreadLocal t_local;
 namespace {
 
 struct Site {
-  uintptr_t address;       // 0 free, 1 being filled
+  uintptr_t address;  // 0 free, 1 being filled
   uint64_t offset;
   uint32_t object;
 };
@@ -51,10 +51,12 @@ void SayOnce(const char* reason) noexcept {
   if (local != nullptr && strcmp(local, "0") != 0) return;
   char line[640];
   const int size = snprintf(line, sizeof(line), "lockstep: not recording: %s\n", reason);
-  if (size > 0) Sys(SYS_write, 2, line, static_cast<size_t>(size) < sizeof(line) ? static_cast<size_t>(size) : sizeof(line) - 1);
+  if (size > 0)
+    Sys(SYS_write, 2, line, static_cast<size_t>(size) < sizeof(line) ? static_cast<size_t>(size) : sizeof(line) - 1);
 }
 
-// A forked child that makes a communicator of its own: forget the parent's tables. The parent's mapping is not here at all.
+// A forked child that makes a communicator of its own: forget the parent's tables. The parent's mapping is not here at
+// all.
 void ForgetParent() noexcept {
   ++g.epoch;
   g.map = RingMap{};
@@ -122,7 +124,9 @@ LOCKSTEP_COLD bool StartNow() noexcept {
   return LoadAcquire(word) == kRecording;
 }
 
-bool IsGone(int32_t tid) noexcept { return Sys(SYS_tgkill, g.map.header->pid, tid, 0) == -ESRCH; }
+bool IsGone(int32_t tid) noexcept {
+  return Sys(SYS_tgkill, g.map.header->pid, tid, 0) == -ESRCH;
+}
 
 void EnterCell(ring::ThreadCell* cell, int32_t tid) noexcept {
   cell->call = 0;

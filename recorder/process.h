@@ -1,5 +1,5 @@
-// The recorder's state in this process: whether it records, its threads, its tables. One writer per part; nothing here is
-// ever freed, locked or waited for once recording has begun.
+// The recorder's state in this process: whether it records, its threads, its tables. One writer per part; nothing here
+// is ever freed, locked or waited for once recording has begun.
 #ifndef LOCKSTEP_RECORDER_PROCESS_H_
 #define LOCKSTEP_RECORDER_PROCESS_H_
 
@@ -27,14 +27,14 @@ struct CommLocal {
   bool needs_rank;         // child of a split or shrink: rank and size are not known yet
   uint32_t children;       // split, shrink, grow: the ordinal
   uint32_t nccl_children;  // NCCL's own child counter, part of a child's hash
-  uint64_t magic;          // first 8 bytes of the unique id, or the id: what NCCL derives a grown communicator's id from
-  int32_t last_async;      // written by whichever thread polls
-  uint32_t reductions;     // PreMulSum handles made so far
+  uint64_t magic;       // first 8 bytes of the unique id, or the id: what NCCL derives a grown communicator's id from
+  int32_t last_async;   // written by whichever thread polls
+  uint32_t reductions;  // PreMulSum handles made so far
   int32_t reduction_handles[8];  // the newest; [ordinal % 8]
   // While its operations are queued in an open group: what to go back to when the group fails.
   bool in_group;
-  bool group_init;         // its init call is part of the group
-  uint32_t group_next;     // next communicator of that group
+  bool group_init;      // its init call is part of the group
+  uint32_t group_next;  // next communicator of that group
   uint64_t group_issued, group_hash;
   uint64_t group_recent, group_recent_p2p;
   // The caller's variable that NCCL will store the handle to; null once bound.
@@ -45,8 +45,8 @@ struct CommLocal {
 struct StreamLocal {
   ring::StreamCell* cell;
   ring::MarkLine* mark;
-  uint64_t device_mark;    // the mark line's address for the GPU; 0: not marked
-  void* context;           // the stream's CUDA context
+  uint64_t device_mark;  // the mark line's address for the GPU; 0: not marked
+  void* context;         // the stream's CUDA context
 };
 
 inline constexpr uint32_t kGroupStreams = 64;
@@ -55,36 +55,36 @@ inline constexpr uint32_t kGroupOverflow = 64;
 // A thread's own state; only its thread touches it.
 struct ThreadState {
   ring::ThreadCell* cell;
-  ring::OpSlot* slots;     // null: not yet, or the overflow ring
+  ring::OpSlot* slots;  // null: not yet, or the overflow ring
   uint64_t mask;
   uint64_t begun, ops, groups;
   uint32_t index;
-  bool overflow;           // rings have run out
-  bool inside;             // within a recorded call: what NCCL calls back is its own business
+  bool overflow;  // rings have run out
+  bool inside;    // within a recorded call: what NCCL calls back is its own business
   // Direct-mapped caches.
   struct Cached {
     const void* key;
     uint32_t index;
   } comms[8], streams[8];
   // The open group.
-  uint64_t group;          // its number; 0 outside or before its first operation
-  uint64_t group_header;   // slot number of its record
+  uint64_t group;         // its number; 0 outside or before its first operation
+  uint64_t group_header;  // slot number of its record
   uint64_t group_enter;
   uint64_t group_ops;
   const void* group_caller;
-  uint32_t group_comms;    // list through CommLocal::group_next
+  uint32_t group_comms;  // list through CommLocal::group_next
   ring::MemberSlot* member_slot;
   uint32_t group_stream_count;
   struct GroupStream {
     uint32_t stream;
     uint64_t ticket;
     uint64_t graph;
-    bool mark;             // a mark may be written: no capture, no communicator that is still at work in the background
+    bool mark;  // a mark may be written: no capture, no communicator that is still at work in the background
     bool captured;
   } group_streams[kGroupStreams];
   uint32_t group_overflow_count;
   uint64_t group_overflow[kGroupOverflow];
-  bool inside_init_all;    // the unique id that NCCL makes for itself is ours to see
+  bool inside_init_all;  // the unique id that NCCL makes for itself is ours to see
   uint8_t init_all_id[128];
   bool init_all_id_seen;
 };
@@ -93,7 +93,7 @@ struct ThreadState {
 struct ThreadLocal {
   ThreadState* state;
   uint32_t epoch;
-  int32_t group_depth;     // also counted while nothing is recorded: a group may hold the first init
+  int32_t group_depth;  // also counted while nothing is recorded: a group may hold the first init
 };
 extern thread_local ThreadLocal t_local __attribute__((tls_model("initial-exec")));
 
@@ -113,15 +113,15 @@ struct Process {
   uint32_t* word;
   const uint32_t* stop_word;
   uint64_t next_calibration = 0;  // ticks
-  CodeRange nccl{};        // code of the first NCCL found: calls from there are its own
+  CodeRange nccl{};               // code of the first NCCL found: calls from there are its own
   uint32_t nccl_copies = 0;
-  uint32_t epoch = 1;      // changes when a child begins anew
+  uint32_t epoch = 1;  // changes when a child begins anew
   GpuMode gpu = GpuMode::kOff;
   bool cuda = false;
   alignas(64) RingMap map{};
   CodeRange more_nccl[kMaxNcclCopies]{};
-  bool begun = false;      // a ring was tried for, in this process or its parent
-  bool said = false;       // the one line has been printed
+  bool begun = false;  // a ring was tried for, in this process or its parent
+  bool said = false;   // the one line has been printed
   uint32_t threads_used = 0, rings_used = 0, comms_used = 0, streams_used = 0, root_comms = 0;
 };
 extern Process g;
@@ -136,7 +136,9 @@ struct Tables {
 };
 extern Tables g_tables;
 
-inline bool Recording() noexcept { return Load(g.word) == kRecording; }
+inline bool Recording() noexcept {
+  return Load(g.word) == kRecording;
+}
 
 // True when `caller` lies in NCCL itself.
 bool FromOtherNccl(const void* caller) noexcept;
@@ -169,7 +171,8 @@ void AssignRing(ThreadState* thread) noexcept;
 
 void Calibrate(uint64_t now) noexcept;
 
-// The call site of `caller`: offset in its object and hash of the object's build id. Cached for every site that was seen.
+// The call site of `caller`: offset in its object and hash of the object's build id. Cached for every site that was
+// seen.
 struct CallSite {
   uint64_t offset;
   uint32_t object;

@@ -6,8 +6,8 @@
 namespace lockstep::recorder {
 namespace {
 
-// A library that holds nothing but NCCL: whatever it calls is its own business. An NCCL inside a framework's own object is
-// not told from the framework by address; there only nested calls are.
+// A library that holds nothing but NCCL: whatever it calls is its own business. An NCCL inside a framework's own object
+// is not told from the framework by address; there only nested calls are.
 bool IsNcclLibrary(const char* path) noexcept {
   const char* name = strrchr(path, '/');
   name = name == nullptr ? path : name + 1;

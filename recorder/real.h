@@ -1,5 +1,5 @@
-// The real functions behind the exported names. Each is looked for at its first use among the loaded objects, and remembered
-// in one atomic pointer; a failure is not remembered, because NCCL may be loaded later.
+// The real functions behind the exported names. Each is looked for at its first use among the loaded objects, and
+// remembered in one atomic pointer; a failure is not remembered, because NCCL may be loaded later.
 #ifndef LOCKSTEP_RECORDER_REAL_H_
 #define LOCKSTEP_RECORDER_REAL_H_
 
@@ -13,7 +13,9 @@ inline constexpr int kNcclSuccess = 0;
 inline constexpr int kNcclInvalidUsage = 5;
 inline constexpr int kNcclInProgress = 7;
 // NCCL accepted the call: at once, or for its own thread to go on with.
-inline bool Accepted(int result) noexcept { return result == kNcclSuccess || result == kNcclInProgress; }
+inline bool Accepted(int result) noexcept {
+  return result == kNcclSuccess || result == kNcclInProgress;
+}
 
 struct RealFunction {
   const char* name;

@@ -34,8 +34,8 @@ void MakeParents(const char* path) noexcept {
   Sys(SYS_mkdirat, AT_FDCWD, part, 0700);
 }
 
-// Opens $LOCKSTEP_DIR/<job>.<restart>, making what is missing. The default folder has a name others can guess, so it must be
-// ours and no link; a folder the user names may be shared.
+// Opens $LOCKSTEP_DIR/<job>.<restart>, making what is missing. The default folder has a name others can guess, so it
+// must be ours and no link; a folder the user names may be shared.
 long OpenFolder(const Environment& env, char* reason, unsigned reason_bytes) noexcept {
   MakeParents(env.folder);
   const int link_rule = env.folder_is_default ? O_NOFOLLOW : 0;
@@ -147,7 +147,8 @@ bool CreateRing(RingMap* map, char* reason, unsigned reason_bytes) noexcept {
   const uint64_t free_bytes = FreeBytes(folder);
   while (bytes >= ring::kMinFileBytes && bytes > free_bytes / 16) bytes /= 2;
   if (bytes < ring::kMinFileBytes) {
-    snprintf(reason, reason_bytes, "only %llu KiB are free in %s, and at most a sixteenth of it is taken (512 KiB needed)",
+    snprintf(reason, reason_bytes,
+             "only %llu KiB are free in %s, and at most a sixteenth of it is taken (512 KiB needed)",
              static_cast<unsigned long long>(free_bytes >> 10), env.folder);
     Sys(SYS_close, folder);
     return false;
@@ -155,7 +156,8 @@ bool CreateRing(RingMap* map, char* reason, unsigned reason_bytes) noexcept {
   char name[256];
   uint64_t random = 0;
   if (Sys(SYS_getrandom, &random, sizeof(random), 1 /* GRND_NONBLOCK */) != sizeof(random)) random = Mix(Counter());
-  snprintf(name, sizeof(name), "%.120s.%d.%08x.ring", env.host, ProcessId(), static_cast<unsigned>(random ^ (random >> 32)));
+  snprintf(name, sizeof(name), "%.120s.%d.%08x.ring", env.host, ProcessId(),
+           static_cast<unsigned>(random ^ (random >> 32)));
   const long fd = Sys(SYS_openat, folder, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) {
     snprintf(reason, reason_bytes, "cannot make a file in %s/%s: error %ld", env.folder, env.job_folder, -fd);
@@ -174,8 +176,9 @@ bool CreateRing(RingMap* map, char* reason, unsigned reason_bytes) noexcept {
   if (result != 0 || base == MAP_FAILED) {
     Sys(SYS_unlinkat, folder, name, 0);
     Sys(SYS_close, folder);
-    snprintf(reason, reason_bytes, "cannot reserve %llu KiB in %s: error %ld", static_cast<unsigned long long>(bytes >> 10),
-             env.folder, result != 0 ? -result : static_cast<long>(ENOMEM));
+    snprintf(reason, reason_bytes, "cannot reserve %llu KiB in %s: error %ld",
+             static_cast<unsigned long long>(bytes >> 10), env.folder,
+             result != 0 ? -result : static_cast<long>(ENOMEM));
     return false;
   }
   Sys(SYS_close, folder);

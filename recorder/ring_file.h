@@ -25,8 +25,9 @@ struct RingMap {
   char path[800] = {};
 };
 
-// Creates, reserves and maps the file by the environment (docs/recorder.md) and fills its header; the file is complete and
-// readable on return. False with a reason (one line, no newline) when there is nothing to record into. Not thread-safe.
+// Creates, reserves and maps the file by the environment (docs/recorder.md) and fills its header; the file is complete
+// and readable on return. False with a reason (one line, no newline) when there is nothing to record into. Not
+// thread-safe.
 bool CreateRing(RingMap* map, char* reason, unsigned reason_bytes) noexcept;
 
 // Lays a ring out over `bytes` of zeroed memory: what CreateRing does after mapping. For tests and benchmarks as well.

@@ -14,7 +14,9 @@ LOCKSTEP_COLD Slot TakeOverflow() noexcept {
   return {op, number};
 }
 
-void PublishOverflow(const Slot& slot) noexcept { StoreRelease(&slot.op->guard, (slot.number + 1) << 1); }
+void PublishOverflow(const Slot& slot) noexcept {
+  StoreRelease(&slot.op->guard, (slot.number + 1) << 1);
+}
 
 void UpdateOverflow(uint64_t number, uint8_t stage, int result, uint64_t return_ticks) noexcept {
   ring::OpSlot* op = &g.map.overflow[number & (g.map.capacities.overflow_slots - 1)];

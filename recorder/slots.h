@@ -7,12 +7,12 @@
 namespace lockstep::recorder {
 
 struct Slot {
-  ring::OpSlot* op;        // null: the overflow ring's slot was busy; the drop is counted
+  ring::OpSlot* op;  // null: the overflow ring's slot was busy; the drop is counted
   uint64_t number;
 };
 
-// The shared ring: a slot is claimed by compare-and-swap, so that a writer that was held up for a whole lap keeps its slot
-// and the newcomer's record is dropped and counted.
+// The shared ring: a slot is claimed by compare-and-swap, so that a writer that was held up for a whole lap keeps its
+// slot and the newcomer's record is dropped and counted.
 Slot TakeOverflow() noexcept;
 void PublishOverflow(const Slot& slot) noexcept;
 void UpdateOverflow(uint64_t number, uint8_t stage, int result, uint64_t return_ticks) noexcept;

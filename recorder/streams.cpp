@@ -7,12 +7,15 @@ namespace {
 
 constexpr uintptr_t kLegacy = 1, kPerThread = 2;
 
-bool IsDefault(const void* handle) noexcept { return reinterpret_cast<uintptr_t>(handle) <= kPerThread; }
+bool IsDefault(const void* handle) noexcept {
+  return reinterpret_cast<uintptr_t>(handle) <= kPerThread;
+}
 
-// Event -> stream and ticket at its last record. A full neighbourhood forgets its oldest: a lost dependency, never a wrong one.
+// Event -> stream and ticket at its last record. A full neighbourhood forgets its oldest: a lost dependency, never a
+// wrong one.
 struct EventEntry {
   const void* event;
-  uint64_t value;          // (stream + 1) << 48 | ticket
+  uint64_t value;  // (stream + 1) << 48 | ticket
 };
 constexpr uint32_t kEvents = 4096;
 constexpr uint32_t kEventProbes = 8;
@@ -43,7 +46,9 @@ uint32_t NewStream(const void* handle, int32_t device, uint64_t owner) noexcept 
 }
 
 // 0 and 1 name the same stream where the host was not built for per-thread default streams.
-uintptr_t PlainValue(uintptr_t value) noexcept { return value == kLegacy ? 0 : value; }
+uintptr_t PlainValue(uintptr_t value) noexcept {
+  return value == kLegacy ? 0 : value;
+}
 uint64_t DefaultOwner(const ThreadState* thread, uintptr_t value) noexcept {
   return value == kPerThread ? uint64_t{thread->index} + 1 : 0;
 }
@@ -151,7 +156,9 @@ void NoteStreamWaits(const void* stream, const void* event) noexcept {
   StoreRelease(&place->stream_plus_one, source + 1);
 }
 
-void ForgetEvents() noexcept { memset(g_events, 0, sizeof(g_events)); }
+void ForgetEvents() noexcept {
+  memset(g_events, 0, sizeof(g_events));
+}
 
 bool EnterWait(ring::CallKind kind, uint32_t stream, uint64_t ticket) noexcept {
   ThreadState* thread = Thread();

@@ -6,8 +6,8 @@
 
 namespace lockstep::recorder {
 
-// The stream's index, given at its first use; kNone when the table is full. `device` is used for the default streams, whose
-// handle is the same on every device; -1: the current one.
+// The stream's index, given at its first use; kNone when the table is full. `device` is used for the default streams,
+// whose handle is the same on every device; -1: the current one.
 uint32_t FindStreamSlow(ThreadState* thread, const void* handle, int32_t device) noexcept;
 inline uint32_t FindStream(ThreadState* thread, const void* handle, int32_t device) noexcept {
   const auto value = reinterpret_cast<uintptr_t>(handle);
@@ -29,8 +29,8 @@ uint32_t EventStream(const void* event, uint64_t* ticket) noexcept;
 
 void ForgetEvents() noexcept;  // in a forked child
 
-// A host wait: into the thread's cell, out of it. `stream` kNone: the device, or not known. Waits may nest (a cudaFree that
-// synchronises): only the outermost shows, and Leave is only called when Enter gave true.
+// A host wait: into the thread's cell, out of it. `stream` kNone: the device, or not known. Waits may nest (a cudaFree
+// that synchronises): only the outermost shows, and Leave is only called when Enter gave true.
 bool EnterWait(ring::CallKind kind, uint32_t stream, uint64_t ticket) noexcept;
 void LeaveWait() noexcept;
 

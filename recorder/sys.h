@@ -29,7 +29,8 @@ class ErrnoKeeper {
   int saved_;
 };
 
-// Raw calls: the kernel's result, or -errno. libc's own wrappers of stat and fstat carry symbol versions that are too new.
+// Raw calls: the kernel's result, or -errno. libc's own wrappers of stat and fstat carry symbol versions that are too
+// new.
 template <typename... Args>
 inline long Sys(long number, Args... args) noexcept {
   ErrnoKeeper keep;
@@ -37,25 +38,41 @@ inline long Sys(long number, Args... args) noexcept {
   return result == -1 ? -errno : result;
 }
 
-inline int32_t ThreadId() noexcept { return static_cast<int32_t>(Sys(SYS_gettid)); }
-inline int32_t ProcessId() noexcept { return static_cast<int32_t>(Sys(SYS_getpid)); }
+inline int32_t ThreadId() noexcept {
+  return static_cast<int32_t>(Sys(SYS_gettid));
+}
+inline int32_t ProcessId() noexcept {
+  return static_cast<int32_t>(Sys(SYS_getpid));
+}
 
 template <typename T>
-inline T Load(const T* p) noexcept { return __atomic_load_n(p, __ATOMIC_RELAXED); }
+inline T Load(const T* p) noexcept {
+  return __atomic_load_n(p, __ATOMIC_RELAXED);
+}
 template <typename T>
-inline T LoadAcquire(const T* p) noexcept { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
+inline T LoadAcquire(const T* p) noexcept {
+  return __atomic_load_n(p, __ATOMIC_ACQUIRE);
+}
 template <typename T, typename V>
-inline void Store(T* p, V v) noexcept { __atomic_store_n(p, static_cast<T>(v), __ATOMIC_RELAXED); }
+inline void Store(T* p, V v) noexcept {
+  __atomic_store_n(p, static_cast<T>(v), __ATOMIC_RELAXED);
+}
 template <typename T, typename V>
-inline void StoreRelease(T* p, V v) noexcept { __atomic_store_n(p, static_cast<T>(v), __ATOMIC_RELEASE); }
+inline void StoreRelease(T* p, V v) noexcept {
+  __atomic_store_n(p, static_cast<T>(v), __ATOMIC_RELEASE);
+}
 template <typename T>
 inline bool Swap(T* p, T expected, T desired) noexcept {
   return __atomic_compare_exchange_n(p, &expected, desired, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 template <typename T, typename V>
-inline T Add(T* p, V v) noexcept { return __atomic_fetch_add(p, static_cast<T>(v), __ATOMIC_RELAXED); }
+inline T Add(T* p, V v) noexcept {
+  return __atomic_fetch_add(p, static_cast<T>(v), __ATOMIC_RELAXED);
+}
 // Orders the stores before it ahead of the stores after it; the reader's partner is the order of its preads.
-inline void FenceRelease() noexcept { __atomic_thread_fence(__ATOMIC_RELEASE); }
+inline void FenceRelease() noexcept {
+  __atomic_thread_fence(__ATOMIC_RELEASE);
+}
 
 // Copies at most size - 1 bytes and ends with a zero.
 inline void CopyText(char* to, size_t size, const char* from) noexcept {

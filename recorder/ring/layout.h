@@ -1,9 +1,12 @@
-// The ring file's bytes. One file per recorded process, in shared memory; docs/ring-file.md is the specification in prose.
+// The ring file's bytes. One file per recorded process, in shared memory; docs/ring-file.md is the specification in
+// prose.
 //
 // Rules that keep it readable while it is written, and for ever after:
-//  - little endian, naturally aligned, every section begins on a page, every structure is a multiple of a cache line and a
+//  - little endian, naturally aligned, every section begins on a page, every structure is a multiple of a cache line
+//  and a
 //    line has one writer: one thread, or the GPU, or whoever sets the stop word;
-//  - a reader finds sections by kind in the header's table and steps by the table's stride, so later versions may append
+//  - a reader finds sections by kind in the header's table and steps by the table's stride, so later versions may
+//  append
 //    fields to a structure and add sections; `min_reader_version` says when an old reader must give up;
 //  - times are ticks of the counter named in the header; the calibration triples convert them.
 #ifndef LOCKSTEP_RECORDER_RING_LAYOUT_H_
@@ -14,7 +17,8 @@
 
 namespace lockstep::ring {
 
-inline constexpr char kMagic[16] = {'L', 'O', 'C', 'K', 'S', 'T', 'E', 'P', ' ', 'R', 'I', 'N', 'G', '\r', '\n', '\x1a'};
+inline constexpr char kMagic[16] = {'L', 'O', 'C', 'K', 'S', 'T',  'E',  'P',
+                                    ' ', 'R', 'I', 'N', 'G', '\r', '\n', '\x1a'};
 inline constexpr uint32_t kLayoutVersion = 1;
 inline constexpr uint32_t kMinReaderVersion = 1;
 inline constexpr uint32_t kEndianMark = 0x01020304;
@@ -28,21 +32,21 @@ inline constexpr uint16_t kNoIndex16 = 0xffff;
 
 enum class SectionKind : uint32_t {
   kNone = 0,
-  kComms = 1,        // CommEntry
-  kPeers = 2,        // PeerEntry, open addressing
-  kThreads = 3,      // ThreadCell
-  kRings = 4,        // one ring per `stride` bytes, Slots inside
-  kOverflow = 5,     // one ring of Slots shared by threads that have none of their own
-  kStreams = 6,      // StreamCell
-  kMarks = 7,        // MarkLine, index as in kStreams; alone on its pages, registered with the GPU driver
+  kComms = 1,     // CommEntry
+  kPeers = 2,     // PeerEntry, open addressing
+  kThreads = 3,   // ThreadCell
+  kRings = 4,     // one ring per `stride` bytes, Slots inside
+  kOverflow = 5,  // one ring of Slots shared by threads that have none of their own
+  kStreams = 6,   // StreamCell
+  kMarks = 7,     // MarkLine, index as in kStreams; alone on its pages, registered with the GPU driver
 };
 
 struct Section {
   SectionKind kind;
   uint32_t reserved;
-  uint64_t offset;   // from the file's start, a multiple of kPage
-  uint64_t stride;   // bytes from one element to the next
-  uint64_t count;    // elements
+  uint64_t offset;  // from the file's start, a multiple of kPage
+  uint64_t stride;  // bytes from one element to the next
+  uint64_t count;   // elements
 };
 static_assert(sizeof(Section) == 32);
 inline constexpr uint32_t kMaxSections = 16;
@@ -70,14 +74,14 @@ struct Header {
   uint64_t file_bytes;
   uint32_t section_count;
   TickKind tick_kind;
-  uint64_t tick_hz;        // estimate from creation; 0 unknown
+  uint64_t tick_hz;  // estimate from creation; 0 unknown
   uint64_t created_ticks;
   // Line 1: written from outside the process: anything but 0 stops recording.
   uint32_t stop_word;
   uint32_t reserved1[15];
   // Line 2: the recorder's own state, rare changes.
-  uint32_t state;          // RecorderState
-  uint32_t gpu_marks;      // GpuMarks
+  uint32_t state;      // RecorderState
+  uint32_t gpu_marks;  // GpuMarks
   uint32_t host_waits;
   int32_t nccl_version;
   int32_t cuda_version;
@@ -102,7 +106,7 @@ struct Header {
   char gpu_uuid[48];
   char gpu_pci[32];
   char stop_reason[160];
-  char note[160];          // what was asked for and not given, e.g. an unknown LOCKSTEP_GPU word
+  char note[160];  // what was asked for and not given, e.g. an unknown LOCKSTEP_GPU word
   char recorder_version[32];
   ClockTriple triples[kClockTriples];
   Section sections[kMaxSections];
@@ -113,9 +117,10 @@ static_assert(offsetof(Header, pid) == 192);
 static_assert(sizeof(Header) == 1800);
 static_assert(sizeof(Header) <= kPage);
 
-// A communicator's last operations, newest overwriting oldest: recent[n % count] holds operation n (from 0), guard n + 1.
+// A communicator's last operations, newest overwriting oldest: recent[n % count] holds operation n (from 0), guard n
+// + 1.
 struct RecentOp {
-  uint64_t guard;          // 0 while being written
+  uint64_t guard;  // 0 while being written
   uint16_t kind;
   uint8_t stage, datatype, reduction;
   int8_t result;
@@ -124,8 +129,8 @@ struct RecentOp {
   uint32_t caller_object;
   uint64_t count;
   uint64_t seq;
-  uint32_t ticket_low;     // 0: none
-  uint32_t caller_low;     // offset in the caller's object, low half
+  uint32_t ticket_low;  // 0: none
+  uint32_t caller_low;  // offset in the caller's object, low half
   uint64_t enter_ticks;
   uint64_t return_ticks;
 };
@@ -141,12 +146,12 @@ inline constexpr uint32_t kCheckpoints = 8;
 inline constexpr uint32_t kCheckpointEvery = 16;  // collectives
 
 inline constexpr uint32_t kExcludedKept = 20;
-inline constexpr uint32_t kCommBlocking = 1;      // CommEntry::flags
+inline constexpr uint32_t kCommBlocking = 1;  // CommEntry::flags
 
 struct CommEntry {
   // Lines 0 to 4: identity; `guard` is odd while it is being changed.
   uint32_t guard;
-  uint32_t state;          // CommState
+  uint32_t state;  // CommState
   uint64_t id;
   uint64_t parent_id;
   uint64_t handle;
@@ -156,13 +161,13 @@ struct CommEntry {
   int32_t color, key;
   int32_t device;
   uint32_t flags;
-  uint16_t origin;         // CallKind
+  uint16_t origin;  // CallKind
   uint16_t reserved0;
   uint32_t excluded_total;
   uint64_t created_ticks, ready_ticks, ended_ticks;
   uint64_t async_error_ticks;
   int32_t async_error;
-  uint32_t lost_peers;     // peers that found no place in the peer table
+  uint32_t lost_peers;  // peers that found no place in the peer table
   char name[64];
   int32_t excluded[kExcludedKept];
   uint64_t reserved1[8];
@@ -172,7 +177,7 @@ struct CommEntry {
   uint64_t signature_hash;
   uint64_t issued_check;
   uint64_t launched_seq;
-  uint64_t p2p_issued;     // sends and receives, all peers
+  uint64_t p2p_issued;                      // sends and receives, all peers
   uint64_t recent_collectives, recent_p2p;  // written so far
   // Lines 6, 7.
   Checkpoint checkpoints[kCheckpoints];  // [(seq / 16) % 8]
@@ -201,15 +206,15 @@ constexpr uint64_t PeerKey(uint32_t comm, int32_t peer) {
 
 struct ThreadCell {
   // Line 0: NCCL calls. `call` is written last on entry and first on return.
-  uint16_t call;           // CallKind the thread is inside
+  uint16_t call;  // CallKind the thread is inside
   uint16_t comm;
   uint32_t group_depth;
   uint64_t seq;
   uint64_t since_ticks;
   uint64_t last_call_ticks;
-  uint64_t begun;          // slots handed out in this thread's ring; stored before a slot is overwritten
-  uint64_t ops;            // operations recorded: program order
-  uint64_t groups;         // explicit groups so far
+  uint64_t begun;   // slots handed out in this thread's ring; stored before a slot is overwritten
+  uint64_t ops;     // operations recorded: program order
+  uint64_t groups;  // explicit groups so far
   uint64_t group_since_ticks;
   // Line 1: host waits.
   uint16_t wait;
@@ -221,9 +226,9 @@ struct ThreadCell {
   uint64_t waits;
   uint64_t reserved1[3];
   // Line 2: who.
-  int32_t tid;             // 0: cell not in use
-  uint32_t use;            // times the cell has been given to a thread
-  uint16_t ring;           // index in kRings, kNoIndex16: uses the overflow ring
+  int32_t tid;    // 0: cell not in use
+  uint32_t use;   // times the cell has been given to a thread
+  uint16_t ring;  // index in kRings, kNoIndex16: uses the overflow ring
   uint16_t reserved2[3];
   char name[16];
   uint64_t created_ticks;
@@ -235,11 +240,12 @@ static_assert(sizeof(ThreadCell) == 192);
 
 enum class SlotType : uint8_t { kEmpty = 0, kOp = 1, kMembers = 2 };
 
-// Event rings. In a thread's ring slot n (from 0) lies at n % capacity with guard n + 1; a reader takes it when the guard
-// fits and n + capacity >= ThreadCell::begun read afterwards. In the overflow ring guard is (n + 1) << 1, odd while written.
+// Event rings. In a thread's ring slot n (from 0) lies at n % capacity with guard n + 1; a reader takes it when the
+// guard fits and n + capacity >= ThreadCell::begun read afterwards. In the overflow ring guard is (n + 1) << 1, odd
+// while written.
 struct OpSlot {
   uint64_t guard;
-  uint8_t type;            // SlotType::kOp
+  uint8_t type;  // SlotType::kOp
   uint8_t stage, datatype, reduction;
   uint16_t kind;
   uint16_t comm;
@@ -247,15 +253,15 @@ struct OpSlot {
   uint32_t caller_object;
   uint64_t count;
   uint64_t seq;
-  uint32_t index_low;      // ThreadCell::ops before this operation, low half
-  uint32_t group_low;      // group number, low half; 0 none
+  uint32_t index_low;  // ThreadCell::ops before this operation, low half
+  uint32_t group_low;  // group number, low half; 0 none
   uint16_t stream;
-  uint16_t thread;         // index in kThreads
+  uint16_t thread;  // index in kThreads
   int32_t result;
   uint64_t ticket;
   uint64_t graph;
   uint64_t enter_ticks;
-  uint64_t return_ticks;   // 0: has not returned
+  uint64_t return_ticks;  // 0: has not returned
   uint64_t caller;
   uint64_t send_address, recv_address;
   uint64_t reserved[2];
@@ -264,7 +270,7 @@ static_assert(sizeof(OpSlot) == 128);
 
 // Up to four sends and receives of one group, communicator and stream.
 struct Member {
-  uint64_t word;           // count: 43 | datatype: 4 | receive: 1 | ticket low: 16, from the lowest bit
+  uint64_t word;  // count: 43 | datatype: 4 | receive: 1 | ticket low: 16, from the lowest bit
   int32_t peer;
   uint32_t seq_low;
   uint64_t address;
@@ -276,14 +282,14 @@ inline constexpr uint8_t kMembersNoTicket = 0x10;  // MemberSlot::flags; bits 0 
 
 struct MemberSlot {
   uint64_t guard;
-  uint8_t type;            // SlotType::kMembers
+  uint8_t type;  // SlotType::kMembers
   uint8_t stage;
-  uint8_t used;            // members that are complete
+  uint8_t used;  // members that are complete
   uint8_t flags;
   uint16_t stream;
   uint16_t comm;
-  uint64_t enter_ticks;    // of the first member
-  uint32_t index_low;      // of the first member, the others follow
+  uint64_t enter_ticks;  // of the first member
+  uint32_t index_low;    // of the first member, the others follow
   uint32_t group_low;
   Member members[kMembersPerSlot];
 };
@@ -302,10 +308,10 @@ struct StreamCell {
   uint64_t handle;
   int32_t device;
   uint32_t in_use;
-  uint64_t issued;         // tickets given to operations on this stream
-  uint32_t marked;         // GPU marks are written for it
-  int32_t first_error;     // CUresult of the first mark that failed: the stream's marks are unknown from then on
-  uint64_t owner;          // thread for the per-thread default stream, else 0
+  uint64_t issued;      // tickets given to operations on this stream
+  uint32_t marked;      // GPU marks are written for it
+  int32_t first_error;  // CUresult of the first mark that failed: the stream's marks are unknown from then on
+  uint64_t owner;       // thread for the per-thread default stream, else 0
   uint64_t reserved[3];
   Dependency depends_on[kDependencies];
 };

@@ -59,7 +59,8 @@ uint64_t OwnTicks(TickKind kind) {
 
 bool Plausible(const ClockTriple& triple) {
   constexpr int64_t kFar = int64_t{1} << 61;
-  return triple.ticks != 0 && triple.mono_ns > 0 && triple.mono_ns < kFar && triple.real_ns > 0 && triple.real_ns < kFar;
+  return triple.ticks != 0 && triple.mono_ns > 0 && triple.mono_ns < kFar && triple.real_ns > 0 &&
+         triple.real_ns < kFar;
 }
 
 }  // namespace
@@ -99,8 +100,8 @@ int64_t Clock::ToNs(uint64_t ticks) const {
   if (ticks == 0) return 0;
   constexpr long double kFar = 4e18L;
   if (identity_) return static_cast<long double>(ticks) > kFar ? 0 : static_cast<int64_t>(ticks);
-  const long double apart = ticks >= ticks_ ? static_cast<long double>(ticks - ticks_)
-                                            : -static_cast<long double>(ticks_ - ticks);
+  const long double apart =
+      ticks >= ticks_ ? static_cast<long double>(ticks - ticks_) : -static_cast<long double>(ticks_ - ticks);
   const long double ns = static_cast<long double>(mono_ns_) + apart * ns_per_tick_;
   if (!(ns > 0) || ns > kFar) return 0;
   return static_cast<int64_t>(ns);
@@ -169,7 +170,8 @@ void FindSections(Reading* reading) {
       const uint64_t at = offsetof(Header, sections) + i * sizeof(Section);
       if (section.offset < kPage || section.offset > reading->file.size() || section.stride < expected.smallest ||
           section.stride > kMaxFileBytes || section.stride % 8 != 0) {
-        reading->Problem(std::string(expected.name) + ": the section's place is impossible, at offset " + std::to_string(at));
+        reading->Problem(std::string(expected.name) + ": the section's place is impossible, at offset " +
+                         std::to_string(at));
         break;
       }
       uint64_t count = section.count < expected.most ? section.count : expected.most;
@@ -214,8 +216,7 @@ void FillProcess(Reading* reading) {
   process.gpu_marks = header.gpu_marks <= 2 ? static_cast<GpuMarks>(header.gpu_marks) : GpuMarks::kOff;
   process.host_waits = header.host_waits == 1;
   process.created_mono_ns = reading->clock.ToNs(header.created_ticks);
-  process.created_real_ns =
-      process.created_mono_ns == 0 ? 0 : process.created_mono_ns + reading->clock.RealOffset();
+  process.created_real_ns = process.created_mono_ns == 0 ? 0 : process.created_mono_ns + reading->clock.RealOffset();
 }
 
 }  // namespace
@@ -266,8 +267,7 @@ bool ReadRing(int fd, const ReadOptions& options, Snapshot* out, std::string* er
                     std::to_string(whole) + " there");
   }
   const std::string own_boot = internal::OwnBootId();
-  const bool same_boot =
-      !own_boot.empty() && own_boot == internal::Text(header.boot_id, sizeof(header.boot_id));
+  const bool same_boot = !own_boot.empty() && own_boot == internal::Text(header.boot_id, sizeof(header.boot_id));
   reading.clock.Calibrate(header, same_boot);
   internal::FillProcess(&reading);
   internal::FindSections(&reading);

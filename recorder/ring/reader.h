@@ -1,5 +1,5 @@
-// Reads a ring file, live or left by a dead process, as a hostile file: pread into own memory, every index bounded, torn
-// records dropped and counted. No dependency beyond libc and libstdc++.
+// Reads a ring file, live or left by a dead process, as a hostile file: pread into own memory, every index bounded,
+// torn records dropped and counted. No dependency beyond libc and libstdc++.
 #ifndef LOCKSTEP_RECORDER_RING_READER_H_
 #define LOCKSTEP_RECORDER_RING_READER_H_
 
@@ -19,8 +19,8 @@ struct ReadOptions {
 // True when the first bytes are a ring file's magic.
 bool LooksLikeRing(const void* data, uint64_t size);
 
-// Reads through an open descriptor (not owned, its offset is not used). Returns false with *error set (what, offset) when
-// not even the header can be used; damage past that is stepped over and listed in out->problems. Thread-safe.
+// Reads through an open descriptor (not owned, its offset is not used). Returns false with *error set (what, offset)
+// when not even the header can be used; damage past that is stepped over and listed in out->problems. Thread-safe.
 bool ReadRing(int fd, const ReadOptions& options, Snapshot* out, std::string* error);
 
 // Opens with O_NOFOLLOW | O_CLOEXEC and reads. Only regular files are accepted.

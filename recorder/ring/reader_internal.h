@@ -53,14 +53,15 @@ struct Reading {
   Table comms, peers, threads, rings, overflow, streams, marks;
   // Creation stamps of the communicators, to tell records of a table entry's earlier owner.
   std::vector<uint64_t> comm_created;
-  std::vector<uint32_t> comm_slot;   // table slot of each Snapshot::comms element
+  std::vector<uint32_t> comm_slot;  // table slot of each Snapshot::comms element
   std::vector<uint64_t> stream_issued;
   Snapshot* out;
 
   void Problem(const std::string& text);
 };
 
-// Elements [0, count) of a table as consecutive T, a larger stride cut, a smaller one zero-filled. Fewer when the file ends.
+// Elements [0, count) of a table as consecutive T, a larger stride cut, a smaller one zero-filled. Fewer when the file
+// ends.
 template <typename T>
 std::vector<T> ReadTable(const Reading& reading, const Table& table, uint64_t count) {
   std::vector<T> result;

@@ -160,7 +160,8 @@ void ReadOps(Reading* reading, const std::vector<ThreadCell>& cells) {
     const ThreadCell& cell = cells[i];
     if (cell.tid == 0 || cell.ring == kNoIndex16 || !reading->rings.present) continue;
     if (cell.ring >= reading->rings.count || taken[cell.ring]) {
-      reading->Problem("thread " + std::to_string(cell.tid) + ": its ring " + std::to_string(cell.ring) + " is impossible");
+      reading->Problem("thread " + std::to_string(cell.tid) + ": its ring " + std::to_string(cell.ring) +
+                       " is impossible");
       continue;
     }
     taken[cell.ring] = true;

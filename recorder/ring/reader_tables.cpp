@@ -1,7 +1,6 @@
 // Communicators, streams, threads: the digest.
 #include <algorithm>
 #include <cstddef>
-#include <map>
 
 #include "recorder/ring/reader_internal.h"
 
@@ -30,7 +29,8 @@ bool SameIdentity(const CommEntry& a, const CommEntry& b) {
   return a.guard == b.guard && (a.guard & 1) == 0 && std::memcmp(&a, &b, offsetof(CommEntry, issued_seq)) == 0;
 }
 
-// Reads until the identity is the same twice and the progress line is whole; what a dying writer left half done stays so.
+// Reads until the identity is the same twice and the progress line is whole; what a dying writer left half done stays
+// so.
 void Settle(Reading* reading, uint64_t index, CommEntry* entry, CommEntry* before) {
   constexpr int kTries = 8;
   bool identity = SameIdentity(*before, *entry);
@@ -48,7 +48,8 @@ void Settle(Reading* reading, uint64_t index, CommEntry* entry, CommEntry* befor
   if (!progress) entry->signature_hash = 0;
 }
 
-void AddRecent(Reading* reading, uint32_t comm, const RecentOp* ops, uint32_t size, uint64_t written, uint64_t written_after) {
+void AddRecent(Reading* reading, uint32_t comm, const RecentOp* ops, uint32_t size, uint64_t written,
+               uint64_t written_after) {
   const uint64_t first = written > size ? written - size : 0;
   for (uint64_t n = first; n < written; ++n) {
     const RecentOp& recent = ops[n % size];
@@ -109,7 +110,8 @@ void AddPeers(Reading* reading, const std::vector<uint32_t>& place) {
   for (const PeerEntry& entry : ReadTable<PeerEntry>(*reading, reading->peers, reading->peers.count)) {
     if ((entry.key >> 63) == 0) continue;
     const uint64_t slot = entry.key >> 32 & 0x7fffffff;
-    if (slot >= place.size() || place[slot] == UINT32_MAX || entry.created_ticks != reading->comm_created[slot]) continue;
+    if (slot >= place.size() || place[slot] == UINT32_MAX || entry.created_ticks != reading->comm_created[slot])
+      continue;
     PeerProgress peer;
     peer.peer = static_cast<int32_t>(static_cast<uint32_t>(entry.key));
     peer.sends = entry.sends;
@@ -158,7 +160,7 @@ void ReadComms(Reading* reading) {
     }
     std::sort(comm.checkpoints.begin(), comm.checkpoints.end(),
               [](const HashCheckpoint& a, const HashCheckpoint& b) { return a.seq < b.seq; });
-    any_peer |= entry.p2p_issued != 0;
+    any_peer |= entry.p2p_issued != 0 || entry.recent_p2p != 0;
     comm.lost_records = entry.issued_seq + entry.p2p_issued;  // ReadOps takes off what it finds
     reading->out->comms.push_back(std::move(comm));
     CommEntry after = entry;

@@ -1,5 +1,5 @@
-// What the recorder costs the host: nanoseconds of processor time per recorded call, added to an NCCL that does nothing, and
-// per ring write, for 1, 2 and 8 threads. GPU marks off. Medians of several runs.
+// What the recorder costs the host: nanoseconds of processor time per recorded call, added to an NCCL that does
+// nothing, and per ring write, for 1, 2 and 8 threads. GPU marks off. Medians of several runs.
 //   recorder_bench CALLS_PROGRAM LIBLOCKSTEP RING_FOLDER
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -77,7 +77,7 @@ double WriteNs(int threads) {
           op->recv_address = 2;
           PublishSlot(thread, slot);
         }
-              results[static_cast<size_t>(t * kRuns + run)] = (ThreadCpuNs() - begin) / kWrites;
+        results[static_cast<size_t>(t * kRuns + run)] = (ThreadCpuNs() - begin) / kWrites;
       }
     });
   }
@@ -87,10 +87,12 @@ double WriteNs(int threads) {
 }
 
 // Runs the call program and gives its number; -1 when it fails.
-double CallNs(const std::string& program, const std::string& library, const std::string& folder, int threads, bool group) {
-  const std::string command = (library.empty() ? std::string() : "LOCKSTEP_DIR='" + folder + "' LOCKSTEP_GPU=off LD_PRELOAD='" +
-                                                                     library + "' ") +
-                              "'" + program + "' " + std::to_string(threads) + " 1000000" + (group ? " group" : "");
+double CallNs(const std::string& program, const std::string& library, const std::string& folder, int threads,
+              bool group) {
+  const std::string command =
+      (library.empty() ? std::string()
+                       : "LOCKSTEP_DIR='" + folder + "' LOCKSTEP_GPU=off LD_PRELOAD='" + library + "' ") +
+      "'" + program + "' " + std::to_string(threads) + " 1000000" + (group ? " group" : "");
   FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return -1;
   double ns = -1;
@@ -106,8 +108,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   const std::string program = argv[1], library = argv[2], folder = argv[3];
-  std::printf("%-8s %14s %16s %16s %14s %22s\n", "threads", "ring write ns", "call, plain ns", "recorded ns", "added ns",
-              "added, grouped p2p ns");
+  std::printf("%-8s %14s %16s %16s %14s %22s\n", "threads", "ring write ns", "call, plain ns", "recorded ns",
+              "added ns", "added, grouped p2p ns");
   constexpr uint64_t kBytes = 4u << 20;
   for (const int threads : {1, 2, 8}) {
     void* memory = std::aligned_alloc(4096, kBytes);

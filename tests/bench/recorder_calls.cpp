@@ -1,4 +1,5 @@
-// Calls an NCCL many times from some threads and prints nanoseconds of processor time per call: run with and without the recorder preloaded.
+// Calls an NCCL many times from some threads and prints nanoseconds of processor time per call: run with and without
+// the recorder preloaded.
 //   recorder_calls THREADS CALLS [group]      median of the runs on stdout, one number
 #include <algorithm>
 #include <barrier>
@@ -26,7 +27,9 @@ namespace {
 
 constexpr int kRuns = 11;
 
-void* Address(unsigned long value) { return reinterpret_cast<void*>(value); }
+void* Address(unsigned long value) {
+  return reinterpret_cast<void*>(value);
+}
 
 // Processor time of the calling thread: what the call costs, whatever else the machine is doing.
 double ThreadCpuNs() {

@@ -1,5 +1,5 @@
-// An NCCL that does nothing, so that a benchmark sees the recorder's own cost alone. It asks itself for asynchronous errors on
-// every operation, as the real one does.
+// An NCCL that does nothing, so that a benchmark sees the recorder's own cost alone. It asks itself for asynchronous
+// errors on every operation, as the real one does.
 struct Comm {
   int size, rank;
 };
@@ -42,9 +42,15 @@ API int ncclCommCuDevice(const Comm*, int* value) {
   *value = 0;
   return 0;
 }
-API int ncclCommDestroy(Comm*) { return 0; }
-API int ncclGroupStart() { return 0; }
-API int ncclGroupEnd() { return 0; }
+API int ncclCommDestroy(Comm*) {
+  return 0;
+}
+API int ncclGroupStart() {
+  return 0;
+}
+API int ncclGroupEnd() {
+  return 0;
+}
 API int ncclAllReduce(const void*, void*, unsigned long, int, int, Comm* comm, void*) {
   int error;
   return ncclCommGetAsyncError(comm, &error);

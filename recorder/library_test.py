@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""What must hold of liblockstep.so's bytes so that it loads everywhere and shows nothing but the wrapped names.
+
+library_test.py LIBRARY GOLDEN_EXPORTS [REAL_NCCL]
+"""
+
+import re
+import subprocess
+import sys
+import unittest
+
+LIBRARY, GOLDEN, REAL_NCCL = (sys.argv[1:] + [None, None, None])[:3]
+FLOOR = (2, 28)
+# Exported by an NCCL but not public: no header declares it.
+LEFT_ALONE = {"ncclResetDebugInitInternal"}
+
+
+def readelf(*arguments):
+    return subprocess.run(["readelf", "-W", *arguments], check=True, capture_output=True, text=True).stdout
+
+
+def exported(path):
+    names = set()
+    for line in readelf("--dyn-syms", path).splitlines():
+        fields = line.split()
+        if len(fields) >= 8 and fields[4] in ("GLOBAL", "WEAK") and fields[6] != "UND" and fields[6] != "ABS":
+            names.add(fields[7].split("@")[0])
+    return names
+
+
+class LibraryTest(unittest.TestCase):
+    def test_needs_libc_alone(self):
+        needed = set(re.findall(r"\(NEEDED\).*\[(.*)\]", readelf("-d", LIBRARY)))
+        self.assertIn("libc.so.6", needed)
+        self.assertLessEqual({n for n in needed if not n.startswith("ld-linux")}, {"libc.so.6"})
+
+    def test_no_symbol_version_above_the_floor(self):
+        versions = set(re.findall(r"GLIBC_(\d+)\.(\d+)", readelf("-V", LIBRARY)))
+        self.assertTrue(versions)
+        newest = max((int(a), int(b)) for a, b in versions)
+        self.assertLessEqual(newest, FLOOR)
+        self.assertNotIn("GLIBC_PRIVATE", readelf("-V", LIBRARY))
+
+    def test_exports_are_the_golden_list(self):
+        with open(GOLDEN, encoding="ascii") as file:
+            self.assertEqual(sorted(exported(LIBRARY)), file.read().split())
+
+    def test_has_no_constructor_that_does_work(self):
+        # crt's own frame_dummy is the one entry.
+        match = re.search(r"\(INIT_ARRAYSZ\)\s+(\d+)", readelf("-d", LIBRARY))
+        self.assertEqual(int(match.group(1)), 8)
+
+    def test_text_is_not_relocated_and_stack_not_executable(self):
+        self.assertNotIn("TEXTREL", readelf("-d", LIBRARY))
+        self.assertRegex(readelf("-l", LIBRARY), r"GNU_STACK.*RW ")
+
+    def test_every_function_of_the_real_nccl_is_wrapped(self):
+        if not REAL_NCCL:
+            self.skipTest("no real libnccl.so.2 on this machine")
+        real = {name for name in exported(REAL_NCCL) if name.startswith("nccl")}
+        self.assertGreater(len(real), 30)
+        self.assertEqual(sorted(real - exported(LIBRARY) - LEFT_ALONE), [])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], "-v"])

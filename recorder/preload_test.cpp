@@ -1,0 +1,340 @@
+// liblockstep.so as users meet it: preloaded into programs on the stand-in libraries.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "recorder/ring/reader.h"
+
+namespace lockstep {
+namespace {
+
+using ring::CallKind;
+using ring::CommSnapshot;
+using ring::OpSnapshot;
+using ring::OpStage;
+using ring::Snapshot;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+struct Outcome {
+  int status = -1;  // as waitpid gives it
+  std::string out, err;
+};
+
+class PreloadTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char folder[] = "/tmp/lockstep_preload_XXXXXX";
+    ASSERT_NE(mkdtemp(folder), nullptr);
+    folder_ = folder;
+    rings_ = folder_ + "/rings";
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  Outcome Run(const std::string& program, const std::string& environment, bool preload = true) const {
+    const std::string command = "LOCKSTEP_DIR='" + rings_ + "' " + environment +
+                                (preload ? " LD_PRELOAD='" LOCKSTEP_LIBRARY "' " : " ") + "timeout 60 " + program +
+                                " >'" + folder_ + "/out' 2>'" + folder_ + "/err'";
+    Outcome outcome;
+    outcome.status = std::system(command.c_str());
+    outcome.out = Slurp(folder_ + "/out");
+    outcome.err = Slurp(folder_ + "/err");
+    return outcome;
+  }
+  Outcome Host(const std::string& mode, const std::string& environment = "", bool preload = true) const {
+    return Run("'" LOCKSTEP_HOST_PROGRAM "' " + mode, "RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 " + environment, preload);
+  }
+  static std::string Slurp(const std::string& path) {
+    std::ifstream file(path);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  std::vector<Snapshot> Rings() const {
+    std::vector<Snapshot> snapshots;
+    if (!std::filesystem::exists(rings_)) return snapshots;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(rings_)) {
+      if (!entry.is_regular_file()) continue;
+      Snapshot snapshot;
+      std::string error;
+      EXPECT_TRUE(ring::ReadRingFile(entry.path(), {}, &snapshot, &error)) << error;
+      EXPECT_THAT(snapshot.problems, IsEmpty()) << entry.path();
+      EXPECT_EQ(std::filesystem::status(entry.path()).permissions(),
+                std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+      snapshots.push_back(std::move(snapshot));
+    }
+    return snapshots;
+  }
+
+  std::string folder_, rings_;
+};
+
+std::map<CallKind, int> CountKinds(const Snapshot& snapshot) {
+  std::map<CallKind, int> counts;
+  for (const OpSnapshot& op : snapshot.ops) ++counts[op.kind];
+  return counts;
+}
+
+TEST_F(PreloadTest, EveryKindOfOperationIsRecordedOnce) {
+  const Outcome outcome = Host("kinds", "LOCKSTEP_JOB='a/b c' LOCKSTEP_RESTART=2 LOCKSTEP_STEP=9");
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  EXPECT_TRUE(std::filesystem::is_directory(rings_ + "/a_b_c.2"));
+  const std::vector<Snapshot> rings = Rings();
+  ASSERT_THAT(rings, SizeIs(1));
+  const Snapshot& ring = rings[0];
+  EXPECT_EQ(ring.process.job, "a_b_c");
+  EXPECT_EQ(ring.process.restart_count, 2u);
+  EXPECT_EQ(ring.process.step, "9");
+  EXPECT_EQ(ring.process.rank, 0);
+  EXPECT_EQ(ring.process.world_size, 1);
+  EXPECT_EQ(ring.process.state, ring::RecorderState::kCleanExit);
+  EXPECT_GT(ring.process.nccl_version, 0);
+  EXPECT_GT(ring.process.start_ticks, 0u);
+  EXPECT_GT(ring.process.pid_namespace_inode, 0u);
+  EXPECT_THAT(ring.process.boot_id, SizeIs(36));
+
+  auto counts = CountKinds(ring);
+  // ncclBcast calls ncclBroadcast inside NCCL: two devices, two host calls each, and nothing twice.
+  EXPECT_EQ(counts[CallKind::kBroadcast], 4);
+  EXPECT_EQ(counts[CallKind::kAllReduce], 4);
+  for (CallKind kind :
+       {CallKind::kReduce, CallKind::kAllGather, CallKind::kReduceScatter, CallKind::kAlltoAll, CallKind::kGather,
+        CallKind::kScatter, CallKind::kSend, CallKind::kRecv, CallKind::kCommSplit}) {
+    EXPECT_EQ(counts[kind], 2) << ring::CallName(kind);
+  }
+  EXPECT_EQ(counts[CallKind::kCommInitAll], 1);
+  EXPECT_EQ(counts[CallKind::kCommDestroy], 4);
+  EXPECT_EQ(counts[CallKind::kMemAlloc] + counts[CallKind::kCommRegister], 0);
+
+  ASSERT_THAT(ring.comms, SizeIs(4));
+  EXPECT_EQ(ring.comms[0].id, ring.comms[1].id) << "one unique id";
+  EXPECT_NE(ring.comms[0].id, 0u);
+  for (int i = 0; i < 2; ++i) {
+    const CommSnapshot& comm = ring.comms[static_cast<size_t>(i)];
+    EXPECT_EQ(comm.member_rank, i);
+    EXPECT_EQ(comm.size, 2);
+    EXPECT_EQ(comm.device, i);
+    EXPECT_EQ(comm.issued_seq, 9u);
+    EXPECT_EQ(comm.launched_seq, 9u);
+    EXPECT_EQ(comm.state, ring::CommState::kDestroyed);
+    EXPECT_THAT(comm.peers, SizeIs(1));
+    const CommSnapshot& child = ring.comms[static_cast<size_t>(2 + i)];
+    EXPECT_EQ(child.parent_id, comm.id);
+    EXPECT_EQ(child.id, ring.comms[2].id) << "the same colour and ordinal on both";
+    EXPECT_EQ(child.color, 7);
+    EXPECT_EQ(child.key, -i);
+    EXPECT_EQ(child.member_rank, 1 - i) << "ordered by key";
+    EXPECT_EQ(child.size, 2);
+    EXPECT_EQ(child.issued_seq, 1u);
+  }
+  EXPECT_EQ(ring.comms[0].signature_hash, ring.comms[1].signature_hash);
+  for (const OpSnapshot& op : ring.ops) {
+    EXPECT_EQ(op.stage, OpStage::kLaunched) << ring::CallName(op.kind);
+    if (ring::IsCollective(op.kind)) {
+      EXPECT_NE(op.caller_object, 0u);
+    }
+  }
+}
+
+TEST_F(PreloadTest, MarksOfTheGpuReachTheRing) {
+  ASSERT_EQ(Host("threads", "LOCKSTEP_GPU=full").status, 0);
+  const std::vector<Snapshot> rings = Rings();
+  ASSERT_THAT(rings, SizeIs(1));
+  EXPECT_EQ(rings[0].process.gpu_marks, ring::GpuMarks::kFull);
+  EXPECT_NE(rings[0].process.gpu_uuid, "");
+  ASSERT_THAT(rings[0].streams, SizeIs(2));
+  std::set<int> devices;
+  for (const ring::StreamSnapshot& stream : rings[0].streams) {
+    EXPECT_TRUE(stream.marked);
+    EXPECT_EQ(stream.issued, 100u);
+    EXPECT_EQ(stream.started, 100u);
+    EXPECT_EQ(stream.completed, 100u);
+    EXPECT_EQ(stream.first_error, 0);
+    devices.insert(stream.device);
+  }
+  EXPECT_EQ(devices, (std::set<int>{0, 1}));
+  for (const OpSnapshot& op : rings[0].ops) {
+    if (op.kind == CallKind::kAllReduce) {
+      EXPECT_EQ(op.ticket, op.seq);
+    }
+  }
+  EXPECT_EQ(rings[0].comms.at(0).name, "named");
+}
+
+TEST_F(PreloadTest, MarksAreOffWhereTheyCouldCost) {
+  ASSERT_EQ(Host("threads", "CUDA_DEVICE_MAX_CONNECTIONS=1").status, 0);
+  const std::vector<Snapshot> rings = Rings();
+  ASSERT_THAT(rings, SizeIs(1));
+  EXPECT_EQ(rings[0].process.gpu_marks, ring::GpuMarks::kOff);
+  for (const ring::StreamSnapshot& stream : rings[0].streams) EXPECT_FALSE(stream.marked);
+}
+
+TEST_F(PreloadTest, NonblockingCommunicatorsAndLateHandles) {
+  const Outcome outcome = Host("nonblocking", "STANDIN_ASYNC_DELAY_US=3000");
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  const std::vector<Snapshot> rings = Rings();
+  ASSERT_THAT(rings, SizeIs(1));
+  ASSERT_THAT(rings[0].comms, SizeIs(3));
+  const CommSnapshot& child = rings[0].comms[1];
+  EXPECT_FALSE(rings[0].comms[0].blocking);
+  EXPECT_EQ(child.member_rank, 0);
+  EXPECT_EQ(child.size, 1);
+  EXPECT_EQ(child.issued_seq, 1u);
+  EXPECT_GT(child.ready_ns, child.created_ns);
+  EXPECT_EQ(rings[0].comms[2].state, ring::CommState::kNotMember);
+  for (const OpSnapshot& op : rings[0].ops) {
+    if (op.kind == CallKind::kAllReduce) {
+      EXPECT_EQ(op.ticket, 0u) << "unknown until its work is queued";
+    }
+  }
+}
+
+TEST_F(PreloadTest, AForkedChildMakesItsOwnRingAndLeavesItsParentsAlone) {
+  for (const char* mode : {"fork", "fork-after"}) {
+    ASSERT_EQ(Host(mode).status, 0) << mode;
+    const std::vector<Snapshot> rings = Rings();
+    const bool after = std::string(mode) == "fork-after";
+    ASSERT_THAT(rings, SizeIs(after ? 2 : 1)) << mode;
+    int with_operations = 0;
+    std::set<int> pids;
+    for (const Snapshot& ring : rings) {
+      ASSERT_THAT(ring.comms, SizeIs(1));
+      pids.insert(ring.process.pid);
+      with_operations += ring.comms[0].issued_seq == 1 ? 1 : 0;
+      EXPECT_EQ(ring.process.state, ring::RecorderState::kCleanExit);
+    }
+    EXPECT_EQ(with_operations, 1);
+    EXPECT_EQ(pids.size(), rings.size());
+    std::filesystem::remove_all(rings_);
+  }
+}
+
+TEST_F(PreloadTest, ResultsAndErrnoPassThrough) {
+  const Outcome plain = Host("results", "", false);
+  const Outcome recorded = Host("results");
+  EXPECT_EQ(recorded.status, plain.status);
+  EXPECT_EQ(recorded.out, plain.out);
+  EXPECT_THAT(plain.out, HasSubstr("bad root in a group"));
+  const std::vector<Snapshot> rings = Rings();
+  ASSERT_THAT(rings, SizeIs(1));
+  // Of the operations only the good one counts.
+  uint64_t issued = 0;
+  for (const CommSnapshot& comm : rings[0].comms) issued += comm.issued_seq;
+  EXPECT_EQ(issued, 1u);
+  EXPECT_EQ(rings[0].comms.at(0).state, ring::CommState::kInitFailed);
+}
+
+TEST_F(PreloadTest, RecordsOutliveAKilledProcess) {
+  EXPECT_NE(Host("die").status, 0);
+  const std::vector<Snapshot> rings = Rings();
+  ASSERT_THAT(rings, SizeIs(1));
+  EXPECT_EQ(rings[0].process.state, ring::RecorderState::kRecording);
+  EXPECT_EQ(rings[0].comms.at(0).issued_seq, 37u);
+  EXPECT_EQ(CountKinds(rings[0])[CallKind::kAllReduce], 37);
+  EXPECT_EQ(rings[0].streams.at(0).completed, 37u);
+}
+
+TEST_F(PreloadTest, NothingIsAllocatedByAMillionCalls) {
+  const Outcome outcome = Run("'" LOCKSTEP_ALLOCATION_PROGRAM "'", "");
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "0\n");
+  const std::vector<Snapshot> rings = Rings();
+  ASSERT_THAT(rings, SizeIs(1));
+  EXPECT_EQ(rings[0].comms.at(0).issued_seq, 500000u);
+}
+
+TEST_F(PreloadTest, SwitchedOffItLeavesNothing) {
+  const Outcome plain = Host("results", "", false);
+  const Outcome off = Host("results", "LOCKSTEP=0");
+  EXPECT_EQ(off.status, plain.status);
+  EXPECT_EQ(off.out, plain.out);
+  EXPECT_EQ(off.err, plain.err);
+  EXPECT_FALSE(std::filesystem::exists(rings_));
+}
+
+TEST_F(PreloadTest, AnUnusableFolderCostsOneLineOnTheFirstRankOnly) {
+  rings_ = "/proc/no/such/folder";
+  const Outcome plain = Host("results", "", false);
+  const Outcome first = Host("results");
+  EXPECT_EQ(first.status, plain.status);
+  EXPECT_EQ(first.out, plain.out);
+  EXPECT_THAT(first.err, HasSubstr("lockstep: not recording: "));
+  EXPECT_EQ(std::count(first.err.begin(), first.err.end(), '\n'),
+            1 + std::count(plain.err.begin(), plain.err.end(), '\n'));
+  const Outcome second = Host("results", "LOCAL_RANK=1");
+  EXPECT_EQ(second.err, plain.err);
+  EXPECT_EQ(second.out, plain.out);
+}
+
+// A tmpfs of our own; skipped where that is not allowed.
+class SmallFolderTest : public PreloadTest {
+ protected:
+  bool Mount(const char* size) {
+    point_ = folder_ + "/small";
+    std::filesystem::create_directory(point_);
+    if (mount("tmpfs", point_.c_str(), "tmpfs", 0, (std::string("size=") + size).c_str()) != 0) return false;
+    mounted_ = true;
+    rings_ = point_ + "/rings";
+    return true;
+  }
+  void TearDown() override {
+    if (mounted_) umount2(point_.c_str(), MNT_DETACH);
+    PreloadTest::TearDown();
+  }
+  std::string point_;
+  bool mounted_ = false;
+};
+
+TEST_F(SmallFolderTest, TheRingShrinksToASixteenthOfWhatIsFree) {
+  if (!Mount("20m")) GTEST_SKIP() << "mounting a tmpfs is not allowed here";
+  ASSERT_EQ(Host("threads").status, 0);
+  ASSERT_THAT(Rings(), SizeIs(1));
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(rings_)) {
+    if (entry.is_regular_file()) {
+      EXPECT_EQ(entry.file_size(), 1u << 20);
+    }
+  }
+}
+
+TEST_F(SmallFolderTest, AFullFolderMeansForwardingOnly) {
+  if (!Mount("4m")) GTEST_SKIP() << "mounting a tmpfs is not allowed here";
+  const Outcome plain = Host("results", "", false);
+  const Outcome outcome = Host("results");
+  EXPECT_EQ(outcome.status, plain.status);
+  EXPECT_EQ(outcome.out, plain.out);
+  EXPECT_THAT(outcome.err, HasSubstr("lockstep: not recording: "));
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(point_)) EXPECT_FALSE(entry.is_regular_file());
+}
+
+TEST_F(PreloadTest, HostileEnvironmentIsHarmless) {
+  const std::string longest(5000, 'x');
+  const Outcome outcome =
+      Host("threads",
+           "LOCKSTEP_JOB=../../../../etc/$'\\n'x RANK=99999999999999999999 WORLD_SIZE=-4 LOCAL_RANK=zero "
+           "SLURM_RESTART_COUNT=1e9 LOCKSTEP_RING_KIB=999999999999 LOCKSTEP_GPU=warp LOCKSTEP_HOST=" +
+               longest);
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const std::vector<Snapshot> rings = Rings();
+  ASSERT_THAT(rings, SizeIs(1));
+  EXPECT_EQ(rings[0].process.rank, -1);
+  EXPECT_EQ(rings[0].process.world_size, -1);
+  EXPECT_EQ(rings[0].process.local_rank, -1);
+  EXPECT_EQ(rings[0].process.job.find('/'), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lockstep
