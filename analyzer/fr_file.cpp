@@ -154,7 +154,8 @@ class FileReader {
                          : name.key == Key::kLastStarted   ? &status.started
                          : name.key == Key::kLastCompleted ? &status.completed
                                                            : nullptr;
-        if (field != nullptr && (!ToInteger(document_, number, field) || *field < -1)) *field = kUnknown;
+        if (field != nullptr && (!ToInteger(document_, number, field) || *field < -1 || *field > kMaxCounter))
+          *field = kUnknown;
         return true;
       });
       file_.statuses.push_back(status);
@@ -166,9 +167,7 @@ class FileReader {
     auto same = [](const GroupStatus& a, const GroupStatus& b) { return a.pg_id == b.pg_id; };
     file_.statuses.erase(std::unique(file_.statuses.begin(), file_.statuses.end(), same), file_.statuses.end());
     for (const GroupStatus& status : file_.statuses) {
-      if (status.enqueued > 0 && __builtin_add_overflow(file_.progress_sum, status.enqueued, &file_.progress_sum)) {
-        file_.progress_sum = INT64_MAX;
-      }
+      if (status.enqueued > 0) file_.progress_sum += std::min(status.enqueued, INT64_MAX - file_.progress_sum);
     }
   }
 

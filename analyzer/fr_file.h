@@ -15,6 +15,10 @@ namespace lockstep::fr {
 // PyTorch keeps 2,000 entries by default, 20,000 are in use.
 constexpr uint64_t kMaxEntries = 1u << 20;
 
+// No counter gets this far; larger numbers are damage and count as missing, so that sums and differences of what is
+// left cannot overflow.
+constexpr int64_t kMaxCounter = INT64_MAX / 8;
+
 // A group of pg_config.
 struct GroupClaim {
   std::string name, desc;

@@ -189,7 +189,7 @@ void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle) {
       problems.push_back({file.rank.path, -1,
                           absl::StrCat("not used: another file of rank ", file.rank.rank,
                                        " is newer or holds more: ", kept.back().rank.path),
-                          file.rank.rank});
+                          file.rank.rank, true});
       continue;
     }
     kept.push_back(std::move(file));

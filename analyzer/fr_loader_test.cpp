@@ -418,7 +418,7 @@ TEST(FrLoader, BatchMembersTakeTheStateOfTheirEnd) {
     EXPECT_EQ(ops[i].group, i < 3 ? 1u : 2u) << i;
     EXPECT_EQ(ops[i].state, i < 3 ? OpState::kCompleted : OpState::kIncomplete) << i;
   }
-  EXPECT_EQ(ops[2].kind, CallKind::kCoalesced);
+  EXPECT_EQ(ops[2].kind, CallKind::kGroup);  // of sends and receives: no collective
 }
 
 TEST(FrLoader, AnEndTakesOnlyMembersOfItsMaking) {

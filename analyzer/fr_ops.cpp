@@ -251,12 +251,16 @@ std::string_view EntryReader::ReadEntry(const Value& entry) {
   raw.p2p = Truth(fields.is_p2p) || ring::IsPointToPoint(op.kind);
   // It stands for sends and receives: a group, in no collective's numbering.
   if (raw.p2p && op.batch_end) op.kind = CallKind::kGroup;
-  int64_t single_seq = integer(fields.seq, kUnknown);
-  raw.collective_seq = std::max(integer(fields.collective_seq, raw.p2p ? kUnknown : single_seq), kUnknown);
-  raw.p2p_seq = std::max(integer(fields.p2p_seq, raw.p2p ? single_seq : kUnknown), kUnknown);
+  auto counter = [&](const Value& value, int64_t missing) {
+    int64_t out = integer(value, missing);
+    return out >= 0 && out <= kMaxCounter ? out : kUnknown;
+  };
+  int64_t single_seq = counter(fields.seq, kUnknown);
+  raw.collective_seq = counter(fields.collective_seq, raw.p2p ? kUnknown : single_seq);
+  raw.p2p_seq = counter(fields.p2p_seq, raw.p2p ? single_seq : kUnknown);
   op.seq = raw.p2p ? raw.p2p_seq : raw.collective_seq;
-  op.op_id = integer(fields.op_id, kUnknown);
-  op.record_id = integer(fields.record_id, kUnknown);
+  op.op_id = counter(fields.op_id, kUnknown);
+  op.record_id = counter(fields.record_id, kUnknown);
   op.enter_ns = std::max<int64_t>(integer(fields.created, 0), 0);
   op.started_ns = std::max<int64_t>(integer(fields.started, 0), 0);
   op.completed_ns = std::max<int64_t>(integer(fields.completed, 0), 0);

@@ -289,8 +289,8 @@ int NearerCounter(int64_t number, int64_t collectives, int64_t p2ps) {
   if (collectives <= 0) return 2;
   int64_t from_collectives = std::abs(number - collectives), from_p2ps = std::abs(number - p2ps);
   // Clearly nearer, or it is no answer.
-  if (from_p2ps * 4 + 4 < from_collectives) return 2;
-  if (from_collectives * 4 + 4 < from_p2ps) return 1;
+  if (from_p2ps < from_collectives / 4 - 1) return 2;
+  if (from_collectives < from_p2ps / 4 - 1) return 1;
   return 0;
 }
 
