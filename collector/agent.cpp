@@ -199,11 +199,11 @@ void Agent::Handle() {
 }
 
 int64_t Agent::Sample() {
-  const int64_t start = MonotonicNs();
+  const int64_t start = ThreadCpuNs();
   for (const auto& ring : rings_) {
     if (ring->alive) ReadDigest(ring.get());
   }
-  return MonotonicNs() - start;
+  return ThreadCpuNs() - start;
 }
 
 void Agent::Inspect(const std::vector<int32_t>& slots) {

@@ -43,7 +43,7 @@ class Agent {
   // What a reaper saw; may come before or after the ring was found.
   void Ended(pid_t pid, const ProcessEnd& end);
 
-  // Reads the digests of all rings whose process lives. Returns how long it took, nanoseconds.
+  // Reads the digests of all rings whose process lives. Returns the CPU time it took, nanoseconds.
   int64_t Sample();
   // State letter of every live process; CPU, I/O, wait channel and kernel stack of those in `slots` too, the former as
   // differences to a sample at least a second older.

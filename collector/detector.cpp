@@ -49,30 +49,51 @@ int64_t GapHistory::P99() const {
   if (count_ == 0) return 0;
   std::array<int64_t, 256> sorted = gaps_;
   const size_t used = size();
-  const size_t at = (used * 99 + 99) / 100 - 1;
+  // Rounded down: one outlier, a pause that came once, sets no limit.
+  const size_t at = std::max<size_t>(used * 99 / 100, 1) - 1;
   std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(at),
                    sorted.begin() + static_cast<std::ptrdiff_t>(used));
   return sorted[at];
 }
 
+void Detector::NoteGap(int64_t now, uint64_t total, int64_t issued_ns, CommState* comm) {
+  if (total <= comm->total) {
+    comm->quiet_ns = now;
+    return;
+  }
+  // Between two looks a communicator may have made many steps: their mean, or the time in which looks saw none. The time
+  // between the looks themselves says nothing; the watcher may have been slow. Warm-up is not what a job is like later.
+  if (comm->total >= kWarmTotal) {
+    const int64_t from = std::max(comm->advanced_ns, rebased_ns_);
+    int64_t gap = std::max<int64_t>(0, comm->quiet_ns - from);
+    if (comm->issued_ns >= rebased_ns_ && issued_ns > comm->issued_ns) {
+      gap = std::max(gap, (issued_ns - comm->issued_ns) / static_cast<int64_t>(total - comm->total));
+    }
+    comm->gaps.Add(gap);
+  }
+  comm->total = total;
+  comm->advanced_ns = comm->quiet_ns = now;
+  comm->issued_ns = issued_ns;
+}
+
 void Detector::Observe(int64_t now, const std::vector<RankView>& ranks) {
-  std::map<uint64_t, uint64_t> highest, lowest;
+  struct Ends {
+    uint64_t highest = 0, lowest = UINT64_MAX;
+    int64_t issued_ns = 0;
+  };
+  std::map<uint64_t, Ends> ends;
   for (const RankView& view : ranks) {
     for (const CommView& comm : view.comms) {
       if (!comm.active) continue;
-      uint64_t& high = highest[comm.id];
-      high = std::max(high, comm.total);
-      const auto [low, added] = lowest.emplace(comm.id, comm.collectives);
-      if (!added) low->second = std::min(low->second, comm.collectives);
+      Ends& end = ends[comm.id];
+      end.lowest = std::min(end.lowest, comm.collectives);
+      if (comm.total >= end.highest) {
+        end.highest = comm.total;
+        end.issued_ns = std::max(end.issued_ns, comm.issued_ns);
+      }
     }
   }
-  for (const auto& [id, total] : highest) {
-    CommState& comm = comms_[id];
-    if (total == comm.total) continue;
-    if (comm.advanced_ns != 0) comm.gaps.Add(now - std::max(comm.advanced_ns, rebased_ns_));
-    comm.total = total;
-    comm.advanced_ns = now;
-  }
+  for (const auto& [id, end] : ends) NoteGap(now, end.highest, end.issued_ns, &comms_[id]);
   for (const RankView& view : ranks) {
     RankState& state = ranks_[view.slot];
     if (!state.seen || state.view.progress_mark != view.progress_mark) state.progress_ns = now;
@@ -84,7 +105,7 @@ void Detector::Observe(int64_t now, const std::vector<RankView>& ranks) {
     if (view.gpu_in_flight) since = since == 0 ? state.progress_ns : std::min(since, state.progress_ns);
     for (const CommView& comm : view.comms) {
       // Ahead of a member: its operation is in flight, also where nothing tells what its GPU does.
-      if (!comm.active || comm.collectives <= lowest[comm.id] || comm.issued_ns <= 0) continue;
+      if (!comm.active || comm.collectives <= ends[comm.id].lowest || comm.issued_ns <= 0) continue;
       since = since == 0 ? comm.issued_ns : std::min(since, comm.issued_ns);
     }
     if (since != 0) state.waiting_since = std::max(since, rebased_ns_);

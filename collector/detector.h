@@ -29,7 +29,7 @@ struct DetectorLimits {
 class GapHistory {
  public:
   void Add(int64_t gap_ns);
-  // 99th percentile; 0 while there is none.
+  // 99th percentile, rounded towards the smaller; 0 while there is none.
   int64_t P99() const;
   size_t size() const { return count_ < gaps_.size() ? count_ : gaps_.size(); }
 
@@ -93,9 +93,12 @@ class Detector {
   };
   struct CommState {
     uint64_t total = 0;           // highest of the members
-    int64_t advanced_ns = 0;
+    int64_t issued_ns = 0;        // when the last of these was issued
+    int64_t advanced_ns = 0;      // look that saw it first
+    int64_t quiet_ns = 0;         // last look that saw nothing new
     GapHistory gaps;
   };
+  void NoteGap(int64_t now, uint64_t total, int64_t issued_ns, CommState* comm);
   bool Warm(uint64_t comm) const;
 
   const DetectorLimits limits_;

@@ -74,10 +74,35 @@ TEST_F(DetectorTest, GapHistoryForgetsBeyond256) {
   EXPECT_EQ(gaps.P99(), 0);
   gaps.Add(1000);
   EXPECT_EQ(gaps.P99(), 1000);
+  gaps.Add(10);
+  EXPECT_EQ(gaps.P99(), 10) << "one outlier sets no limit";
   for (int i = 0; i < 256; ++i) gaps.Add(10);
-  EXPECT_EQ(gaps.P99(), 10);
   for (int i = 0; i < 3; ++i) gaps.Add(500);
+  EXPECT_EQ(gaps.P99(), 10);
+  gaps.Add(500);
   EXPECT_EQ(gaps.P99(), 500);
+}
+
+TEST_F(DetectorTest, ASlowWatcherLearnsNoGapsOfItsOwn) {
+  for (int look = 0; look < 50; ++look) {
+    // Three seconds pass between looks; the job made a hundred steps of 30 ms.
+    for (int i = 0; i < 100; ++i) {
+      now_ += 30 * kMs;
+      for (RankView& view : views_) Issue(&view);
+    }
+    detector_.Observe(now_, views_);
+  }
+  EXPECT_EQ(detector_.LimitOf(kComm), 5 * kSecond);
+}
+
+TEST_F(DetectorTest, PausesBetweenBurstsAreLearned) {
+  for (int step = 0; step < 50; ++step) {
+    for (int look = 0; look < 40; ++look) Pass(100 * kMs);
+    for (int i = 0; i < 100; ++i) {
+      for (RankView& view : views_) Issue(&view);
+    }
+  }
+  EXPECT_GE(detector_.LimitOf(kComm), 8 * 3900 * kMs);
 }
 
 TEST_F(DetectorTest, AMovingJobIsNeverSuspicious) {

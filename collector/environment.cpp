@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,7 +13,10 @@
 #include <cstring>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "collector/proc.h"
 
 extern char** environ;
 
@@ -110,6 +114,28 @@ absl::StatusOr<int> FreePort() {
   if (fd >= 0) close(fd);
   if (!found) return absl::UnavailableError(absl::StrCat("no free port for MASTER_PORT: ", strerror(error)));
   return ntohs(address.sin_port);
+}
+
+int RingKibFor(int ranks, uint64_t free_bytes) {
+  constexpr int kDefaultKib = 4096, kLargestKib = 65536, kUsualRanks = 16;
+  const uint64_t each = free_bytes / 32 / static_cast<uint64_t>(ranks > 0 ? ranks : kUsualRanks) / 1024;
+  int kib = kLargestKib;
+  while (kib > kDefaultKib && static_cast<uint64_t>(kib) > each) kib /= 2;
+  return kib > kDefaultKib ? kib : 0;
+}
+
+int RingKib(int ranks, const std::string& folder) {
+  struct statfs info {};
+  if (statfs(folder.c_str(), &info) != 0) return 0;
+  uint64_t room = static_cast<uint64_t>(info.f_bavail) * static_cast<uint64_t>(info.f_bsize);
+  const uint64_t memory = static_cast<uint64_t>(sysconf(_SC_AVPHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  room = std::min(room, memory);
+  // A container's own limit; what it uses already is at least part page cache, so the limit is what counts.
+  uint64_t limit = 0;
+  if (absl::SimpleAtoi(absl::StripAsciiWhitespace(ReadSmallFile("/sys/fs/cgroup/memory.max", 64)), &limit)) {
+    room = std::min(room, limit);
+  }
+  return RingKibFor(ranks, room);
 }
 
 std::string JobName(const Environment& environment, const std::string& command) {

@@ -2,6 +2,7 @@
 #ifndef LOCKSTEP_COLLECTOR_ENVIRONMENT_H_
 #define LOCKSTEP_COLLECTOR_ENVIRONMENT_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,12 @@ absl::StatusOr<std::string> FindLibrary(const Environment& environment);
 void SetRank(Environment* environment, int rank, int world_size, int port);
 // A TCP port of 127.0.0.1 that nobody listens on now.
 absl::StatusOr<int> FreePort();
+
+// LOCKSTEP_RING_KIB for `ranks` (0: unknown) ranks on this host: larger rings keep more of a fast job's past, but all of
+// them together take at most a 32nd of what is free, in `folder` and in memory. 0: leave the recorder's default.
+int RingKib(int ranks, const std::string& folder);
+// The same from the numbers, in bytes.
+int RingKibFor(int ranks, uint64_t free_bytes);
 
 // A name for the job that is safe in a file name.
 std::string JobName(const Environment& environment, const std::string& command);

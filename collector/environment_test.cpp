@@ -56,6 +56,15 @@ TEST(EnvironmentTest, JobNamesAreSafeInFileNames) {
   EXPECT_THAT(JobName({}, "/usr/bin/train.py"), StartsWith("train.py-"));
 }
 
+TEST(EnvironmentTest, RingsGrowWithWhatIsFree) {
+  constexpr uint64_t kGib = 1ull << 30;
+  EXPECT_EQ(RingKibFor(8, 64 << 20), 0) << "a small container keeps the recorder's own sizes";
+  EXPECT_EQ(RingKibFor(8, 2 * kGib), 8192);
+  EXPECT_EQ(RingKibFor(8, 24 * kGib), 65536);
+  EXPECT_EQ(RingKibFor(0, 24 * kGib), 32768);
+  EXPECT_EQ(RingKibFor(4096, 24 * kGib), 0);
+}
+
 TEST(EnvironmentTest, FreePortIsAPort) {
   const auto port = FreePort();
   ASSERT_TRUE(port.ok()) << port.status();

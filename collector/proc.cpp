@@ -46,6 +46,7 @@ int64_t ReadIoBytes(pid_t pid) {
 }  // namespace
 
 int64_t MonotonicNs() { return ClockNs(CLOCK_MONOTONIC); }
+int64_t ThreadCpuNs() { return ClockNs(CLOCK_THREAD_CPUTIME_ID); }
 int64_t RealtimeNs() { return ClockNs(CLOCK_REALTIME); }
 
 std::string ReadSmallFile(const std::string& path, size_t limit) {

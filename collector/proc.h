@@ -14,6 +14,8 @@ namespace lockstep {
 // CLOCK_MONOTONIC and CLOCK_REALTIME in nanoseconds.
 int64_t MonotonicNs();
 int64_t RealtimeNs();
+// CPU time of the calling thread.
+int64_t ThreadCpuNs();
 
 struct ProcStat {
   char state = '?';

@@ -78,6 +78,10 @@ class Run {
     PrependPreload(environment, library_);
     SetVariable(environment, "LOCKSTEP_DIR", folder_.path);
     if (!HasVariable(*environment, "LOCKSTEP_JOB")) SetVariable(environment, "LOCKSTEP_JOB", job_);
+    const int ring_kib = RingKib(options_.ranks, folder_.path);
+    if (ring_kib != 0 && !HasVariable(*environment, "LOCKSTEP_RING_KIB")) {
+      SetVariable(environment, "LOCKSTEP_RING_KIB", absl::StrCat(ring_kib));
+    }
     if (!options_.gpu.empty()) {
       SetVariable(environment, "LOCKSTEP_GPU", options_.gpu);
     } else if (!HasVariable(*environment, "LOCKSTEP_GPU")) {

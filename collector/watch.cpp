@@ -19,6 +19,7 @@ namespace {
 constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kShortTick = 100 * kMs;
 constexpr int64_t kIdleTick = 250 * kMs;
+constexpr int64_t kLongestTick = 1000 * kMs;
 // Sampling takes at most this part of one core.
 constexpr int64_t kCostShare = 100;
 // A little over the least gap between two samples of a process, so that each judgement has a new pair.
@@ -156,20 +157,14 @@ RootFinding Watch::FindRoot(const Gathered& gathered) {
 }
 
 void Watch::LookForDesync() {
-  const std::vector<const ring::Snapshot*> digests = agent_->Digests();
-  for (const Desync& desync : desync_.Look(digests)) {
+  for (const Desync& desync : desync_.Look(agent_->Digests())) {
     std::vector<int32_t> slots;
     for (size_t member : desync.members) slots.push_back(static_cast<int32_t>(member));
     agent_->Keep(slots);
-    desync_seen_ = true;
+    if (!desync.confirmed) continue;
     Say(absl::StrCat("the ranks of communicator ", desync.name.empty() ? absl::StrCat(absl::Hex(desync.comm)) : desync.name,
                      " (size ", desync.size, ") issued different operations by collective #", CountText(desync.seq),
                      "; the job runs on, the records are kept"));
-  }
-  if (desync_.pending()) {
-    std::vector<int32_t> all;
-    for (size_t slot = 0; slot < digests.size(); ++slot) all.push_back(static_cast<int32_t>(slot));
-    agent_->Keep(all);
   }
 }
 
@@ -267,10 +262,9 @@ void Watch::Tick(int64_t now) {
   const int64_t before = detector_.LastProgress({});
   detector_.Observe(now, views);
   const bool moved = detector_.LastProgress({}) != before;
-  next_tick_ = now + std::max(moved ? kShortTick : kIdleTick, kCostShare * sample_cost_);
+  next_tick_ = now + std::clamp(kCostShare * sample_cost_, moved ? kShortTick : kIdleTick, kLongestTick);
   if (views.empty()) return;
   LookForDesync();
-  if (desync_.pending()) next_tick_ = now + kShortTick / 4;
   if (hung_) {
     LookForRecovery(now);
     return;
@@ -312,8 +306,7 @@ void Watch::WriteAndTell(const Gathered& gathered, bool tell) {
 void Watch::Finish(const std::string& unrecorded) {
   // The last digests: a job may have differed in its last operations.
   agent_->Sample();
-  LookForDesync();
-  if (desync_.pending()) LookForDesync();
+  for (int look = 0; look < 3; ++look) LookForDesync();
   if (ever_declared_) return;
   const Gathered gathered = Gather(true, false, 0);
   if (agent_->readable() == 0) {

@@ -92,7 +92,6 @@ class Watch {
   int64_t late_since_ = 0;
   bool hung_ = false;
   bool ever_declared_ = false;
-  bool desync_seen_ = false;
   VerdictKind declared_ = VERDICT_UNSPECIFIED;
   std::vector<int32_t> hung_slots_;
   int64_t declared_ns_ = 0, stall_began_ns_ = 0, moved_again_ns_ = 0;
