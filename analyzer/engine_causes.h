@@ -52,6 +52,7 @@ class Causes {
  private:
   Cause FromDivergence(const Divergence& d) const;
   Cause FromMismatch(const Mismatch& m) const;
+  std::vector<Cause> Explain(const Mismatch& m) const;
   Cause HostCause(uint32_t node) const;
   Cause GpuCause(uint32_t node) const;
   Cause CycleCause(const std::vector<uint32_t>& sink) const;

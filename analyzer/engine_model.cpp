@@ -26,6 +26,7 @@ bool NeedsEveryMember(CallKind kind) {
 }
 
 Model::Model(const Bundle& b, const AnalyzeOptions& options) : bundle(b), options_(options) {
+  for (const Rank& r : bundle.ranks) anyone_runs_ |= r.process.life == Life::kRunning;
   BuildComms();
   ranks.resize(bundle.ranks.size());
   for (size_t i = 0; i < ranks.size(); ++i) BuildRank(i);
@@ -154,7 +155,11 @@ void Model::BuildRank(size_t index) {
   view.collectives.resize(rank.memberships.size());
   view.unit_of_op.assign(rank.ops.size(), kNoIndex);
 
-  if (rank.process.life == Life::kExited || rank.process.life == Life::kKilled || rank.process.life == Life::kGone) {
+  // A process that was ended with the job, or found gone with all the others, says nothing of the cause: what counts is
+  // what it was doing.
+  const bool ended = rank.process.life == Life::kExited || rank.process.life == Life::kKilled ||
+                     (rank.process.life == Life::kGone && anyone_runs_);
+  if (ended && !rank.process.consequence) {
     view.host = HostState::kDead;
   } else if (rank.process.state == "T" || rank.process.state == "t") {
     view.host = HostState::kStopped;

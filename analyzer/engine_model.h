@@ -81,6 +81,7 @@ class Model {
   bool ProvenIncomplete(const Rank& rank, const Op& op) const;
   std::string Classify(const Communicator& comm) const;
   const AnalyzeOptions options_;
+  bool anyone_runs_ = false;
 };
 
 // True when no member can complete the operation before all have taken part in it.

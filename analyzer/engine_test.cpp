@@ -72,6 +72,20 @@ TEST_P(EngineFault, Killed) {
   EXPECT_EQ(v.verdict(), VERDICT_CRASHED);
 }
 
+// The host runs ahead of the GPU: the process ends with calls issued that its GPU has not finished.
+TEST_P(EngineFault, EndedWithWorkInFlight) {
+  for (HostFault how : {HostFault::kDie, HostFault::kStop, HostFault::kExit}) {
+    Job ended = job;
+    const size_t at = At();
+    ended.ranks[rank()].host_fault = how;
+    ended.ranks[rank()].host_fault_at = at + 2;
+    ended.ranks[rank()].gpu_stall_at = at;
+    const Verdict v = Analyze(ended.Run());
+    ExpectOne(v, how == HostFault::kStop ? HOST_STALL : RANK_DEAD, {rank()});
+    EXPECT_EQ(v.findings_size(), 1) << Describe(v);
+  }
+}
+
 TEST_P(EngineFault, Stopped) {
   job.ranks[rank()].host_fault = HostFault::kStop;
   job.ranks[rank()].host_fault_at = At();
@@ -212,6 +226,22 @@ TEST(Engine, OppositeOrdersAreAnInversion) {
     std::swap(p[a], p[b]);
   }
   ExpectOne(Analyze(job.Run()), ORDER_INVERSION, {0, 1, 2, 3});
+}
+
+TEST(Engine, RingsOfAJobThatWasKilledAsAWhole) {
+  Job job(2, 2, 2, kSteps);
+  job.ranks[5].host_fault = HostFault::kStall;
+  job.ranks[5].host_fault_at = job.Find(5, "tp", kFaultStep);
+  Bundle gone = job.Run();
+  for (Rank& r : gone.ranks) r.process.life = Life::kGone;
+  ExpectOne(Analyze(gone), HOST_STALL, {5});
+  Bundle ended = job.Run();
+  for (Rank& r : ended.ranks) {
+    r.process.life = Life::kKilled;
+    r.process.signal = 15;
+    r.process.consequence = true;
+  }
+  ExpectOne(Analyze(ended), HOST_STALL, {5});
 }
 
 TEST(Engine, ResultDoesNotDependOnClocks) {

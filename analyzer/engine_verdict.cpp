@@ -72,12 +72,7 @@ std::vector<Cause> Causes::FromSinks() {
     if (here.empty() && sink.size() == 1 && graph_->RankOf(v) >= 0 && !graph_->IsHost(v)) {
       const GpuFront& front = graph_->fronts[graph_->RankOf(v)];
       if (front.front == Front::kMismatched) {
-        const Mismatch& m = mismatches_[front.mismatch];
-        for (int32_t r : m.odd_ranks) {
-          const Divergence* d = DivergenceOf(r);
-          if (!m.majority && d != nullptr) here.push_back(FromDivergence(*d));
-        }
-        if (here.empty()) here.push_back(FromMismatch(m));
+        here = Explain(mismatches_[front.mismatch]);
       } else if (front.front == Front::kAllArrived && !CompletionsAreRecorded(bundle_, graph_->RankOf(v), front.op)) {
         continue;
       } else {
@@ -90,7 +85,7 @@ std::vector<Cause> Causes::FromSinks() {
       for (uint32_t w : sink) {
         const int32_t r = graph_->RankOf(w);
         if (r >= 0 && !graph_->IsHost(w) && graph_->fronts[r].front == Front::kMismatched) {
-          here.push_back(FromMismatch(mismatches_[graph_->fronts[r].mismatch]));
+          here = Explain(mismatches_[graph_->fronts[r].mismatch]);
           break;
         }
       }
@@ -121,20 +116,26 @@ std::vector<Cause> Causes::FromSinks() {
   return causes;
 }
 
+// A member that skipped, added or moved a call shifts its later ones: the mismatch they cause is its consequence. One that
+// changed a call is told by the members' own majority where they have one.
+std::vector<Cause> Causes::Explain(const Mismatch& m) const {
+  std::vector<Cause> here;
+  for (const Member& member : model_.comms[m.comm].members) {
+    const Divergence* d = member.rank_index >= 0 ? DivergenceOf(member.rank_index) : nullptr;
+    if (d != nullptr && d->type != Divergence::Type::kChanged) here.push_back(FromDivergence(*d));
+  }
+  for (int32_t r : m.odd_ranks) {
+    const Divergence* d = DivergenceOf(r);
+    if (here.empty() && !m.majority && d != nullptr) here.push_back(FromDivergence(*d));
+  }
+  if (here.empty()) here.push_back(FromMismatch(m));
+  return here;
+}
+
 std::vector<Cause> Causes::FromDisagreement(const std::vector<Cause>& known) {
   std::vector<Cause> causes;
   for (const Mismatch& m : mismatches_) {
-    std::vector<Cause> here;
-    for (int32_t r : m.odd_ranks) {
-      const Divergence* d = DivergenceOf(r);
-      if (d != nullptr && (!m.majority || d->type != Divergence::Type::kChanged)) here.push_back(FromDivergence(*d));
-    }
-    // A member that skipped or added a call shifts its later ones; the mismatch they cause is its consequence.
-    for (const Member& member : model_.comms[m.comm].members) {
-      const Divergence* d = member.rank_index >= 0 ? DivergenceOf(member.rank_index) : nullptr;
-      if (here.empty() && d != nullptr && d->type != Divergence::Type::kChanged) here.push_back(FromDivergence(*d));
-    }
-    if (here.empty()) here.push_back(FromMismatch(m));
+    std::vector<Cause> here = Explain(m);
     for (Cause& c : here) {
       bool explained = false;
       for (int32_t r : c.ranks) explained |= Names(known, r) || Names(causes, r);

@@ -38,6 +38,15 @@ void WaitGraph::BuildGpu(size_t rank_index) {
   const Rank& rank = model_.bundle.ranks[rank_index];
   GpuFront& front = fronts[rank_index];
   std::vector<Edge> out;
+  // What a dead or stopped process left on its GPU stands still because of that.
+  if (view.host == HostState::kDead || view.host == HostState::kStopped) {
+    if (view.in_flight.empty()) return;
+    front.front = Front::kWaits;
+    front.op = &rank.ops[view.in_flight[0].ops[0]];
+    front.comm = rank.memberships[front.op->membership].comm;
+    edges[GpuNode(rank_index)].push_back({HostNode(rank_index), Why::kOwnGpu, front.op, front.comm});
+    return;
+  }
   for (uint32_t unit = 0; unit < view.in_flight.size(); ++unit) {
     out.clear();
     GpuFront here;
