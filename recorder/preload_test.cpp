@@ -257,6 +257,13 @@ TEST_F(PreloadTest, NothingIsAllocatedByAMillionCalls) {
   EXPECT_EQ(rings[0].comms.at(0).issued_seq, 500000u);
 }
 
+TEST_F(PreloadTest, AnNcclOpenedByHandStillFindsItself) {
+  const std::string program = "'" LOCKSTEP_DLOPEN_PROGRAM "' '" LOCKSTEP_STANDIN_NCCL "'";
+  const Outcome outcome = Run(program, "");
+  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  EXPECT_EQ(outcome.out, Run(program, "", false).out);
+}
+
 TEST_F(PreloadTest, SwitchedOffItLeavesNothing) {
   const Outcome plain = Host("results", "", false);
   const Outcome off = Host("results", "LOCKSTEP=0");

@@ -1,8 +1,8 @@
 #include "recorder/ring_file.h"
 
 #include <fcntl.h>
-#include <linux/stat.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 
 #include "recorder/clock.h"
@@ -15,11 +15,11 @@ namespace {
 using ring::Section;
 using ring::SectionKind;
 
+// The raw call: libc's fstat is too new a symbol, and old containers refuse statx.
 bool IsOwnFolder(long fd, bool strict) noexcept {
-  struct statx info {};
-  if (Sys(SYS_statx, fd, "", AT_EMPTY_PATH, STATX_MODE | STATX_UID, &info) != 0) return false;
-  if ((info.stx_mode & S_IFMT) != S_IFDIR) return false;
-  return !strict || info.stx_uid == static_cast<uint32_t>(Sys(SYS_geteuid));
+  struct stat info {};
+  if (Sys(SYS_fstat, fd, &info) != 0 || !S_ISDIR(info.st_mode)) return false;
+  return !strict || info.st_uid == static_cast<uint32_t>(Sys(SYS_geteuid));
 }
 
 void MakeParents(const char* path) noexcept {
