@@ -126,7 +126,11 @@ class PickleReader {
   }
 
   bool Need(uint64_t size) {
-    if (static_cast<uint64_t>(end_ - at_) >= size) return true;
+    if (static_cast<uint64_t>(end_ - at_) >= size) [[likely]]
+      return true;
+    return FailShort(size);
+  }
+  [[gnu::noinline, gnu::cold]] bool FailShort(uint64_t size) {
     Fail(absl::StrCat("the file ends inside an item: ", size, " bytes wanted, ", end_ - at_, " left"));
     return false;
   }
@@ -143,11 +147,18 @@ class PickleReader {
   }
 
   void Push(const Value& value) {
-    if (stack_.size() >= kMaxValues || document_.full()) {
-      Refuse(absl::StrCat("more than ", kMaxValues, " values or ", kMaxContainers, " containers in one file"));
-      return;
-    }
+    if (stack_.size() >= kMaxValues) [[unlikely]]
+      return RefuseSize();
     stack_.push_back(value);
+  }
+  // Strings and containers cost memory of the document, be they popped at once.
+  void PushMade(const Value& value) {
+    if (document_.full()) [[unlikely]]
+      return RefuseSize();
+    Push(value);
+  }
+  [[gnu::noinline, gnu::cold]] void RefuseSize() {
+    Refuse(absl::StrCat("more than ", kMaxValues, " values or ", kMaxContainers, " containers in one file"));
   }
   void PushInt(int64_t integer) {
     Value value;
@@ -193,7 +204,7 @@ class PickleReader {
   void String(unsigned length_size, Type type) {
     uint64_t length = 0;
     if (!Number(length_size, &length) || !Need(length)) return;
-    Push(document_.NewString({reinterpret_cast<const char*>(at_), static_cast<size_t>(length)}, type));
+    PushMade(document_.NewString({reinterpret_cast<const char*>(at_), static_cast<size_t>(length)}, type));
     at_ += length;
   }
 
@@ -226,6 +237,8 @@ class PickleReader {
     if (puts_++ >= kMaxValues) return Refuse(absl::StrCat("more than ", kMaxValues, " memo entries in one file"));
     if (index < memo_.size()) {
       memo_[index] = top;
+    } else if (index == memo_.size()) {
+      memo_.push_back(top);
     } else if (index < puts_ + kMemoSlack) {
       memo_.resize(index + 1);
       memo_[index] = top;
@@ -234,18 +247,15 @@ class PickleReader {
     }
   }
   void Get(uint64_t index) {
-    Value value;
-    // A number can be in both when the array grew past it later.
-    if (index < memo_.size()) value = memo_[index];
-    if (value.type == Type::kMissing) {
-      auto found = far_memo_.find(index);
-      if (found != far_memo_.end()) value = found->second;
-    }
-    if (value.type == Type::kMissing) {
-      Fail(absl::StrCat("memo entry ", index, " is used but was never stored"));
-      return;
-    }
-    Push(value);
+    if (index < memo_.size() && memo_[index].type != Type::kMissing) [[likely]]
+      return Push(memo_[index]);
+    GetFar(index);
+  }
+  // A number can be in both when the array grew past it later.
+  [[gnu::noinline]] void GetFar(uint64_t index) {
+    auto found = far_memo_.find(index);
+    if (found == far_memo_.end()) return Fail(absl::StrCat("memo entry ", index, " is used but was never stored"));
+    Push(found->second);
   }
 
   // A container of everything above the mark, or of the topmost `count` values.
@@ -261,13 +271,13 @@ class PickleReader {
     Collect(type, from);
     if (!error_.text.empty()) return;
     DropMark();
-    Push(Value{type, Key::kOther, static_cast<uint32_t>(document_.container_count() - 1), {}});
+    PushMade(Value{type, Key::kOther, static_cast<uint32_t>(document_.container_count() - 1), {}});
   }
   void CollectTop(size_t count) {
     size_t floor = marks_.empty() ? 0 : marks_.back() + 1;
     if (stack_.size() < floor + count) return Fail("a tuple of more values than there are");
     Collect(Type::kTuple, stack_.size() - count);
-    Push(Value{Type::kTuple, Key::kOther, static_cast<uint32_t>(document_.container_count() - 1), {}});
+    PushMade(Value{Type::kTuple, Key::kOther, static_cast<uint32_t>(document_.container_count() - 1), {}});
   }
   void Store(const Value& container, size_t from) {
     if (!document_.Append(container.index, stack_.data() + from, stack_.size() - from)) {
@@ -369,11 +379,11 @@ class PickleReader {
       case Op::kByteArray8:
         return String(8, Type::kBytes);
       case Op::kEmptyList:
-        return Push(document_.NewContainer(Type::kList));
+        return PushMade(document_.NewContainer(Type::kList));
       case Op::kEmptyTuple:
-        return Push(document_.NewContainer(Type::kTuple));
+        return PushMade(document_.NewContainer(Type::kTuple));
       case Op::kEmptyDict:
-        return Push(document_.NewContainer(Type::kDict));
+        return PushMade(document_.NewContainer(Type::kDict));
       case Op::kAppend:
         return ExtendByTop(Type::kList, 1);
       case Op::kAppends:
