@@ -318,7 +318,13 @@ Cause Causes::FromMismatch(const Mismatch& m) const {
   c.op_rank = m.odd_ranks.empty() ? -1 : m.odd_ranks[0];
   c.ranks = m.odd_ranks;
   const std::string where = absl::StrCat("#", m.seq, " on ", CommText(bundle_.comms[m.comm]));
-  if (m.kind == MISMATCH_SPLITS) {
+  if (m.sender >= 0) {
+    const std::string other = absl::StrCat(m.usual_text, m.odd_op->kind == CallKind::kSend ? " received" : " sent");
+    c.what = absl::StrCat("issued ", OpText(bundle_, bundle_.ranks[c.op_rank], *m.odd_op), " on ",
+                          CommText(bundle_.comms[m.comm]), " with ", m.odd_text, " against ", other,
+                          m.majority ? "; ranks at the same place of the program issued the other" : "; nothing recorded tells which is right");
+    c.confidence = m.majority ? 0.9 : 0.5;
+  } else if (m.kind == MISMATCH_SPLITS) {
     c.what = absl::StrCat("in ", OpName(bundle_, *m.odd_op), " ", where, " ", m.odd_text, " but ", m.usual_text);
     c.confidence = 0.6;
   } else if (m.usual_op == nullptr) {

@@ -214,6 +214,7 @@ std::vector<Mismatch> FindMismatches(const Model& model) {
       }
     }
   }
+  FindPointToPointMismatches(model, &found);
   return found;
 }
 

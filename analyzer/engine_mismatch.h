@@ -14,6 +14,8 @@ struct Mismatch {
   FindingKind kind = FINDING_UNSPECIFIED;
   uint32_t comm = kNoIndex;
   int64_t seq = kUnknown;
+  // Of a send and its receive: member ranks. -1 for a collective.
+  int32_t sender = -1, receiver = -1;
   // Members whose call differs from what most issued; all members where there is no majority.
   std::vector<int32_t> odd_ranks;      // into Bundle::ranks
   bool majority = false;
@@ -24,8 +26,12 @@ struct Mismatch {
   std::string odd_text, usual_text;    // the differing argument
 };
 
-// The first mismatch of every communicator, by sequence number.
+// The first mismatch of every communicator, by sequence number; sends and receives apart from collectives.
 std::vector<Mismatch> FindMismatches(const Model& model);
+
+// Sends and receives that met with different counts or datatypes. Which side is wrong is told by the siblings: members at
+// the same place of other communicators of the class.
+void FindPointToPointMismatches(const Model& model, std::vector<Mismatch>* found);
 
 // The arguments of one call in words: "AllReduce of 4096 x float32, sum".
 std::string ArgumentsText(const Bundle& bundle, const Op& op);

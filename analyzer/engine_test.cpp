@@ -120,7 +120,15 @@ TEST_P(EngineFault, Extra) {
 }
 
 TEST_P(EngineFault, WrongArguments) {
-  if (P2p()) GTEST_SKIP() << "sends and receives may lawfully differ in these arguments";
+  if (P2p()) {
+    for (const bool datatype : {false, true}) {
+      Job changed = job;
+      testing::Call& call = changed.ranks[rank()].program[At(1)];
+      datatype ? static_cast<void>(call.datatype = 9) : static_cast<void>(call.count *= 2);
+      ExpectOne(Analyze(changed.Run()), datatype ? MISMATCH_DATATYPE : MISMATCH_COUNT, {rank()});
+    }
+    return;
+  }
   struct Case {
     FindingKind kind;
     CallKind call;

@@ -124,6 +124,7 @@ std::vector<Cause> Causes::Explain(const Mismatch& m) const {
     const Divergence* d = member.rank_index >= 0 ? DivergenceOf(member.rank_index) : nullptr;
     if (d != nullptr && d->type != Divergence::Type::kChanged) here.push_back(FromDivergence(*d));
   }
+  if (m.sender >= 0 && here.empty()) return {FromMismatch(m)};
   for (int32_t r : m.odd_ranks) {
     const Divergence* d = DivergenceOf(r);
     if (here.empty() && !m.majority && d != nullptr) here.push_back(FromDivergence(*d));
@@ -228,7 +229,7 @@ std::vector<Cause> Causes::FromHashes() {
   std::vector<Cause> causes;
   for (uint32_t c = 0; c < model_.comms.size(); ++c) {
     bool shown = false;
-    for (const Mismatch& m : mismatches_) shown |= m.comm == c;
+    for (const Mismatch& m : mismatches_) shown |= m.comm == c && m.sender < 0;
     if (shown) continue;
     std::map<int64_t, std::map<uint64_t, std::vector<int32_t>>> at;
     for (const Member& m : model_.comms[c].members) {

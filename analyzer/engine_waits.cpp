@@ -80,11 +80,20 @@ void WaitGraph::AddOp(size_t rank_index, const Op& op, std::vector<Edge>* out, G
   }
   if (IsPointToPoint(op.kind)) {
     if (op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= view.members.size()) return;
+    for (size_t i = 0; i < mismatches_.size(); ++i) {
+      const Mismatch& m = mismatches_[i];
+      const bool send = op.kind == CallKind::kSend;
+      if (m.comm == ms.comm && m.seq == op.seq && m.sender == (send ? ms.member_rank : op.root_or_peer) &&
+          m.receiver == (send ? op.root_or_peer : ms.member_rank)) {
+        *front = {Front::kMismatched, &op, ms.comm, static_cast<int32_t>(i)};
+        return;
+      }
+    }
     AddMember(op, ms.comm, view.members[op.root_or_peer], ms.member_rank, out, front);
     return;
   }
   for (size_t i = 0; i < mismatches_.size(); ++i) {
-    if (mismatches_[i].comm == ms.comm && mismatches_[i].seq == op.seq) {
+    if (mismatches_[i].comm == ms.comm && mismatches_[i].seq == op.seq && mismatches_[i].sender < 0) {
       *front = {Front::kMismatched, &op, ms.comm, static_cast<int32_t>(i)};
       return;
     }
