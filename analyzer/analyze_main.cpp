@@ -77,7 +77,8 @@ std::string Parse(int argc, char** argv, Options* options) {
     } else {
       const size_t equals = argument.find('=');
       const std::string_view name = argument.substr(0, equals);
-      if (name != "--format" && name != "--output" && name != "--late-after") return absl::StrCat("unknown option ", Printable(name, 100));
+      if (name != "--format" && name != "--output" && name != "--late-after")
+        return absl::StrCat("unknown option ", Printable(name, 100));
       std::string value;
       if (equals != std::string_view::npos) {
         value = argument.substr(equals + 1);
@@ -87,7 +88,8 @@ std::string Parse(int argc, char** argv, Options* options) {
         return absl::StrCat("option ", std::string(name), " needs a value");
       }
       if (name == "--format") {
-        if (value != "text" && value != "json" && value != "html") return absl::StrCat("unknown format ", Printable(value, 100), "; it is text, json or html");
+        if (value != "text" && value != "json" && value != "html")
+          return absl::StrCat("unknown format ", Printable(value, 100), "; it is text, json or html");
         options->format = value;
       } else if (name == "--output") {
         if (value.empty()) return "option --output needs a file name";
@@ -164,7 +166,8 @@ int WriteFile(const std::string& path, std::string_view text) {
     return close(fd) != 0 && error == 0 ? errno : error;
   }
   const size_t slash = path.rfind('/');
-  std::string temporary = absl::StrCat(slash == std::string::npos ? "" : path.substr(0, slash + 1), ".lockstep-report.XXXXXX");
+  std::string temporary =
+      absl::StrCat(slash == std::string::npos ? "" : path.substr(0, slash + 1), ".lockstep-report.XXXXXX");
   const int fd = mkostemp(temporary.data(), O_CLOEXEC);
   if (fd < 0) return errno;
   const mode_t mask = umask(0);
@@ -204,11 +207,15 @@ int Run(int argc, char** argv) {
     progress.Loaded();
     const Verdict verdict = Analyze(*bundle, options.analyze);
     status = ExitStatus(verdict);
-    report = options.format == "json" ? ReportJson(verdict) : options.format == "html" ? ReportHtml(verdict, *bundle) : ReportText(verdict, *bundle);
+    report = options.format == "json"   ? ReportJson(verdict)
+             : options.format == "html" ? ReportHtml(verdict, *bundle)
+                                        : ReportText(verdict, *bundle);
   }
   const int error = options.output.empty() ? WriteAll(STDOUT_FILENO, report) : WriteFile(options.output, report);
   if (error != 0) {
-    return Complain(absl::StrCat("cannot write ", options.output.empty() ? "standard output" : options.output, ": ", strerror(error)), kFailed);
+    return Complain(absl::StrCat("cannot write ", options.output.empty() ? "standard output" : options.output, ": ",
+                                 strerror(error)),
+                    kFailed);
   }
   return status;
 }

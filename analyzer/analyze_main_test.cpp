@@ -89,7 +89,8 @@ class AnalyzeTest : public ::testing::Test {
     fs::create_directory(folder_ / "hung");
     fs::create_directory(folder_ / "healthy");
     EXPECT_TRUE(WriteLsd(bundle, {0, 1, 2, 3}, {}, (folder_ / "hung/node0.lsd").string()).ok());
-    std::ofstream(folder_ / "hung/manifest.json") << R"({"format":1,"ranks_expected":4,"known_stalled":true,"stalled_ns":31000000000})";
+    std::ofstream(folder_ / "hung/manifest.json")
+        << R"({"format":1,"ranks_expected":4,"known_stalled":true,"stalled_ns":31000000000})";
     for (Rank& rank : bundle.ranks) {
       rank.ops.resize(7);
       rank.memberships[0].issued = rank.memberships[0].launched = 7;
@@ -106,7 +107,8 @@ class AnalyzeTest : public ::testing::Test {
     const std::string out_path = out.empty() ? Path("stdout") : out, err_path = Path("stderr");
     const pid_t child = fork();
     if (child == 0) {
-      const int out_fd = open(out_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), err_fd = open(err_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+      const int out_fd = open(out_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600),
+                err_fd = open(err_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
       dup2(out_fd, 1);
       dup2(err_fd, 2);
       std::vector<char*> argv = {const_cast<char*>("lockstep-analyze")};
@@ -173,8 +175,15 @@ TEST_F(AnalyzeTest, HelpAndVersionGoToStandardOutput) {
 }
 
 TEST_F(AnalyzeTest, WrongUsageIsOneLineAndExitsTwo) {
-  const std::vector<std::vector<std::string>> wrong = {
-      {}, {"--nonsense", "x"}, {"--format", "yaml", "x"}, {"--format"}, {"--late-after=soon", "x"}, {"--late-after", "-1", "x"}, {"--output=", "x"}, {""}, {"--evil\x1b[31m\n", "x"}};
+  const std::vector<std::vector<std::string>> wrong = {{},
+                                                       {"--nonsense", "x"},
+                                                       {"--format", "yaml", "x"},
+                                                       {"--format"},
+                                                       {"--late-after=soon", "x"},
+                                                       {"--late-after", "-1", "x"},
+                                                       {"--output=", "x"},
+                                                       {""},
+                                                       {"--evil\x1b[31m\n", "x"}};
   for (const auto& arguments : wrong) {
     const Outcome outcome = Run(arguments);
     EXPECT_EQ(outcome.status, 2);

@@ -26,7 +26,8 @@ namespace {
 
 class Descriptor {
  public:
-  explicit Descriptor(const std::string& path) : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {}
+  explicit Descriptor(const std::string& path)
+      : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) {}
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
   ~Descriptor() {
@@ -54,14 +55,18 @@ Process LookFor(const ring::ProcessInfo& info) {
   while (!boot.empty() && (boot.back() == '\n' || boot.back() == ' ')) boot.pop_back();
   if (boot.empty() || boot != info.boot_id || info.pid <= 0) return process;
   struct stat space;
-  if (stat("/proc/self/ns/pid", &space) != 0 || (info.pid_namespace_inode != 0 && info.pid_namespace_inode != space.st_ino)) return process;
+  if (stat("/proc/self/ns/pid", &space) != 0 ||
+      (info.pid_namespace_inode != 0 && info.pid_namespace_inode != space.st_ino))
+    return process;
   const std::string stat_line = ReadSmall(absl::StrCat("/proc/", info.pid, "/stat"));
   // The name in parentheses may hold anything; the fields after its last parenthesis are state and 19 up to start time.
   const size_t name_end = stat_line.rfind(')');
   char state = 0;
   unsigned long long start_ticks = 0;
   const bool there = name_end != std::string::npos &&
-                     sscanf(stat_line.c_str() + name_end + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &state, &start_ticks) == 2 &&
+                     sscanf(stat_line.c_str() + name_end + 1,
+                            " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &state,
+                            &start_ticks) == 2 &&
                      start_ticks == info.start_ticks;
   if (!there || state == 'Z' || state == 'X') {
     process.life = Life::kGone;
@@ -97,10 +102,18 @@ class Loader {
     size_t ours = 0;
     for (const FoundFile& file : found.files) {
       switch (file.kind) {
-        case FileKind::kRing: TakeRing(file.path); break;
-        case FileKind::kDump: TakeDump(file.path); break;
-        case FileKind::kManifest: manifests.push_back(&file); continue;
-        case FileKind::kOther: others.push_back(&file); continue;
+        case FileKind::kRing:
+          TakeRing(file.path);
+          break;
+        case FileKind::kDump:
+          TakeDump(file.path);
+          break;
+        case FileKind::kManifest:
+          manifests.push_back(&file);
+          continue;
+        case FileKind::kOther:
+          others.push_back(&file);
+          continue;
       }
       ++ours;
       if (progress_ != nullptr) ++progress_->files_read;
@@ -109,8 +122,12 @@ class Loader {
     Bundle bundle = ours > 0 ? FromOurs(others, manifest) : FromFlightRecorder(others, manifest);
     if (bundle.ranks.empty()) {
       std::string tried = Shown(bundle.problems);
-      if (tried.empty()) tried = absl::StrCat("no ring, .lsd or Flight Recorder file in ", paths.empty() ? "" : paths[0], paths.size() > 1 ? ", .." : "");
-      return absl::FailedPreconditionError(absl::StrCat("nothing to analyse (", found.files.size(), found.files.size() == 1 ? " file" : " files", " tried): ", tried));
+      if (tried.empty())
+        tried = absl::StrCat("no ring, .lsd or Flight Recorder file in ", paths.empty() ? "" : paths[0],
+                             paths.size() > 1 ? ", .." : "");
+      return absl::FailedPreconditionError(absl::StrCat("nothing to analyse (", found.files.size(),
+                                                        found.files.size() == 1 ? " file" : " files",
+                                                        " tried): ", tried));
     }
     return bundle;
   }
@@ -160,9 +177,13 @@ class Loader {
       char head[512];
       const ssize_t n = file.get() < 0 ? -1 : pread(file.get(), head, sizeof(head), 0);
       if (n > 0 && LooksLikeFlightRecorder({head, static_cast<size_t>(n)})) {
-        problems_.push_back({path, -1, "left out: Flight Recorder data is not mixed with rings and dumps; analyse it alone", -1, /*note=*/true});
+        problems_.push_back({path, -1,
+                             "left out: Flight Recorder data is not mixed with rings and dumps; analyse it alone", -1,
+                             /*note=*/true});
       } else if (other->named || absl::EndsWith(path, ".lsd") || absl::EndsWith(path, ".ring")) {
-        problems_.push_back({path, -1, n == 0 ? "is empty" : "neither a ring file nor a .lsd dump: damaged at its start, or something else", -1});
+        problems_.push_back(
+            {path, -1,
+             n == 0 ? "is empty" : "neither a ring file nor a .lsd dump: damaged at its start, or something else", -1});
       }
     }
     if (!manifest.job.empty()) builder_.SetJob(manifest.job);
@@ -197,8 +218,12 @@ class Loader {
 
 }  // namespace
 
-absl::StatusOr<Bundle> LoadPaths(const std::vector<std::string>& paths) { return LoadPaths(paths, nullptr); }
+absl::StatusOr<Bundle> LoadPaths(const std::vector<std::string>& paths) {
+  return LoadPaths(paths, nullptr);
+}
 
-absl::StatusOr<Bundle> LoadPaths(const std::vector<std::string>& paths, LoadProgress* progress) { return Loader(progress).Load(paths); }
+absl::StatusOr<Bundle> LoadPaths(const std::vector<std::string>& paths, LoadProgress* progress) {
+  return Loader(progress).Load(paths);
+}
 
 }  // namespace lockstep

@@ -12,9 +12,9 @@
 
 namespace lockstep {
 
-// Loads incident folders, .lsd files, ring files and Flight Recorder dumps, found by content, not by name. Several paths
-// are one bundle. Errors: NotFound for a path that does not exist, FailedPrecondition when nothing at all was readable
-// (message: what was tried). Damage to a part goes to Bundle::problems and the rest is loaded.
+// Loads incident folders, .lsd files, ring files and Flight Recorder dumps, found by content, not by name. Several
+// paths are one bundle. Errors: NotFound for a path that does not exist, FailedPrecondition when nothing at all was
+// readable (message: what was tried). Damage to a part goes to Bundle::problems and the rest is loaded.
 absl::StatusOr<Bundle> LoadPaths(const std::vector<std::string>& paths);
 
 // How far a load is; may be read from another thread meanwhile.

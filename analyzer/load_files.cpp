@@ -23,8 +23,8 @@ constexpr int kMaxDepth = 8;
 constexpr size_t kMaxFiles = 1u << 20;
 
 bool HoldsNoData(const std::string& name) {
-  return absl::StartsWith(name, ".") || absl::StartsWith(name, "README") || absl::EndsWith(name, ".log") || name == "verdict.json" ||
-         name == "verdict.txt" || name == "report.html" || name == "index.lsi";
+  return absl::StartsWith(name, ".") || absl::StartsWith(name, "README") || absl::EndsWith(name, ".log") ||
+         name == "verdict.json" || name == "verdict.txt" || name == "report.html" || name == "index.lsi";
 }
 
 class Walk {
@@ -34,7 +34,8 @@ class Walk {
   absl::Status Start(const std::string& path) {
     struct stat info;
     if (stat(path.c_str(), &info) != 0) {
-      if (errno == ENOENT || errno == ENOTDIR) return absl::NotFoundError(absl::StrCat(path, ": no such file or folder"));
+      if (errno == ENOENT || errno == ENOTDIR)
+        return absl::NotFoundError(absl::StrCat(path, ": no such file or folder"));
       Problem(path, errno);
       return absl::OkStatus();
     }
@@ -52,12 +53,14 @@ class Walk {
   void Visit(const std::string& path, const struct stat& info, int depth) {
     if (S_ISDIR(info.st_mode)) {
       if (depth > kMaxDepth) {
-        found_->problems.push_back({path, -1, absl::StrCat("folders are read ", kMaxDepth, " deep; what is in here was not read"), -1});
+        found_->problems.push_back(
+            {path, -1, absl::StrCat("folders are read ", kMaxDepth, " deep; what is in here was not read"), -1});
       } else if (seen_.insert({info.st_dev, info.st_ino}).second) {
         EnterFolder(path, depth);
       }
     } else if (S_ISREG(info.st_mode)) {
-      if (found_->files.size() < kMaxFiles && seen_.insert({info.st_dev, info.st_ino}).second) TakeFile(path, depth == 0);
+      if (found_->files.size() < kMaxFiles && seen_.insert({info.st_dev, info.st_ino}).second)
+        TakeFile(path, depth == 0);
     } else if (depth == 0) {
       found_->problems.push_back({path, -1, "not a regular file or folder: not read", -1});
     }
@@ -125,7 +128,8 @@ absl::Status FindFiles(const std::vector<std::string>& paths, FoundFiles* found)
   for (const std::string& path : paths) {
     if (absl::Status status = walk.Start(path); !status.ok()) return status;
   }
-  std::sort(found->files.begin(), found->files.end(), [](const FoundFile& a, const FoundFile& b) { return a.path < b.path; });
+  std::sort(found->files.begin(), found->files.end(),
+            [](const FoundFile& a, const FoundFile& b) { return a.path < b.path; });
   return absl::OkStatus();
 }
 

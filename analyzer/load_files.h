@@ -19,8 +19,8 @@ struct FoundFile {
 };
 
 struct FoundFiles {
-  std::vector<FoundFile> files;    // sorted by path, each file once
-  std::vector<Problem> problems;   // unreadable files and folders
+  std::vector<FoundFile> files;   // sorted by path, each file once
+  std::vector<Problem> problems;  // unreadable files and folders
 };
 
 // Folders are walked at most eight deep, symbolic links followed but no folder entered twice. Lockstep's own files that

@@ -38,7 +38,9 @@ bool ReadManifest(const std::string& path, Manifest* manifest, std::string* erro
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<size_t>(file.gcount()));
   if (!file.eof() || text.size() > kMaxManifestBytes || TooDeep(text)) {
-    *error = "cannot be used as a manifest: unreadable, too large or too deep; how many ranks the job had is taken from the dumps";
+    *error =
+        "cannot be used as a manifest: unreadable, too large or too deep; how many ranks the job had is taken from the "
+        "dumps";
     return false;
   }
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -47,13 +49,17 @@ bool ReadManifest(const std::string& path, Manifest* manifest, std::string* erro
     return false;
   }
   if (NumberOr(json, "format", 0) > kManifestFormat) {
-    *error = absl::StrCat("manifest format ", NumberOr(json, "format", 0), " is newer than this program's ", kManifestFormat, ": ignored; use a newer lockstep");
+    *error = absl::StrCat("manifest format ", NumberOr(json, "format", 0), " is newer than this program's ",
+                          kManifestFormat, ": ignored; use a newer lockstep");
     return false;
   }
   const int64_t expected = NumberOr(json, "ranks_expected", 0);
-  if (expected > 0 && expected <= kMaxRanks) manifest->ranks_expected = std::max(manifest->ranks_expected, static_cast<int32_t>(expected));
-  if (auto it = json.find("job"); it != json.end() && it->is_string() && manifest->job.empty()) manifest->job = CleanUtf8(it->get<std::string>(), 256);
-  if (auto it = json.find("known_stalled"); it != json.end() && it->is_boolean()) manifest->known_stalled |= it->get<bool>();
+  if (expected > 0 && expected <= kMaxRanks)
+    manifest->ranks_expected = std::max(manifest->ranks_expected, static_cast<int32_t>(expected));
+  if (auto it = json.find("job"); it != json.end() && it->is_string() && manifest->job.empty())
+    manifest->job = CleanUtf8(it->get<std::string>(), 256);
+  if (auto it = json.find("known_stalled"); it != json.end() && it->is_boolean())
+    manifest->known_stalled |= it->get<bool>();
   manifest->stalled_ns = std::max(manifest->stalled_ns, std::max<int64_t>(0, NumberOr(json, "stalled_ns", 0)));
   return true;
 }

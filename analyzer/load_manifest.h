@@ -9,13 +9,13 @@ namespace lockstep {
 
 struct Manifest {
   std::string job;
-  int32_t ranks_expected = 0;   // 0 unknown
-  bool known_stalled = false;   // the collector saw that nothing moves
+  int32_t ranks_expected = 0;  // 0 unknown
+  bool known_stalled = false;  // the collector saw that nothing moves
   int64_t stalled_ns = 0;
 };
 
-// Adds the file's fields (docs/verdict.md lists them) to *manifest; of several manifests the larger numbers win. Unknown
-// fields are ignored. False with *error set, *manifest unchanged, when the file cannot be used.
+// Adds the file's fields (docs/verdict.md lists them) to *manifest; of several manifests the larger numbers win.
+// Unknown fields are ignored. False with *error set, *manifest unchanged, when the file cannot be used.
 bool ReadManifest(const std::string& path, Manifest* manifest, std::string* error);
 
 }  // namespace lockstep

@@ -19,7 +19,8 @@ std::tuple<int64_t, size_t, int64_t, int32_t, std::string> Knowledge(const Rank&
   for (const Membership& m : rank.memberships) {
     progress += std::clamp<int64_t>(m.issued, 0, int64_t{1} << 40);
     for (const PeerCount& peer : m.peers) {
-      progress += std::clamp<int64_t>(peer.sends, 0, int64_t{1} << 40) + std::clamp<int64_t>(peer.recvs, 0, int64_t{1} << 40);
+      progress +=
+          std::clamp<int64_t>(peer.sends, 0, int64_t{1} << 40) + std::clamp<int64_t>(peer.recvs, 0, int64_t{1} << 40);
     }
   }
   return {progress, rank.memberships.size() + rank.ops.size(), rank.captured_ns, rank.pid, rank.path};
@@ -75,7 +76,8 @@ struct CommVotes {
   }
 };
 
-uint32_t InternInto(std::string_view text, std::vector<std::string>* all, absl::flat_hash_map<std::string, uint32_t>* index) {
+uint32_t InternInto(std::string_view text, std::vector<std::string>* all,
+                    absl::flat_hash_map<std::string, uint32_t>* index) {
   auto [it, added] = index->try_emplace(std::string(text), static_cast<uint32_t>(all->size()));
   if (added) all->emplace_back(text);
   return it->second;
@@ -88,7 +90,11 @@ std::string CleanUtf8(std::string_view text, size_t limit) {
   out.reserve(std::min(text.size(), limit));
   for (size_t i = 0; i < text.size();) {
     const auto lead = static_cast<unsigned char>(text[i]);
-    size_t length = lead < 0x80 ? 1 : lead >= 0xc2 && lead < 0xe0 ? 2 : lead >= 0xe0 && lead < 0xf0 ? 3 : lead >= 0xf0 && lead < 0xf5 ? 4 : 0;
+    size_t length = lead < 0x80                   ? 1
+                    : lead >= 0xc2 && lead < 0xe0 ? 2
+                    : lead >= 0xe0 && lead < 0xf0 ? 3
+                    : lead >= 0xf0 && lead < 0xf5 ? 4
+                                                  : 0;
     bool good = length != 0 && lead != 0 && i + length <= text.size();
     for (size_t k = 1; good && k < length; ++k) good = (static_cast<unsigned char>(text[i + k]) & 0xc0) == 0x80;
     if (good && length > 2) {  // overlong forms, surrogates, beyond U+10FFFF
@@ -111,7 +117,9 @@ std::string CleanUtf8(std::string_view text, size_t limit) {
 void BundleBuilder::AddRank(LooseRank loose) {
   if (loose.rank.rank < 0 || loose.rank.rank >= kMaxRanks) {
     AddProblem({loose.rank.path, -1,
-                absl::StrCat("claims to be rank ", loose.rank.rank, ", which is not between 0 and ", kMaxRanks - 1, ": left out"), -1});
+                absl::StrCat("claims to be rank ", loose.rank.rank, ", which is not between 0 and ", kMaxRanks - 1,
+                             ": left out"),
+                -1});
     return;
   }
   loose.comms.resize(loose.rank.memberships.size());
@@ -131,8 +139,12 @@ void BundleBuilder::SetStalled(int64_t stalled_ns) {
   bundle_.stalled_ns = std::max(bundle_.stalled_ns, stalled_ns);
 }
 
-uint32_t BundleBuilder::InternString(std::string_view text) { return InternInto(text, &bundle_.strings, &strings_); }
-uint32_t BundleBuilder::InternShape(std::string_view text) { return InternInto(text, &bundle_.shapes, &shapes_); }
+uint32_t BundleBuilder::InternString(std::string_view text) {
+  return InternInto(text, &bundle_.strings, &strings_);
+}
+uint32_t BundleBuilder::InternShape(std::string_view text) {
+  return InternInto(text, &bundle_.shapes, &shapes_);
+}
 
 void BundleBuilder::KeepOneJob() {
   std::map<std::string, std::vector<int32_t>> jobs;
@@ -153,7 +165,10 @@ void BundleBuilder::KeepOneJob() {
   if (jobs.size() < 2) return;
   for (const auto& [job, ranks] : jobs) {
     if (job == kept) continue;
-    AddProblem({"", -1, absl::StrCat("data of another job, ", job, " (ranks ", Folded(ranks), "), is left out: analyse each job apart"), -1, /*note=*/true});
+    AddProblem({"", -1,
+                absl::StrCat("data of another job, ", job, " (ranks ", Folded(ranks),
+                             "), is left out: analyse each job apart"),
+                -1, /*note=*/true});
   }
   std::erase_if(loose_, [&](const LooseRank& loose) { return !loose.rank.job.empty() && loose.rank.job != kept; });
 }
@@ -166,13 +181,17 @@ void BundleBuilder::KeepNewestGeneration() {
     if (loose.rank.restart_count < newest) stale[loose.rank.restart_count].push_back(loose.rank.rank);
   }
   for (const auto& [generation, ranks] : stale) {
-    AddProblem({"", -1, absl::StrCat("ranks ", Folded(ranks), " of restart ", generation, " are left out: the job's newest restart is ", newest), -1, /*note=*/true});
+    AddProblem({"", -1,
+                absl::StrCat("ranks ", Folded(ranks), " of restart ", generation,
+                             " are left out: the job's newest restart is ", newest),
+                -1, /*note=*/true});
   }
   if (!stale.empty()) std::erase_if(loose_, [&](const LooseRank& loose) { return loose.rank.restart_count < newest; });
 }
 
 void BundleBuilder::KeepOnePerRank() {
-  std::stable_sort(loose_.begin(), loose_.end(), [](const LooseRank& a, const LooseRank& b) { return a.rank.rank < b.rank.rank; });
+  std::stable_sort(loose_.begin(), loose_.end(),
+                   [](const LooseRank& a, const LooseRank& b) { return a.rank.rank < b.rank.rank; });
   std::vector<LooseRank> kept;
   kept.reserve(loose_.size());
   for (LooseRank& loose : loose_) {
@@ -231,12 +250,15 @@ void BundleBuilder::MergeCommunicators() {
     comm.members_inferred = vote->inferred;
     bundle_.comms.push_back(std::move(comm));
   }
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.second->members_seen > b.second->members_seen; });
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto& a, const auto& b) { return a.second->members_seen > b.second->members_seen; });
   int64_t room = kMaxMemberEntries;
   for (const auto& [id, vote] : order) {
     Communicator& comm = bundle_.comms[index[id]];
     if (comm.size > kMaxMembers || comm.size > room) {
-      contradiction("", -1, absl::StrCat("communicator ", id, " claims ", comm.size, " members, which is not plausible: its size is ignored"));
+      contradiction("", -1,
+                    absl::StrCat("communicator ", id, " claims ", comm.size,
+                                 " members, which is not plausible: its size is ignored"));
       comm.size = 0;
     }
     comm.members.assign(static_cast<size_t>(comm.size), -1);
@@ -250,17 +272,24 @@ void BundleBuilder::MergeCommunicators() {
       m.comm = index[loose.comms[i].id];
       Communicator& comm = bundle_.comms[m.comm];
       if (loose.comms[i].size > 0 && loose.comms[i].size != comm.size) {
-        contradiction(rank.path, rank.rank, absl::StrCat("says communicator ", comm.id, " has ", loose.comms[i].size, " members; ", comm.size, " by the others"));
+        contradiction(rank.path, rank.rank,
+                      absl::StrCat("says communicator ", comm.id, " has ", loose.comms[i].size, " members; ", comm.size,
+                                   " by the others"));
       }
       if (m.member_rank < 0) continue;
       if (m.member_rank >= comm.size) {
-        if (comm.size > 0) contradiction(rank.path, rank.rank, absl::StrCat("member rank ", m.member_rank, " does not fit communicator ", comm.id, " of ", comm.size, ": ignored"));
+        if (comm.size > 0)
+          contradiction(rank.path, rank.rank,
+                        absl::StrCat("member rank ", m.member_rank, " does not fit communicator ", comm.id, " of ",
+                                     comm.size, ": ignored"));
         m.member_rank = -1;
         continue;
       }
       int32_t& member = comm.members[static_cast<size_t>(m.member_rank)];
       if (member >= 0 && member != rank.rank) {
-        contradiction(rank.path, rank.rank, absl::StrCat("ranks ", member, " and ", rank.rank, " both say they are member ", m.member_rank, " of communicator ", comm.id));
+        contradiction(rank.path, rank.rank,
+                      absl::StrCat("ranks ", member, " and ", rank.rank, " both say they are member ", m.member_rank,
+                                   " of communicator ", comm.id));
         continue;
       }
       member = rank.rank;

@@ -31,7 +31,8 @@ class LoadTest : public ::testing::Test {
   }
 
   // A dump of ranks [first, first + count) of a world of `world`.
-  void PutDump(const std::string& name, int first, int count, int world, int64_t issued = 10, uint32_t restart = 0) const {
+  void PutDump(const std::string& name, int first, int count, int world, int64_t issued = 10,
+               uint32_t restart = 0) const {
     Bundle bundle;
     bundle.job = "train";
     Communicator comm;
@@ -90,7 +91,8 @@ TEST_F(LoadTest, AnIncidentFolderIsOneBundle) {
   Put("incident/report.html", "<html>");
   Put("incident/agent.log", "\x80\x02");
   Put("incident/README.md", "{");
-  Put("incident/manifest.json", R"({"format":1,"job":"train","ranks_expected":12,"known_stalled":true,"stalled_ns":31000000000,"nodes":[{"file":"node1.lsd"}]})");
+  Put("incident/manifest.json",
+      R"({"format":1,"job":"train","ranks_expected":12,"known_stalled":true,"stalled_ns":31000000000,"nodes":[{"file":"node1.lsd"}]})");
   const Bundle bundle = MustLoad({Path("incident")});
   EXPECT_EQ(bundle.ranks.size(), 8u);
   EXPECT_EQ(bundle.ranks_expected, 12);
@@ -108,7 +110,8 @@ TEST_F(LoadTest, KindIsToldByContent) {
 
 TEST_F(LoadTest, BadManifestsAreProblemsOnly) {
   PutDump("a/node.lsd", 0, 2, 2);
-  for (const std::string& text : {std::string("{\"format\":"), std::string("[1]"), std::string("{\"format\":2}"), std::string(200000, '['), std::string()}) {
+  for (const std::string& text : {std::string("{\"format\":"), std::string("[1]"), std::string("{\"format\":2}"),
+                                  std::string(200000, '['), std::string()}) {
     Put("a/manifest.json", text);
     const Bundle bundle = MustLoad({Path("a")});
     EXPECT_EQ(bundle.ranks.size(), 2u);

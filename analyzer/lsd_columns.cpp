@@ -18,8 +18,12 @@ enum Flag : uint32_t {
 };
 
 // Differences wrap: any pair of values survives, whatever a broken clock wrote.
-int64_t Minus(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b)); }
-int64_t Plus(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
+int64_t Minus(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
+}
+int64_t Plus(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
 
 uint32_t TextOut(uint32_t index, const std::vector<uint32_t>& map) {
   return index < map.size() && map[index] != kNoIndex ? map[index] + 1 : 0;
@@ -35,8 +39,9 @@ void DropZeros(List* list) {
 }
 
 uint32_t FlagsOf(const Op& op) {
-  return (op.in_batch ? kInBatch : 0u) | (op.batch_end ? kBatchEnd : 0u) | (op.retired ? kRetired : 0u) | (op.recent_only ? kRecentOnly : 0u) |
-         (op.started_ns != 0 ? kHasStarted : 0u) | (op.completed_ns != 0 ? kHasCompleted : 0u);
+  return (op.in_batch ? kInBatch : 0u) | (op.batch_end ? kBatchEnd : 0u) | (op.retired ? kRetired : 0u) |
+         (op.recent_only ? kRecentOnly : 0u) | (op.started_ns != 0 ? kHasStarted : 0u) |
+         (op.completed_ns != 0 ? kHasCompleted : 0u);
 }
 
 template <typename List>
@@ -113,16 +118,43 @@ OpColumns EncodeOps(absl::Span<const Op> ops, const TextIndexes& texts) {
 
 absl::Status DecodeOps(const OpColumns& c, const TextIndexes& texts, std::vector<Op>* ops) {
   const int count = static_cast<int>(c.count());
-  const int sizes[] = {c.communicator_size(), c.kind_size(), c.stage_size(), c.datatype_size(), c.reduction_size(), c.root_or_peer_size(),
-                       c.elements_size(), c.seq_delta_size(), c.thread_size(), c.index_delta_size(), c.group_size(), c.stream_size(),
-                       c.ticket_delta_size(), c.enter_ns_delta_size(), c.duration_ns_size(), c.result_size(), c.caller_delta_size(),
-                       c.caller_object_size(), c.graph_size(), c.send_address_delta_size(), c.recv_address_delta_size(), c.flags_size(),
-                       c.started_ns_delta_size(), c.completed_ns_delta_size(), c.input_shape_size(), c.output_shape_size(),
-                       c.input_elements_size(), c.output_elements_size(), c.dtypes_size(), c.name_size(), c.call_site_size(), c.op_id_size(),
+  const int sizes[] = {c.communicator_size(),
+                       c.kind_size(),
+                       c.stage_size(),
+                       c.datatype_size(),
+                       c.reduction_size(),
+                       c.root_or_peer_size(),
+                       c.elements_size(),
+                       c.seq_delta_size(),
+                       c.thread_size(),
+                       c.index_delta_size(),
+                       c.group_size(),
+                       c.stream_size(),
+                       c.ticket_delta_size(),
+                       c.enter_ns_delta_size(),
+                       c.duration_ns_size(),
+                       c.result_size(),
+                       c.caller_delta_size(),
+                       c.caller_object_size(),
+                       c.graph_size(),
+                       c.send_address_delta_size(),
+                       c.recv_address_delta_size(),
+                       c.flags_size(),
+                       c.started_ns_delta_size(),
+                       c.completed_ns_delta_size(),
+                       c.input_shape_size(),
+                       c.output_shape_size(),
+                       c.input_elements_size(),
+                       c.output_elements_size(),
+                       c.dtypes_size(),
+                       c.name_size(),
+                       c.call_site_size(),
+                       c.op_id_size(),
                        c.record_id_size()};
   for (int size : sizes) {
     if (size != 0 && size != count) {
-      return absl::DataLossError(absl::StrCat("operation columns disagree: a list of ", size, " entries beside ", count));
+      return absl::DataLossError(
+          absl::StrCat("operation columns disagree: a list of ", size, " entries beside ", count));
     }
   }
   ops->reserve(ops->size() + c.count());
@@ -132,7 +164,8 @@ absl::Status DecodeOps(const OpColumns& c, const TextIndexes& texts, std::vector
     Op op;
     op.membership = static_cast<uint32_t>(At(c.communicator(), i));
     op.kind = static_cast<ring::CallKind>(At(c.kind(), i));
-    op.state = At(c.stage(), i) <= static_cast<uint32_t>(OpState::kCaptured) ? static_cast<OpState>(At(c.stage(), i)) : OpState::kUnknown;
+    op.state = At(c.stage(), i) <= static_cast<uint32_t>(OpState::kCaptured) ? static_cast<OpState>(At(c.stage(), i))
+                                                                             : OpState::kUnknown;
     op.datatype = static_cast<uint8_t>(At(c.datatype(), i));
     op.reduction = static_cast<uint8_t>(At(c.reduction(), i));
     op.root_or_peer = At(c.root_or_peer(), i);
@@ -150,8 +183,10 @@ absl::Status DecodeOps(const OpColumns& c, const TextIndexes& texts, std::vector
     op.caller = static_cast<uint64_t>(Plus(static_cast<int64_t>(last.caller), At(c.caller_delta(), i)));
     op.caller_object = At(c.caller_object(), i);
     op.graph = At(c.graph(), i);
-    op.send_address = static_cast<uint64_t>(Plus(static_cast<int64_t>(last.send_address), At(c.send_address_delta(), i)));
-    op.recv_address = static_cast<uint64_t>(Plus(static_cast<int64_t>(last.recv_address), At(c.recv_address_delta(), i)));
+    op.send_address =
+        static_cast<uint64_t>(Plus(static_cast<int64_t>(last.send_address), At(c.send_address_delta(), i)));
+    op.recv_address =
+        static_cast<uint64_t>(Plus(static_cast<int64_t>(last.recv_address), At(c.recv_address_delta(), i)));
     const uint32_t flags = At(c.flags(), i);
     op.in_batch = flags & kInBatch;
     op.batch_end = flags & kBatchEnd;

@@ -26,7 +26,8 @@ void EncodeProcess(const Process& process, ProcessState* out) {
   out->set_io_bytes_between_samples(process.io_bytes_between_samples);
   out->set_sample_gap_ns(process.sample_gap_ns);
   out->set_wchan(CleanUtf8(process.wchan, 256));
-  for (size_t i = 0; i < process.stack.size() && i < kMaxStackLines; ++i) out->add_stack(CleanUtf8(process.stack[i], 1024));
+  for (size_t i = 0; i < process.stack.size() && i < kMaxStackLines; ++i)
+    out->add_stack(CleanUtf8(process.stack[i], 1024));
   out->set_stack_refused(CleanUtf8(process.stack_refused, 1024));
   out->set_consequence(process.consequence);
 }
@@ -285,7 +286,9 @@ Rank DecodeRank(const RankHeader& header) {
   rank.restart_count = header.restart_count();
   rank.job = header.job();
   // The engine reads Flight Recorder data by other rules, wherever it has been meanwhile.
-  rank.source = Bounded(header.source_kind(), Source::kFlightRecorder) == Source::kFlightRecorder ? Source::kFlightRecorder : Source::kDump;
+  rank.source = Bounded(header.source_kind(), Source::kFlightRecorder) == Source::kFlightRecorder
+                    ? Source::kFlightRecorder
+                    : Source::kDump;
   rank.damaged = header.damaged();
   rank.only_active = header.only_active();
   rank.start_recorded = header.start_recorded();
@@ -359,7 +362,8 @@ Membership DecodeMembership(const RankCommunicator& message) {
     m.checkpoints.push_back({message.checkpoint_seq(i), message.checkpoint_hash(i)});
   }
   for (int i = 0; i < message.peer_size() && i < message.peer_sends_size() && i < message.peer_recvs_size(); ++i) {
-    m.peers.push_back({message.peer(i), static_cast<int64_t>(message.peer_sends(i)), static_cast<int64_t>(message.peer_recvs(i))});
+    m.peers.push_back(
+        {message.peer(i), static_cast<int64_t>(message.peer_sends(i)), static_cast<int64_t>(message.peer_recvs(i))});
   }
   m.lost_records = static_cast<int64_t>(message.lost_records());
   m.async_error = message.async_error();
@@ -402,7 +406,8 @@ CommunicatorInfo EncodeComm(const Communicator& comm) {
     int32_t stride = 0;
     if (end < comm.members.size() && comm.members[end] >= 0) {
       stride = comm.members[end] - comm.members[i];
-      while (end < comm.members.size() && comm.members[end] >= 0 && comm.members[end] - comm.members[end - 1] == stride) ++end;
+      while (end < comm.members.size() && comm.members[end] >= 0 && comm.members[end] - comm.members[end - 1] == stride)
+        ++end;
     }
     MemberRun* run = out.add_members();
     run->set_first_member(static_cast<uint32_t>(i));

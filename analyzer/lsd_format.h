@@ -12,17 +12,17 @@ constexpr uint32_t kLsdFormatVersion = 1;
 
 // What a reader accepts. A file that goes past one of these is damaged or hostile; the writer stays below them.
 constexpr uint64_t kLsdMaxMessageBytes = 4u << 20;
-constexpr uint32_t kLsdMaxRawBytes = 64u << 20;       // an OpColumns message, unpacked
+constexpr uint32_t kLsdMaxRawBytes = 64u << 20;  // an OpColumns message, unpacked
 constexpr uint32_t kLsdMaxChunkOps = 16384;
-constexpr uint32_t kLsdMaxOpBytes = 400;              // of one operation, unpacked: every column at its longest
-constexpr uint32_t kLsdChunkOps = 4096;               // what the writer puts into one chunk
+constexpr uint32_t kLsdMaxOpBytes = 400;  // of one operation, unpacked: every column at its longest
+constexpr uint32_t kLsdChunkOps = 4096;   // what the writer puts into one chunk
 constexpr uint64_t kLsdMaxFileOps = 2u << 20;
 constexpr uint32_t kLsdMaxFileRanks = 65536;
 constexpr uint32_t kLsdMaxFileMemberships = 1u << 20;
 constexpr uint32_t kLsdMaxTexts = 1u << 20;
 
-constexpr uint8_t kLsdCrcTag = 15 << 3 | 5;           // DumpRecord.crc: field 15, four bytes
-constexpr uint64_t kLsdCrcBytes = 5;                  // tag and value, last in every message
+constexpr uint8_t kLsdCrcTag = 15 << 3 | 5;  // DumpRecord.crc: field 15, four bytes
+constexpr uint64_t kLsdCrcBytes = 5;         // tag and value, last in every message
 
 // CRC-32C (Castagnoli).
 uint32_t Crc32c(std::string_view bytes);

@@ -82,16 +82,20 @@ class LsdReader {
 
   absl::Status Read() {
     std::string_view magic;
-    if (absl::Status status = input_.Peek(kLsdMagic.size(), &magic); !status.ok()) return Error("cannot read", status.message());
+    if (absl::Status status = input_.Peek(kLsdMagic.size(), &magic); !status.ok())
+      return Error("cannot read", status.message());
     if (magic != kLsdMagic) {
-      return absl::InvalidArgumentError(absl::StrCat(path_, ": not a Lockstep dump: it does not begin with \"LSDUMP1\""));
+      return absl::InvalidArgumentError(
+          absl::StrCat(path_, ": not a Lockstep dump: it does not begin with \"LSDUMP1\""));
     }
     input_.Skip(kLsdMagic.size());
     while (!ended_ && !stopped_) {
       if (absl::Status status = NextRecord(); !status.ok()) return status;
     }
     if (ranks_.empty() && !ended_) {
-      return absl::DataLossError(absl::StrCat(path_, ": nothing could be read of this dump", problems_.empty() ? "" : absl::StrCat(": ", problems_[0].text, " at byte ", problems_[0].offset)));
+      return absl::DataLossError(absl::StrCat(
+          path_, ": nothing could be read of this dump",
+          problems_.empty() ? "" : absl::StrCat(": ", problems_[0].text, " at byte ", problems_[0].offset)));
     }
     Deliver();
     return absl::OkStatus();
@@ -106,7 +110,8 @@ class LsdReader {
 
   void Damage(uint64_t offset, std::string text, int32_t rank = -1) {
     ++damages_;
-    if (problems_.size() < kMaxProblemsPerFile) problems_.push_back({path_, static_cast<int64_t>(offset), std::move(text), rank});
+    if (problems_.size() < kMaxProblemsPerFile)
+      problems_.push_back({path_, static_cast<int64_t>(offset), std::move(text), rank});
   }
 
   void Stop(uint64_t offset, std::string text) {
@@ -138,7 +143,8 @@ class LsdReader {
     if (!complete || length > kLsdMaxMessageBytes || length < kLsdCrcBytes) {
       Stop(start, width == bytes.size() && !complete
                       ? "the file ends inside a message: it was cut off"
-                      : absl::StrCat("no message of a possible length (", kLsdCrcBytes, " to ", kLsdMaxMessageBytes, " bytes) begins here; what follows is lost"));
+                      : absl::StrCat("no message of a possible length (", kLsdCrcBytes, " to ", kLsdMaxMessageBytes,
+                                     " bytes) begins here; what follows is lost"));
       return absl::OkStatus();
     }
     input_.Skip(width);
@@ -147,7 +153,8 @@ class LsdReader {
       return absl::OkStatus();
     }
     if (bytes.size() < length) {
-      Stop(start, absl::StrCat("the file ends ", length - bytes.size(), " bytes before the end of a message: it was cut off"));
+      Stop(start,
+           absl::StrCat("the file ends ", length - bytes.size(), " bytes before the end of a message: it was cut off"));
       return absl::OkStatus();
     }
     // Protobuf would write a line to standard error for every name that is no UTF-8.
@@ -157,7 +164,8 @@ class LsdReader {
     input_.Skip(length);
     if (!intact) {
       Damage(start, absl::StrCat("a message of ", length, " bytes is damaged (its checksum does not match): skipped"));
-      if (++damaged_run_ >= kMaxDamagedRun) Stop(start, "several damaged messages in a row; what follows is taken as lost");
+      if (++damaged_run_ >= kMaxDamagedRun)
+        Stop(start, "several damaged messages in a row; what follows is taken as lost");
       return absl::OkStatus();
     }
     damaged_run_ = 0;
@@ -168,7 +176,8 @@ class LsdReader {
     const size_t body = bytes.size() - kLsdCrcBytes;
     if (static_cast<uint8_t>(bytes[body]) != kLsdCrcTag) return false;
     uint32_t crc = 0;
-    for (size_t i = 0; i < 4; ++i) crc |= static_cast<uint32_t>(static_cast<unsigned char>(bytes[body + 1 + i])) << (8 * i);
+    for (size_t i = 0; i < 4; ++i)
+      crc |= static_cast<uint32_t>(static_cast<unsigned char>(bytes[body + 1 + i])) << (8 * i);
     return crc == Crc32c(bytes.substr(0, body));
   }
 
@@ -176,16 +185,25 @@ class LsdReader {
     switch (record.record_case()) {
       case DumpRecord::kHeader:
         if (record.header().min_reader_version() > kLsdFormatVersion) {
-          return absl::UnimplementedError(absl::StrCat(path_, ": written in dump format ", record.header().format_version(), ", which needs a reader of version ", record.header().min_reader_version(),
-                                                       " or newer; this one reads up to version ", kLsdFormatVersion, ": use a newer lockstep"));
+          return absl::UnimplementedError(
+              absl::StrCat(path_, ": written in dump format ", record.header().format_version(),
+                           ", which needs a reader of version ", record.header().min_reader_version(),
+                           " or newer; this one reads up to version ", kLsdFormatVersion, ": use a newer lockstep"));
         }
         header_ = record.header();
         break;
-      case DumpRecord::kRank: TakeRank(record.rank(), offset); break;
-      case DumpRecord::kCommunicator: TakeMembership(record.communicator(), offset); break;
-      case DumpRecord::kOps: TakeOps(record.ops(), offset); break;
+      case DumpRecord::kRank:
+        TakeRank(record.rank(), offset);
+        break;
+      case DumpRecord::kCommunicator:
+        TakeMembership(record.communicator(), offset);
+        break;
+      case DumpRecord::kOps:
+        TakeOps(record.ops(), offset);
+        break;
       case DumpRecord::kCommunicatorInfo:
-        if (comms_seen_++ < kLsdMaxFileMemberships) builder_comms_.emplace_back(FactsOf(record.communicator_info()), MembersOf(record.communicator_info()));
+        if (comms_seen_++ < kLsdMaxFileMemberships)
+          builder_comms_.emplace_back(FactsOf(record.communicator_info()), MembersOf(record.communicator_info()));
         break;
       case DumpRecord::kTexts:
         for (const std::string& text : record.texts().strings()) {
@@ -195,8 +213,11 @@ class LsdReader {
           if (texts_.shapes.size() < kLsdMaxTexts) texts_.shapes.push_back(builder_->InternShape(text));
         }
         break;
-      case DumpRecord::kEnd: ended_ = true; break;
-      case DumpRecord::RECORD_NOT_SET: break;  // a newer writer's; min_reader_version says we may pass over it
+      case DumpRecord::kEnd:
+        ended_ = true;
+        break;
+      case DumpRecord::RECORD_NOT_SET:
+        break;  // a newer writer's; min_reader_version says we may pass over it
     }
     return absl::OkStatus();
   }
@@ -240,7 +261,9 @@ class LsdReader {
     }
     const auto place = static_cast<uint32_t>(rank->loose.rank.memberships.size());
     if (!rank->position.try_emplace(message.index(), place).second) {
-      Damage(offset, absl::StrCat("a second entry of communicator ", message.index(), " of rank ", message.rank(), ": skipped"), message.rank());
+      Damage(offset,
+             absl::StrCat("a second entry of communicator ", message.index(), " of rank ", message.rank(), ": skipped"),
+             message.rank());
       return;
     }
     rank->loose.rank.memberships.push_back(DecodeMembership(message));
@@ -252,25 +275,32 @@ class LsdReader {
     if (rank == nullptr) return;
     if (absl::Status status = Unpack(chunk, &rank->loose.rank.ops); !status.ok()) {
       rank->damaged = true;
-      Damage(offset, absl::StrCat("a chunk of ", chunk.count(), " operations cannot be used (", status.message(), "): skipped"), chunk.rank());
+      Damage(offset,
+             absl::StrCat("a chunk of ", chunk.count(), " operations cannot be used (", status.message(), "): skipped"),
+             chunk.rank());
     }
   }
 
   absl::Status Unpack(const OpChunk& chunk, std::vector<Op>* ops) {
     const std::string& packed = chunk.zstd();
-    if (chunk.count() > kLsdMaxChunkOps || chunk.raw_bytes() > kLsdMaxRawBytes || chunk.raw_bytes() > chunk.count() * kLsdMaxOpBytes + 1024) {
+    if (chunk.count() > kLsdMaxChunkOps || chunk.raw_bytes() > kLsdMaxRawBytes ||
+        chunk.raw_bytes() > chunk.count() * kLsdMaxOpBytes + 1024) {
       return absl::DataLossError("it claims to be larger than a chunk can be");
     }
-    if (operations_ + chunk.count() > kLsdMaxFileOps) return absl::DataLossError(absl::StrCat("more than ", kLsdMaxFileOps, " operations in one file"));
+    if (operations_ + chunk.count() > kLsdMaxFileOps)
+      return absl::DataLossError(absl::StrCat("more than ", kLsdMaxFileOps, " operations in one file"));
     // The frame descriptor's third bit: with checksum.
-    if (packed.size() < 5 || (static_cast<unsigned char>(packed[4]) & 4) == 0) return absl::DataLossError("no zstd frame with a checksum");
-    if (ZSTD_getFrameContentSize(packed.data(), packed.size()) != chunk.raw_bytes()) return absl::DataLossError("its size is not what the frame says");
+    if (packed.size() < 5 || (static_cast<unsigned char>(packed[4]) & 4) == 0)
+      return absl::DataLossError("no zstd frame with a checksum");
+    if (ZSTD_getFrameContentSize(packed.data(), packed.size()) != chunk.raw_bytes())
+      return absl::DataLossError("its size is not what the frame says");
     if (zstd_ == nullptr) return absl::ResourceExhaustedError("no memory");
     const std::unique_ptr<char[]> raw(new char[chunk.raw_bytes() + 1]);
     const size_t size = ZSTD_decompressDCtx(zstd_.get(), raw.get(), chunk.raw_bytes(), packed.data(), packed.size());
     if (ZSTD_isError(size)) return absl::DataLossError(ZSTD_getErrorName(size));
     OpColumns columns;
-    if (size != chunk.raw_bytes() || !columns.ParseFromArray(raw.get(), static_cast<int>(size)) || columns.count() != chunk.count()) {
+    if (size != chunk.raw_bytes() || !columns.ParseFromArray(raw.get(), static_cast<int>(size)) ||
+        columns.count() != chunk.count()) {
       return absl::DataLossError("it does not hold what it says");
     }
     if (absl::Status status = DecodeOps(columns, texts_, ops); !status.ok()) return status;
@@ -299,7 +329,8 @@ class LsdReader {
       if (thread.wait_stream >= rank.streams.size()) thread.wait_stream = kNoIndex;
     }
     for (ring::StreamSnapshot& stream : rank.streams) {
-      std::erase_if(stream.depends_on, [&](const auto& dependency) { return dependency.stream >= rank.streams.size(); });
+      std::erase_if(stream.depends_on,
+                    [&](const auto& dependency) { return dependency.stream >= rank.streams.size(); });
     }
   }
 
@@ -314,14 +345,19 @@ class LsdReader {
         rank.restart_count = header_.restart_count();
         rank.host = header_.host();
         read.damaged = true;
-        problems_.push_back({path_, -1, absl::StrCat("rank ", rank.rank, ": its own entry is lost, only parts of its data were read"), rank.rank});
+        problems_.push_back(
+            {path_, -1, absl::StrCat("rank ", rank.rank, ": its own entry is lost, only parts of its data were read"),
+             rank.rank});
       } else if (read.operations > rank.ops.size() || read.communicators > rank.memberships.size()) {
         read.damaged = true;
-        const uint64_t lost_comms = read.communicators > rank.memberships.size() ? read.communicators - rank.memberships.size() : 0;
+        const uint64_t lost_comms =
+            read.communicators > rank.memberships.size() ? read.communicators - rank.memberships.size() : 0;
         const uint64_t lost_ops = read.operations > rank.ops.size() ? read.operations - rank.ops.size() : 0;
-        problems_.push_back({path_, -1,
-                             absl::StrCat("rank ", rank.rank, ": ", lost_ops, " of ", read.operations, " operations and ", lost_comms, " of ", read.communicators, " communicators could not be read"),
-                             rank.rank});
+        problems_.push_back(
+            {path_, -1,
+             absl::StrCat("rank ", rank.rank, ": ", lost_ops, " of ", read.operations, " operations and ", lost_comms,
+                          " of ", read.communicators, " communicators could not be read"),
+             rank.rank});
       }
       rank.damaged |= read.damaged;
       builder_->AddRank(std::move(read.loose));
@@ -329,7 +365,9 @@ class LsdReader {
     for (auto& [facts, members] : builder_comms_) builder_->AddComm(std::move(facts), std::move(members));
     builder_->ExpectRanks(header_.ranks_expected());
     for (const std::string& problem : header_.problems()) carried_.push_back({path_, -1, problem, -1});
-    if (damages_ > kMaxProblemsPerFile) problems_.push_back({path_, -1, absl::StrCat(damages_ - kMaxProblemsPerFile, " more damaged places in this file"), -1});
+    if (damages_ > kMaxProblemsPerFile)
+      problems_.push_back(
+          {path_, -1, absl::StrCat(damages_ - kMaxProblemsPerFile, " more damaged places in this file"), -1});
     for (std::vector<Problem>* list : {&problems_, &carried_}) {
       for (Problem& problem : *list) builder_->AddProblem(std::move(problem));
     }
@@ -352,7 +390,9 @@ class LsdReader {
 
 }  // namespace
 
-bool LooksLikeLsd(std::string_view head) { return head.substr(0, kLsdMagic.size()) == kLsdMagic; }
+bool LooksLikeLsd(std::string_view head) {
+  return head.substr(0, kLsdMagic.size()) == kLsdMagic;
+}
 
 absl::Status ReadLsd(int fd, const std::string& path, BundleBuilder* builder, DumpHeader* header) {
   LsdReader reader(fd, path, builder);

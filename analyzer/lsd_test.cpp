@@ -45,7 +45,9 @@ std::string ReadAll(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-void WriteAll(const std::string& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+void WriteAll(const std::string& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
 
 absl::Status Load(const std::string& path, Bundle* bundle, DumpHeader* header = nullptr) {
   const int fd = open(path.c_str(), O_RDONLY);
@@ -56,65 +58,77 @@ absl::Status Load(const std::string& path, Bundle* bundle, DumpHeader* header = 
   return status;
 }
 
-std::string TextAt(const std::vector<std::string>& texts, uint32_t index) { return index < texts.size() ? "\"" + texts[index] + "\"" : "none"; }
+std::string TextAt(const std::vector<std::string>& texts, uint32_t index) {
+  return index < texts.size() ? "\"" + texts[index] + "\"" : "none";
+}
 
 // Every field of a rank as text: what a round trip must keep.
 std::string Describe(const Bundle& bundle, const Rank& rank) {
   std::ostringstream out;
-  out << rank.rank << ' ' << rank.world_size << ' ' << rank.local_rank << ' ' << rank.host << ' ' << rank.boot_id << ' ' << rank.job << ' '
-      << rank.restart_count << ' ' << rank.pid << ' ' << rank.gpu_index << ' ' << rank.gpu_uuid << ' ' << rank.gpu_pci << ' ' << rank.nccl_version
-      << ' ' << rank.cuda_version << ' ' << static_cast<int>(rank.recorder_state) << ' ' << rank.stop_reason << ' '
-      << static_cast<int>(rank.gpu_marks) << ' ' << rank.host_waits << ' ' << rank.captured_ns << ' ' << rank.real_minus_mono_ns << ' '
-      << rank.records_lost << ' ' << rank.damaged << rank.only_active << rank.start_recorded << '\n';
+  out << rank.rank << ' ' << rank.world_size << ' ' << rank.local_rank << ' ' << rank.host << ' ' << rank.boot_id << ' '
+      << rank.job << ' ' << rank.restart_count << ' ' << rank.pid << ' ' << rank.gpu_index << ' ' << rank.gpu_uuid
+      << ' ' << rank.gpu_pci << ' ' << rank.nccl_version << ' ' << rank.cuda_version << ' '
+      << static_cast<int>(rank.recorder_state) << ' ' << rank.stop_reason << ' ' << static_cast<int>(rank.gpu_marks)
+      << ' ' << rank.host_waits << ' ' << rank.captured_ns << ' ' << rank.real_minus_mono_ns << ' ' << rank.records_lost
+      << ' ' << rank.damaged << rank.only_active << rank.start_recorded << '\n';
   const Process& p = rank.process;
-  out << "process " << static_cast<int>(p.life) << ' ' << p.exit_code << ' ' << p.signal << ' ' << p.state << ' ' << p.ended_mono_ns << ' '
-      << p.cpu_ns_between_samples << ' ' << p.io_bytes_between_samples << ' ' << p.sample_gap_ns << ' ' << p.wchan << ' ' << p.stack_refused << ' '
-      << p.consequence;
+  out << "process " << static_cast<int>(p.life) << ' ' << p.exit_code << ' ' << p.signal << ' ' << p.state << ' '
+      << p.ended_mono_ns << ' ' << p.cpu_ns_between_samples << ' ' << p.io_bytes_between_samples << ' '
+      << p.sample_gap_ns << ' ' << p.wchan << ' ' << p.stack_refused << ' ' << p.consequence;
   for (const std::string& frame : p.stack) out << " <" << frame;
   for (const Membership& m : rank.memberships) {
     const Communicator& c = bundle.comms.at(m.comm);
-    out << "\ncomm " << c.id << ' ' << c.name << ' ' << c.size << ' ' << c.parent_id << ' ' << c.ordinal << ' ' << c.color << ' '
-        << static_cast<int>(c.origin) << ' ' << c.members_inferred << " members";
+    out << "\ncomm " << c.id << ' ' << c.name << ' ' << c.size << ' ' << c.parent_id << ' ' << c.ordinal << ' '
+        << c.color << ' ' << static_cast<int>(c.origin) << ' ' << c.members_inferred << " members";
     for (int32_t member : c.members) out << ' ' << member;
-    out << "\n  " << m.member_rank << ' ' << static_cast<int>(m.state) << ' ' << m.issued << ' ' << m.launched << ' ' << m.started << ' '
-        << m.completed << ' ' << m.first_seq << ' ' << m.issued_ns << ' ' << m.created_ns << ' ' << m.ready_ns << ' ' << m.ended_ns << ' '
-        << static_cast<int>(m.origin) << ' ' << m.signature_hash << ' ' << m.lost_records << ' ' << m.async_error << ' ' << m.color << ' ' << m.key
-        << ' ' << m.ring_index << ' ' << m.local_name;
+    out << "\n  " << m.member_rank << ' ' << static_cast<int>(m.state) << ' ' << m.issued << ' ' << m.launched << ' '
+        << m.started << ' ' << m.completed << ' ' << m.first_seq << ' ' << m.issued_ns << ' ' << m.created_ns << ' '
+        << m.ready_ns << ' ' << m.ended_ns << ' ' << static_cast<int>(m.origin) << ' ' << m.signature_hash << ' '
+        << m.lost_records << ' ' << m.async_error << ' ' << m.color << ' ' << m.key << ' ' << m.ring_index << ' '
+        << m.local_name;
     for (const HashCheckpoint& h : m.checkpoints) out << " h" << h.seq << ':' << h.hash;
     for (const PeerCount& peer : m.peers) out << " p" << peer.peer << ':' << peer.sends << ':' << peer.recvs;
     const ring::CommSnapshot& r = m.recorded;
-    out << "\n  ring " << r.index << ' ' << r.id << ' ' << r.generation << ' ' << static_cast<int>(r.state) << ' ' << static_cast<int>(r.origin) << ' '
-        << r.name << ' ' << r.member_rank << ' ' << r.size << ' ' << r.parent_id << ' ' << r.ordinal << ' ' << r.color << ' ' << r.key << ' '
-        << r.excluded_total << ' ' << r.device << ' ' << r.blocking << ' ' << r.created_ns << ' ' << r.ready_ns << ' ' << r.ended_ns << ' '
-        << r.issued_seq << ' ' << r.issued_ns << ' ' << r.launched_seq << ' ' << r.signature_hash << ' ' << r.peers_lost << ' ' << r.lost_records
-        << ' ' << r.async_error << ' ' << r.async_error_ns;
+    out << "\n  ring " << r.index << ' ' << r.id << ' ' << r.generation << ' ' << static_cast<int>(r.state) << ' '
+        << static_cast<int>(r.origin) << ' ' << r.name << ' ' << r.member_rank << ' ' << r.size << ' ' << r.parent_id
+        << ' ' << r.ordinal << ' ' << r.color << ' ' << r.key << ' ' << r.excluded_total << ' ' << r.device << ' '
+        << r.blocking << ' ' << r.created_ns << ' ' << r.ready_ns << ' ' << r.ended_ns << ' ' << r.issued_seq << ' '
+        << r.issued_ns << ' ' << r.launched_seq << ' ' << r.signature_hash << ' ' << r.peers_lost << ' '
+        << r.lost_records << ' ' << r.async_error << ' ' << r.async_error_ns;
     for (int32_t e : r.excluded) out << " x" << e;
     for (const auto& h : r.checkpoints) out << " h" << h.seq << ':' << h.hash;
-    for (const auto& peer : r.peers) out << " p" << peer.peer << ':' << peer.sends << ':' << peer.recvs << ':' << peer.last_send_ns << ':' << peer.last_recv_ns;
+    for (const auto& peer : r.peers)
+      out << " p" << peer.peer << ':' << peer.sends << ':' << peer.recvs << ':' << peer.last_send_ns << ':'
+          << peer.last_recv_ns;
   }
   for (const ring::ThreadSnapshot& t : rank.threads) {
-    out << "\nthread " << t.index << ' ' << t.tid << ' ' << t.name << ' ' << static_cast<int>(t.call) << ' ' << t.comm << ' ' << t.seq << ' '
-        << t.since_ns << ' ' << t.group_depth << ' ' << t.group_since_ns << ' ' << static_cast<int>(t.wait) << ' ' << t.wait_stream << ' '
-        << t.wait_ticket << ' ' << t.wait_since_ns << ' ' << t.last_call_ns << ' ' << t.calls << ' ' << t.overwritten;
+    out << "\nthread " << t.index << ' ' << t.tid << ' ' << t.name << ' ' << static_cast<int>(t.call) << ' ' << t.comm
+        << ' ' << t.seq << ' ' << t.since_ns << ' ' << t.group_depth << ' ' << t.group_since_ns << ' '
+        << static_cast<int>(t.wait) << ' ' << t.wait_stream << ' ' << t.wait_ticket << ' ' << t.wait_since_ns << ' '
+        << t.last_call_ns << ' ' << t.calls << ' ' << t.overwritten;
   }
   for (const ring::StreamSnapshot& s : rank.streams) {
-    out << "\nstream " << s.index << ' ' << s.handle << ' ' << s.device << ' ' << s.marked << ' ' << s.issued << ' ' << s.started << ' '
-        << s.completed << ' ' << s.first_error;
+    out << "\nstream " << s.index << ' ' << s.handle << ' ' << s.device << ' ' << s.marked << ' ' << s.issued << ' '
+        << s.started << ' ' << s.completed << ' ' << s.first_error;
     for (const auto& d : s.depends_on) out << " d" << d.stream << ':' << d.ticket;
   }
   for (const Op& o : rank.ops) {
-    out << "\nop " << o.membership << ' ' << static_cast<int>(o.kind) << ' ' << static_cast<int>(o.state) << ' ' << o.in_batch << o.batch_end
-        << o.retired << o.recent_only << ' ' << int{o.datatype} << ' ' << int{o.reduction} << ' ' << o.root_or_peer << ' ' << o.seq << ' ' << o.count
-        << ' ' << o.thread << ' ' << o.index << ' ' << o.group << ' ' << o.stream << ' ' << o.ticket << ' ' << o.enter_ns << ' ' << o.return_ns
-        << ' ' << o.started_ns << ' ' << o.completed_ns << ' ' << o.result << ' ' << o.caller << ' ' << o.caller_object << ' ' << o.graph << ' '
-        << o.send_address << ' ' << o.recv_address << ' ' << TextAt(bundle.shapes, o.input_shape) << ' ' << TextAt(bundle.shapes, o.output_shape)
-        << ' ' << o.input_elements << ' ' << o.output_elements << ' ' << TextAt(bundle.strings, o.dtypes) << ' ' << TextAt(bundle.strings, o.name)
-        << ' ' << TextAt(bundle.strings, o.call_site) << ' ' << o.op_id << ' ' << o.record_id;
+    out << "\nop " << o.membership << ' ' << static_cast<int>(o.kind) << ' ' << static_cast<int>(o.state) << ' '
+        << o.in_batch << o.batch_end << o.retired << o.recent_only << ' ' << int{o.datatype} << ' ' << int{o.reduction}
+        << ' ' << o.root_or_peer << ' ' << o.seq << ' ' << o.count << ' ' << o.thread << ' ' << o.index << ' '
+        << o.group << ' ' << o.stream << ' ' << o.ticket << ' ' << o.enter_ns << ' ' << o.return_ns << ' '
+        << o.started_ns << ' ' << o.completed_ns << ' ' << o.result << ' ' << o.caller << ' ' << o.caller_object << ' '
+        << o.graph << ' ' << o.send_address << ' ' << o.recv_address << ' ' << TextAt(bundle.shapes, o.input_shape)
+        << ' ' << TextAt(bundle.shapes, o.output_shape) << ' ' << o.input_elements << ' ' << o.output_elements << ' '
+        << TextAt(bundle.strings, o.dtypes) << ' ' << TextAt(bundle.strings, o.name) << ' '
+        << TextAt(bundle.strings, o.call_site) << ' ' << o.op_id << ' ' << o.record_id;
   }
   return out.str();
 }
 
-std::vector<std::string> Lines(const std::string& text) { return absl::StrSplit(text, '\n'); }
+std::vector<std::string> Lines(const std::string& text) {
+  return absl::StrSplit(text, '\n');
+}
 
 class RandomBundle {
  public:
@@ -280,7 +294,8 @@ class RandomBundle {
 
   Op MakeOp(const Rank& rank) {
     Op o;
-    o.membership = Number(0, 9) == 0 ? kNoIndex : static_cast<uint32_t>(Number(0, static_cast<int>(rank.memberships.size()) - 1));
+    o.membership =
+        Number(0, 9) == 0 ? kNoIndex : static_cast<uint32_t>(Number(0, static_cast<int>(rank.memberships.size()) - 1));
     o.kind = static_cast<ring::CallKind>(Number(1, 17));
     o.state = static_cast<OpState>(Number(0, 8));
     o.in_batch = Coin();
@@ -348,14 +363,17 @@ std::vector<size_t> MessageOffsets(const std::string& file) {
   for (size_t at = kLsdMagic.size(); at < file.size();) {
     offsets.push_back(at);
     size_t length = 0, shift = 0;
-    while (static_cast<unsigned char>(file[at]) & 0x80) length |= static_cast<size_t>(file[at++] & 0x7f) << shift, shift += 7;
+    while (static_cast<unsigned char>(file[at]) & 0x80)
+      length |= static_cast<size_t>(file[at++] & 0x7f) << shift, shift += 7;
     length |= static_cast<size_t>(file[at++]) << shift;
     at += length;
   }
   return offsets;
 }
 
-TEST_F(LsdTest, ChecksumIsCastagnolis) { EXPECT_EQ(Crc32c("123456789"), 0xe3069283u); }
+TEST_F(LsdTest, ChecksumIsCastagnolis) {
+  EXPECT_EQ(Crc32c("123456789"), 0xe3069283u);
+}
 
 TEST_F(LsdTest, RandomBundlesComeBackEqual) {
   for (uint32_t seed = 1; seed <= 25; ++seed) {
@@ -386,7 +404,8 @@ TEST_F(LsdTest, MembersOfOtherNodesAreKept) {
   Bundle after;
   ASSERT_TRUE(Load(Path("node.lsd"), &after).ok());
   ASSERT_EQ(after.ranks.size(), 1u);
-  EXPECT_EQ(after.comms[after.ranks[0].memberships[0].comm].members, before.comms[before.ranks[0].memberships[0].comm].members);
+  EXPECT_EQ(after.comms[after.ranks[0].memberships[0].comm].members,
+            before.comms[before.ranks[0].memberships[0].comm].members);
 }
 
 TEST_F(LsdTest, ProblemsTravelWithTheirRanks) {
@@ -571,7 +590,8 @@ TEST_F(LsdTest, UnwritableFolderIsAnError) {
 TEST_F(LsdTest, FullDiskLeavesNothingBehindAndTheOldFileAlone) {
   const std::string disk = Path("disk");
   fs::create_directory(disk);
-  if (mount("lockstep-test", disk.c_str(), "tmpfs", 0, "size=64k") != 0) GTEST_SKIP() << "cannot mount a small tmpfs: " << strerror(errno);
+  if (mount("lockstep-test", disk.c_str(), "tmpfs", 0, "size=64k") != 0)
+    GTEST_SKIP() << "cannot mount a small tmpfs: " << strerror(errno);
   Bundle bundle = RandomBundle(13).Make();
   std::mt19937_64 random(1);
   for (int i = 0; i < 20000; ++i) {

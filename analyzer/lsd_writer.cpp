@@ -24,7 +24,8 @@ constexpr size_t kFlushBytes = 1u << 20;
 
 absl::Status Errno(const std::string& what, const std::string& path, int error) {
   const std::string message = absl::StrCat("cannot ", what, " ", path, ": ", strerror(error));
-  if (error == ENOSPC || error == EDQUOT) return absl::ResourceExhaustedError(absl::StrCat(message, "; free some space or write elsewhere"));
+  if (error == ENOSPC || error == EDQUOT)
+    return absl::ResourceExhaustedError(absl::StrCat(message, "; free some space or write elsewhere"));
   if (error == EACCES || error == EPERM || error == EROFS) return absl::PermissionDeniedError(message);
   return absl::InternalError(message);
 }
@@ -37,7 +38,8 @@ std::string FolderOf(const std::string& path) {
 // A file under a temporary name that is gone unless Commit() succeeded.
 class TemporaryFile {
  public:
-  explicit TemporaryFile(const std::string& path) : path_(path), temporary_(absl::StrCat(FolderOf(path), "/.lsd.XXXXXX")) {}
+  explicit TemporaryFile(const std::string& path)
+      : path_(path), temporary_(absl::StrCat(FolderOf(path), "/.lsd.XXXXXX")) {}
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
   ~TemporaryFile() {
@@ -124,13 +126,14 @@ class LsdWriter {
   absl::Status Append(const DumpRecord& record) {
     std::string bytes = record.SerializeAsString();
     if (bytes.size() + kLsdCrcBytes > kLsdMaxMessageBytes) {
-      return absl::OutOfRangeError(absl::StrCat("a dump message of ", bytes.size(), " bytes is more than readers accept (", kLsdMaxMessageBytes, ")"));
+      return absl::OutOfRangeError(absl::StrCat("a dump message of ", bytes.size(),
+                                                " bytes is more than readers accept (", kLsdMaxMessageBytes, ")"));
     }
     const uint32_t crc = Crc32c(bytes);
     bytes.push_back(static_cast<char>(kLsdCrcTag));
     for (int shift = 0; shift < 32; shift += 8) bytes.push_back(static_cast<char>(crc >> shift & 0xff));
     std::string length;
-    for (uint64_t left = bytes.size(); ; left >>= 7) {
+    for (uint64_t left = bytes.size();; left >>= 7) {
       length.push_back(static_cast<char>((left & 0x7f) | (left > 0x7f ? 0x80 : 0)));
       if (left <= 0x7f) break;
     }
@@ -146,11 +149,14 @@ class LsdWriter {
     if (out->min_reader_version() == 0) out->set_min_reader_version(kLsdFormatVersion);
     if (out->job().empty()) out->set_job(bundle_.job);
     if (out->ranks_expected() == 0) out->set_ranks_expected(bundle_.ranks_expected);
-    for (std::string* text : {out->mutable_tool_version(), out->mutable_host(), out->mutable_boot_id(), out->mutable_job(), out->mutable_step()}) {
+    for (std::string* text : {out->mutable_tool_version(), out->mutable_host(), out->mutable_boot_id(),
+                              out->mutable_job(), out->mutable_step()}) {
       *text = CleanUtf8(*text, 1024);
     }
     for (const Problem& problem : bundle_.problems) {
-      if (problem.rank >= 0 || problem.note || static_cast<size_t>(out->problems_size()) >= kMaxProblemsKept || ranks == 0) continue;
+      if (problem.rank >= 0 || problem.note || static_cast<size_t>(out->problems_size()) >= kMaxProblemsKept ||
+          ranks == 0)
+        continue;
       out->add_problems(CleanUtf8(ProblemText(problem), 1024));
     }
     return Append(record);
@@ -214,7 +220,9 @@ class LsdWriter {
       *record.mutable_communicator_info() = EncodeComm(bundle_.comms[i]);
       // Members in no order at all: what does not fit is known from the members' own files.
       CommunicatorInfo* info = record.mutable_communicator_info();
-      while (record.ByteSizeLong() + 64 > kLsdMaxMessageBytes) info->mutable_members()->DeleteSubrange(info->members_size() / 2, info->members_size() - info->members_size() / 2);
+      while (record.ByteSizeLong() + 64 > kLsdMaxMessageBytes)
+        info->mutable_members()->DeleteSubrange(info->members_size() / 2,
+                                                info->members_size() - info->members_size() / 2);
       if (absl::Status status = Append(record); !status.ok()) return status;
     }
     return absl::OkStatus();
@@ -224,7 +232,9 @@ class LsdWriter {
     DumpRecord record;
     *record.mutable_rank() = EncodeRank(rank);
     for (const Problem& problem : bundle_.problems) {
-      if (problem.rank != rank.rank || problem.note || static_cast<size_t>(record.rank().problems_size()) >= kMaxProblemsKept) continue;
+      if (problem.rank != rank.rank || problem.note ||
+          static_cast<size_t>(record.rank().problems_size()) >= kMaxProblemsKept)
+        continue;
       record.mutable_rank()->add_problems(CleanUtf8(ProblemText(problem), 1024));
     }
     if (absl::Status status = Append(record); !status.ok()) return status;
@@ -232,8 +242,8 @@ class LsdWriter {
     for (size_t i = 0; i < rank.memberships.size(); ++i) {
       const Membership& m = rank.memberships[i];
       DumpRecord membership;
-      *membership.mutable_communicator() =
-          EncodeMembership(m, m.comm < bundle_.comms.size() ? bundle_.comms[m.comm] : kNobodys, rank.rank, static_cast<uint32_t>(i));
+      *membership.mutable_communicator() = EncodeMembership(
+          m, m.comm < bundle_.comms.size() ? bundle_.comms[m.comm] : kNobodys, rank.rank, static_cast<uint32_t>(i));
       if (absl::Status status = Append(membership); !status.ok()) return status;
     }
     for (size_t first = 0; first < rank.ops.size(); first += kLsdChunkOps) {
@@ -266,9 +276,11 @@ class LsdWriter {
 
 }  // namespace
 
-absl::Status WriteLsd(const Bundle& bundle, const std::vector<size_t>& rank_indexes, const DumpHeader& header, const std::string& path) {
+absl::Status WriteLsd(const Bundle& bundle, const std::vector<size_t>& rank_indexes, const DumpHeader& header,
+                      const std::string& path) {
   for (size_t index : rank_indexes) {
-    if (index >= bundle.ranks.size()) return absl::InvalidArgumentError(absl::StrCat("no rank at index ", index, " of the bundle"));
+    if (index >= bundle.ranks.size())
+      return absl::InvalidArgumentError(absl::StrCat("no rank at index ", index, " of the bundle"));
   }
   TemporaryFile file(path);
   if (absl::Status status = file.Open(); !status.ok()) return status;

@@ -12,6 +12,8 @@ std::string FindingName(FindingKind kind) {
   return kind == FINDING_UNSPECIFIED || !FindingKind_IsValid(kind) ? "UNSPECIFIED" : FindingKind_Name(kind);
 }
 
-int ExitStatus(const Verdict& verdict) { return verdict.verdict() == VERDICT_HEALTHY && verdict.findings().empty() ? 0 : 1; }
+int ExitStatus(const Verdict& verdict) {
+  return verdict.verdict() == VERDICT_HEALTHY && verdict.findings().empty() ? 0 : 1;
+}
 
 }  // namespace lockstep

@@ -16,16 +16,16 @@ struct ReportRow {
 };
 
 struct ReportBlock {
-  std::string title;               // one finding's headline
+  std::string title;  // one finding's headline
   std::vector<ReportRow> rows;
 };
 
 struct ReportContent {
-  std::string verdict;             // "HUNG"
-  std::string headline;            // "8 ranks, 31 s: rank 5 = ...: never entered ..."
-  ReportBlock first;               // the root cause; no title, the headline has it
+  std::string verdict;   // "HUNG"
+  std::string headline;  // "8 ranks, 31 s: rank 5 = ...: never entered ..."
+  ReportBlock first;     // the root cause; no title, the headline has it
   std::vector<ReportBlock> others;
-  ReportBlock data;                // what was read, what is missing, where the files are
+  ReportBlock data;  // what was read, what is missing, where the files are
 };
 
 ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle);

@@ -26,13 +26,15 @@ Json CommunicatorJson(const CommunicatorRef& comm) {
 std::string SourceOf(const Evidence& evidence, const std::vector<int32_t>& ranks) {
   if (evidence.source().find('/') == std::string::npos) return evidence.source();
   if (ranks.empty()) return "dump";
-  return ranks.size() == 1 ? absl::StrCat("rank ", ranks[0], "'s dump") : absl::StrCat("dumps of ranks ", FoldRanks(ranks, 200));
+  return ranks.size() == 1 ? absl::StrCat("rank ", ranks[0], "'s dump")
+                           : absl::StrCat("dumps of ranks ", FoldRanks(ranks, 200));
 }
 
 Json FindingJson(const Finding& finding) {
   std::vector<const Culprit*> culprits;
   for (const Culprit& culprit : finding.culprits()) culprits.push_back(&culprit);
-  std::stable_sort(culprits.begin(), culprits.end(), [](const Culprit* a, const Culprit* b) { return a->rank() < b->rank(); });
+  std::stable_sort(culprits.begin(), culprits.end(),
+                   [](const Culprit* a, const Culprit* b) { return a->rank() < b->rank(); });
   Json who = Json::array(), chain = Json::array(), evidence = Json::array();
   for (const Culprit* culprit : culprits) {
     who.push_back({{"rank", culprit->rank()},
@@ -76,19 +78,24 @@ std::string ReportJson(const Verdict& verdict) {
   std::vector<const DataProblem*> sorted;
   for (const DataProblem& problem : verdict.problems()) sorted.push_back(&problem);
   std::stable_sort(sorted.begin(), sorted.end(), [](const DataProblem* a, const DataProblem* b) {
-    return std::forward_as_tuple(a->rank(), a->path(), a->offset(), a->text()) < std::forward_as_tuple(b->rank(), b->path(), b->offset(), b->text());
+    return std::forward_as_tuple(a->rank(), a->path(), a->offset(), a->text()) <
+           std::forward_as_tuple(b->rank(), b->path(), b->offset(), b->text());
   });
   for (const DataProblem* problem : sorted) {
-    problems.push_back({{"path", problem->path()}, {"offset", problem->offset()}, {"text", problem->text()}, {"rank", problem->rank()}});
+    problems.push_back({{"path", problem->path()},
+                        {"offset", problem->offset()},
+                        {"text", problem->text()},
+                        {"rank", problem->rank()}});
   }
-  const Json json = {{"verdict", VerdictName(verdict.verdict())},
-                     {"findings", findings},
-                     {"ranks_expected", verdict.ranks_expected()},
-                     {"ranks_read", verdict.ranks_read()},
-                     {"problems", problems},
-                     {"not_the_cause", std::vector<std::string>(verdict.not_the_cause().begin(), verdict.not_the_cause().end())},
-                     {"job", verdict.job()},
-                     {"stalled_ns", verdict.stalled_ns()}};
+  const Json json = {
+      {"verdict", VerdictName(verdict.verdict())},
+      {"findings", findings},
+      {"ranks_expected", verdict.ranks_expected()},
+      {"ranks_read", verdict.ranks_read()},
+      {"problems", problems},
+      {"not_the_cause", std::vector<std::string>(verdict.not_the_cause().begin(), verdict.not_the_cause().end())},
+      {"job", verdict.job()},
+      {"stalled_ns", verdict.stalled_ns()}};
   // Names from files may be no valid UTF-8; ASCII output also keeps terminals safe.
   return json.dump(2, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n";
 }

@@ -74,7 +74,9 @@ Verdict MakeHung() {
   return verdict;
 }
 
-std::vector<std::string> Lines(const std::string& text) { return absl::StrSplit(text, '\n'); }
+std::vector<std::string> Lines(const std::string& text) {
+  return absl::StrSplit(text, '\n');
+}
 
 TEST(Report, JsonHasEveryKeyOfTheContract) {
   const nlohmann::json json = nlohmann::json::parse(ReportJson(MakeHung()));
@@ -84,7 +86,8 @@ TEST(Report, JsonHasEveryKeyOfTheContract) {
   EXPECT_EQ(json["stalled_ns"], 31'000'000'000);
   EXPECT_TRUE(json["problems"].is_array());
   const nlohmann::json& finding = json["findings"][0];
-  for (const char* key : {"kind", "culprit_ranks", "culprits", "communicator", "operation", "sequence", "victim_count", "chain", "confidence", "evidence", "advice", "summary", "refuted_by"}) {
+  for (const char* key : {"kind", "culprit_ranks", "culprits", "communicator", "operation", "sequence", "victim_count",
+                          "chain", "confidence", "evidence", "advice", "summary", "refuted_by"}) {
     EXPECT_TRUE(finding.contains(key)) << key;
   }
   EXPECT_EQ(finding["kind"], "HOST_STALL");
@@ -171,7 +174,8 @@ TEST(Report, HealthyAndIncompleteAreOneClearLine) {
   EXPECT_THAT(ReportText(verdict, MakeBundle(8)), StartsWith("HEALTHY  8 ranks: nothing stands still"));
   EXPECT_EQ(ExitStatus(verdict), 0);
   verdict.set_verdict(VERDICT_INCOMPLETE_DATA);
-  EXPECT_THAT(ReportText(verdict, MakeBundle(7)), StartsWith("INCOMPLETE_DATA  8 ranks: nothing wrong in what could be read"));
+  EXPECT_THAT(ReportText(verdict, MakeBundle(7)),
+              StartsWith("INCOMPLETE_DATA  8 ranks: nothing wrong in what could be read"));
   EXPECT_EQ(ExitStatus(verdict), 1);
   EXPECT_EQ(ExitStatus(MakeHung()), 1);
 }
@@ -179,7 +183,11 @@ TEST(Report, HealthyAndIncompleteAreOneClearLine) {
 TEST(Report, NoLineIsWiderThanAHundredColumnsAndNothingControlsTheTerminal) {
   Verdict verdict = MakeHung();
   Bundle bundle = MakeBundle(8);
-  const std::string evil = "\x1b]0;title\x07\x1b[31m\r\n\t\xe2\x80\xae" "rtl \xc2\x9b" "1m \xff\xfe " + std::string(300, 'x') + " \xe6\xbc\xa2\xe5\xad\x97";
+  const std::string evil =
+      "\x1b]0;title\x07\x1b[31m\r\n\t\xe2\x80\xae"
+      "rtl \xc2\x9b"
+      "1m \xff\xfe " +
+      std::string(300, 'x') + " \xe6\xbc\xa2\xe5\xad\x97";
   Finding* finding = verdict.mutable_findings(0);
   finding->set_summary(evil);
   finding->set_advice(evil);
@@ -252,7 +260,8 @@ TEST(Report, DurationsAreShort) {
 }
 
 TEST(Report, EveryKindHasItsWord) {
-  for (int kind = 1; FindingKind_IsValid(kind); ++kind) EXPECT_NE(CauseWord(static_cast<FindingKind>(kind)), "unknown") << kind;
+  for (int kind = 1; FindingKind_IsValid(kind); ++kind)
+    EXPECT_NE(CauseWord(static_cast<FindingKind>(kind)), "unknown") << kind;
   EXPECT_EQ(VerdictName(VERDICT_INCOMPLETE_DATA), "INCOMPLETE_DATA");
   EXPECT_EQ(FindingName(P2P_UNMATCHED), "P2P_UNMATCHED");
 }

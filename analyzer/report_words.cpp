@@ -16,22 +16,28 @@ uint32_t CodePoint(std::string_view text, size_t i, size_t* length) {
   const uint32_t lead = byte(i);
   *length = 1;
   if (lead < 0x80) return lead;
-  const size_t size = lead >= 0xc2 && lead < 0xe0 ? 2 : lead >= 0xe0 && lead < 0xf0 ? 3 : lead >= 0xf0 && lead < 0xf5 ? 4 : 0;
+  const size_t size = lead >= 0xc2 && lead < 0xe0   ? 2
+                      : lead >= 0xe0 && lead < 0xf0 ? 3
+                      : lead >= 0xf0 && lead < 0xf5 ? 4
+                                                    : 0;
   if (size == 0 || i + size > text.size()) return 0;
   uint32_t value = lead & (0xffu >> (size + 1));
   for (size_t k = 1; k < size; ++k) {
     if ((byte(i + k) & 0xc0) != 0x80) return 0;
     value = value << 6 | (byte(i + k) & 0x3f);
   }
-  if ((size == 3 && value < 0x800) || (size == 4 && (value < 0x10000 || value > 0x10ffff)) || (value >= 0xd800 && value < 0xe000)) return 0;
+  if ((size == 3 && value < 0x800) || (size == 4 && (value < 0x10000 || value > 0x10ffff)) ||
+      (value >= 0xd800 && value < 0xe000))
+    return 0;
   *length = size;
   return value;
 }
 
 // Controls, and what changes the direction or look of the text around it.
 bool Harmful(uint32_t c) {
-  return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x061c || (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
-         (c >= 0x2060 && c <= 0x2069) || c == 0xfeff || (c >= 0xfff9 && c <= 0xfffb) || (c >= 0xe0000 && c <= 0xe007f);
+  return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x061c || (c >= 0x200b && c <= 0x200f) ||
+         (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x2069) || c == 0xfeff || (c >= 0xfff9 && c <= 0xfffb) ||
+         (c >= 0xe0000 && c <= 0xe007f);
 }
 
 }  // namespace
@@ -69,7 +75,8 @@ std::string FoldRanks(std::vector<int32_t> ranks, size_t limit) {
     std::string run = absl::StrCat(ranks[i]);
     if (end == i + 1) absl::StrAppend(&run, ", ", ranks[end]);
     if (end > i + 1) absl::StrAppend(&run, "-", ranks[end]);
-    if (!text.empty() && text.size() + run.size() + 2 > limit) return absl::StrCat(text, ", .. (", ranks.size(), " in all)");
+    if (!text.empty() && text.size() + run.size() + 2 > limit)
+      return absl::StrCat(text, ", .. (", ranks.size(), " in all)");
     absl::StrAppend(&text, text.empty() ? "" : ", ", run);
     i = end + 1;
   }
@@ -85,23 +92,31 @@ std::string DurationText(int64_t ns) {
   const int64_t seconds = ns / 1'000'000'000;
   if (seconds < 10) return absl::StrFormat("%.1f s", static_cast<double>(ns) / 1e9);
   if (seconds < 120) return absl::StrCat(seconds, " s");
-  if (seconds < 7200) return absl::StrCat(seconds / 60, " min", seconds % 60 == 0 ? "" : absl::StrCat(" ", seconds % 60, " s"));
+  if (seconds < 7200)
+    return absl::StrCat(seconds / 60, " min", seconds % 60 == 0 ? "" : absl::StrCat(" ", seconds % 60, " s"));
   return absl::StrCat(seconds / 3600, " h", seconds / 60 % 60 == 0 ? "" : absl::StrCat(" ", seconds / 60 % 60, " min"));
 }
 
 std::string CauseWord(FindingKind kind) {
   switch (kind) {
-    case RANK_DEAD: return "dead";
-    case RANK_NO_DATA: return "no data";
+    case RANK_DEAD:
+      return "dead";
+    case RANK_NO_DATA:
+      return "no data";
     case HOST_STALL:
-    case SLOW_HOST: return "host";
-    case GPU_STALL: return "gpu";
-    case COLLECTIVE_STUCK: return "network or gpu";
+    case SLOW_HOST:
+      return "host";
+    case GPU_STALL:
+      return "gpu";
+    case COLLECTIVE_STUCK:
+      return "network or gpu";
     case ASYNC_ERROR:
-    case SLOW_LINK: return "network";
+    case SLOW_LINK:
+      return "network";
     case RANK_NOT_ARRIVED:
     case INIT_INCOMPLETE:
-    case STRAGGLER: return "late";
+    case STRAGGLER:
+      return "late";
     case RANK_AHEAD:
     case MISMATCH_KIND:
     case MISMATCH_COUNT:
@@ -114,12 +129,16 @@ std::string CauseWord(FindingKind kind) {
     case DEADLOCK_CYCLE:
     case GROUP_LEFT_OPEN:
     case SPLIT_MISMATCH:
-    case SILENT_DESYNC: return "code mismatch";
-    default: return "unknown";
+    case SILENT_DESYNC:
+      return "code mismatch";
+    default:
+      return "unknown";
   }
 }
 
-std::string ConfidenceWord(double confidence) { return confidence >= 0.85 ? "high" : confidence >= 0.6 ? "medium" : "low"; }
+std::string ConfidenceWord(double confidence) {
+  return confidence >= 0.85 ? "high" : confidence >= 0.6 ? "medium" : "low";
+}
 
 std::string CulpritText(const Culprit& culprit) {
   std::string text = absl::StrCat("rank ", culprit.rank());
@@ -148,7 +167,8 @@ std::string Headline(const Finding& finding) {
       if (finding.sequence() >= 0) absl::StrAppend(&what, " #", finding.sequence());
     }
     const CommunicatorRef& comm = finding.communicator();
-    if (!comm.id().empty()) absl::StrAppend(&what, " on ", Printable(comm.name().empty() ? comm.id() : comm.name(), 64));
+    if (!comm.id().empty())
+      absl::StrAppend(&what, " on ", Printable(comm.name().empty() ? comm.id() : comm.name(), 64));
   }
   return absl::StrCat(who, ": ", what);
 }
@@ -176,7 +196,8 @@ std::vector<int32_t> MissingRanks(int32_t expected, const std::vector<int32_t>& 
 }
 
 size_t Columns(std::string_view text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
 }
 
 }  // namespace lockstep

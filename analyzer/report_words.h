@@ -25,7 +25,8 @@ std::string RanksText(const std::vector<int32_t>& ranks, size_t limit = 60);
 // "31 s", "4 min 10 s", "2 h 5 min"; "0.8 s" below ten seconds.
 std::string DurationText(int64_t ns);
 
-// What kind of cause it is in the few words an on-call engineer sorts by: host, gpu, network, code mismatch, dead, late.
+// What kind of cause it is in the few words an on-call engineer sorts by: host, gpu, network, code mismatch, dead,
+// late.
 std::string CauseWord(FindingKind kind);
 
 // "high", "medium", "low".

@@ -18,8 +18,12 @@ namespace {
 
 constexpr uint64_t kMaxNumber = uint64_t{1} << 62;
 
-int64_t Number(uint64_t seq) { return seq == 0 ? kNone : static_cast<int64_t>(std::min(seq, kMaxNumber)); }
-int64_t Total(uint64_t count) { return static_cast<int64_t>(std::min(count, kMaxNumber)); }
+int64_t Number(uint64_t seq) {
+  return seq == 0 ? kNone : static_cast<int64_t>(std::min(seq, kMaxNumber));
+}
+int64_t Total(uint64_t count) {
+  return static_cast<int64_t>(std::min(count, kMaxNumber));
+}
 
 std::string CommId(const RingInput& input, const ring::CommSnapshot& comm) {
   if (comm.id != 0) return absl::StrFormat("%016x", comm.id);
@@ -58,7 +62,8 @@ Membership MakeMembership(const ring::CommSnapshot& comm) {
   m.origin = comm.origin;
   m.signature_hash = comm.signature_hash;
   for (const ring::HashCheckpoint& point : comm.checkpoints) m.checkpoints.push_back({Number(point.seq), point.hash});
-  for (const ring::PeerProgress& peer : comm.peers) m.peers.push_back({peer.peer, Total(peer.sends), Total(peer.recvs)});
+  for (const ring::PeerProgress& peer : comm.peers)
+    m.peers.push_back({peer.peer, Total(peer.sends), Total(peer.recvs)});
   m.lost_records = Total(comm.lost_records);
   m.async_error = comm.async_error;
   m.color = comm.color;
@@ -121,7 +126,8 @@ std::vector<Part> SplitByDevice(const ring::Snapshot& snapshot) {
     devices[comm.id].insert(comm.device);
   }
   bool several = false;
-  for (const auto& [id, ranks] : members) several |= ranks.size() > 1 && devices[id].size() == ranks.size() && !devices[id].count(-1);
+  for (const auto& [id, ranks] : members)
+    several |= ranks.size() > 1 && devices[id].size() == ranks.size() && !devices[id].count(-1);
   std::vector<Part> parts;
   if (!several) {
     parts.emplace_back();
@@ -157,7 +163,9 @@ void NumberRanks(const std::vector<RingInput>& inputs, std::vector<Draft>* draft
   for (Draft& draft : *drafts) {
     const ring::ProcessInfo& process = inputs[draft.input].snapshot.process;
     if (process.rank >= kMaxRanks) {
-      builder->AddProblem({inputs[draft.input].path, -1, absl::StrCat("claims to be rank ", process.rank, ", which is not plausible: the number is ignored"), -1});
+      builder->AddProblem(
+          {inputs[draft.input].path, -1,
+           absl::StrCat("claims to be rank ", process.rank, ", which is not plausible: the number is ignored"), -1});
     } else if (!draft.split) {
       draft.rank = process.rank < 0 ? -1 : process.rank;
     }
@@ -207,15 +215,19 @@ void NumberRanks(const std::vector<RingInput>& inputs, std::vector<Draft>* draft
     if (draft.part.comms.empty()) continue;  // said by the caller
     if (next >= kMaxRanks) return;
     draft.rank = next++;
-    builder->AddProblem({input.path, -1,
-                         absl::StrCat("pid ", input.snapshot.process.pid, " has no rank from a launcher and is in no communicator with the others; it is shown as rank ", draft.rank),
-                         draft.rank});
+    builder->AddProblem(
+        {input.path, -1,
+         absl::StrCat("pid ", input.snapshot.process.pid,
+                      " has no rank from a launcher and is in no communicator with the others; it is shown as rank ",
+                      draft.rank),
+         draft.rank});
   }
 }
 
 class RankMaker {
  public:
-  RankMaker(const RingInput& input, const Draft& draft, BundleBuilder* builder) : input_(input), draft_(draft), builder_(builder) {}
+  RankMaker(const RingInput& input, const Draft& draft, BundleBuilder* builder)
+      : input_(input), draft_(draft), builder_(builder) {}
 
   LooseRank Make() {
     FillProcess();
@@ -275,9 +287,11 @@ class RankMaker {
       loose_.comms.push_back(MakeFacts(input_, comm));
       CommFacts& facts = loose_.comms.back();
       if (facts.size > kMaxMembers || comm.member_rank >= kMaxMembers || comm.issued_seq > kMaxNumber) {
-        builder_->AddProblem({input_.path, -1,
-                              absl::StrCat("communicator entry ", comm.index, " is not plausible (size ", comm.size, ", member ", comm.member_rank, ", ", comm.issued_seq, " issued): its numbers are ignored"),
-                              draft_.rank});
+        builder_->AddProblem(
+            {input_.path, -1,
+             absl::StrCat("communicator entry ", comm.index, " is not plausible (size ", comm.size, ", member ",
+                          comm.member_rank, ", ", comm.issued_seq, " issued): its numbers are ignored"),
+             draft_.rank});
         facts.size = 0;
         Membership& m = loose_.rank.memberships.back();
         m.member_rank = -1;
@@ -297,7 +311,9 @@ class RankMaker {
   void FillOps() {
     using Key = std::tuple<uint32_t, uint16_t, uint64_t, int32_t>;
     absl::flat_hash_set<Key> in_rings;
-    auto key = [](const ring::OpSnapshot& op) { return Key{op.comm, static_cast<uint16_t>(op.kind), op.seq, ring::IsPointToPoint(op.kind) ? op.root_or_peer : -1}; };
+    auto key = [](const ring::OpSnapshot& op) {
+      return Key{op.comm, static_cast<uint16_t>(op.kind), op.seq, ring::IsPointToPoint(op.kind) ? op.root_or_peer : -1};
+    };
     auto add = [&](const ring::OpSnapshot& from, bool recent) {
       const uint32_t stream = Find(stream_at_, from.stream);
       const uint32_t thread = Find(thread_at_, from.thread);
@@ -308,7 +324,9 @@ class RankMaker {
       }
       if (thread != kNoIndex) my_threads_.insert(thread);
       Op op = MakeOp(from, membership, thread, stream);
-      op.state = StateOf(from.stage, from.ticket, stream < loose_.rank.streams.size() ? &loose_.rank.streams[stream] : nullptr, loose_.rank.gpu_marks);
+      op.state =
+          StateOf(from.stage, from.ticket, stream < loose_.rank.streams.size() ? &loose_.rank.streams[stream] : nullptr,
+                  loose_.rank.gpu_marks);
       op.recent_only = recent;
       loose_.rank.ops.push_back(op);
     };
@@ -319,7 +337,9 @@ class RankMaker {
     for (const ring::OpSnapshot& op : input_.snapshot.recent) {
       if (in_rings.insert(key(op)).second) add(op, true);
     }
-    std::stable_sort(loose_.rank.ops.begin(), loose_.rank.ops.end(), [](const Op& a, const Op& b) { return std::tie(a.membership, a.enter_ns, a.seq) < std::tie(b.membership, b.enter_ns, b.seq); });
+    std::stable_sort(loose_.rank.ops.begin(), loose_.rank.ops.end(), [](const Op& a, const Op& b) {
+      return std::tie(a.membership, a.enter_ns, a.seq) < std::tie(b.membership, b.enter_ns, b.seq);
+    });
     for (const ring::OpSnapshot& op : input_.snapshot.ops) add(op, false);
   }
 
@@ -331,8 +351,9 @@ class RankMaker {
       thread.wait_stream = Find(stream_at_, thread.wait_stream);
       if (!draft_.split) continue;
       // A thread that drives other devices only says nothing of this one's rank.
-      const bool elsewhere = comm != UINT32_MAX ? thread.comm == kNoIndex && !my_threads_.count(thread.index)
-                                                : others_threads_.count(thread.index) && !my_threads_.count(thread.index);
+      const bool elsewhere = comm != UINT32_MAX
+                                 ? thread.comm == kNoIndex && !my_threads_.count(thread.index)
+                                 : others_threads_.count(thread.index) && !my_threads_.count(thread.index);
       if (elsewhere) {
         thread.call = thread.wait = ring::CallKind::kNone;
         thread.group_depth = 0;
@@ -376,7 +397,10 @@ void AddRings(std::vector<RingInput> rings, BundleBuilder* builder) {
     RingInput& input = rings[drafts[i].input];
     if (drafts[i].rank < 0) {
       // A launcher or a helper process that only asked NCCL something is no rank.
-      builder->AddProblem({input.path, -1, absl::StrCat("pid ", input.snapshot.process.pid, " made no communicator and has no rank: not counted as a rank"), -1, /*note=*/true});
+      builder->AddProblem({input.path, -1,
+                           absl::StrCat("pid ", input.snapshot.process.pid,
+                                        " made no communicator and has no rank: not counted as a rank"),
+                           -1, /*note=*/true});
       continue;
     }
     builder->AddRank(RankMaker(input, drafts[i], builder).Make());

@@ -12,8 +12,8 @@ namespace lockstep {
 
 struct RingInput {
   ring::Snapshot snapshot;
-  std::string path;      // where it was read from, for messages
-  Process process;       // how its process was seen from outside; Life::kUnknown when nobody looked
+  std::string path;  // where it was read from, for messages
+  Process process;   // how its process was seen from outside; Life::kUnknown when nobody looked
 };
 
 // Merges the rings into one bundle: communicators by identity, members by (process rank, member rank). Of several

@@ -7,7 +7,7 @@ namespace lockstep {
 namespace {
 
 struct Reach {
-  int64_t highest_there = kNone;                             // known to have got there
+  int64_t highest_there = kNone;                               // known to have got there
   int64_t lowest_short = std::numeric_limits<int64_t>::max();  // known not to have
   bool all_before_short = false;  // everything ahead of lowest_short on its stream is known to have got there
 };
@@ -16,7 +16,8 @@ int64_t ReachedNumber(const Reach& reach, const Membership& m) {
   if (m.issued == kNone) return kNone;
   int64_t number = kUnknown;
   if (reach.highest_there >= m.first_seq) number = std::min(reach.highest_there, reach.lowest_short - 1);
-  if (reach.lowest_short != std::numeric_limits<int64_t>::max() && (reach.all_before_short || reach.lowest_short == m.first_seq)) {
+  if (reach.lowest_short != std::numeric_limits<int64_t>::max() &&
+      (reach.all_before_short || reach.lowest_short == m.first_seq)) {
     number = std::max(number, reach.lowest_short - 1);
   }
   return number == kUnknown || number >= m.first_seq ? number : kNone;
@@ -35,13 +36,19 @@ void Note(Reach* reach, int64_t seq, bool there, bool all_before) {
 
 OpState StateOf(ring::OpStage stage, uint64_t ticket, const ring::StreamSnapshot* stream, ring::GpuMarks marks) {
   switch (stage) {
-    case ring::OpStage::kEntered: return OpState::kEntered;
-    case ring::OpStage::kQueued: return OpState::kQueued;
+    case ring::OpStage::kEntered:
+      return OpState::kEntered;
+    case ring::OpStage::kQueued:
+      return OpState::kQueued;
     case ring::OpStage::kFailed:
-    case ring::OpStage::kSimulated: return OpState::kFailed;
-    case ring::OpStage::kCaptured: return OpState::kCaptured;
-    case ring::OpStage::kLaunched: break;
-    default: return OpState::kUnknown;
+    case ring::OpStage::kSimulated:
+      return OpState::kFailed;
+    case ring::OpStage::kCaptured:
+      return OpState::kCaptured;
+    case ring::OpStage::kLaunched:
+      break;
+    default:
+      return OpState::kUnknown;
   }
   if (stream == nullptr || !stream->marked || ticket == 0 || marks == ring::GpuMarks::kOff) return OpState::kUnknown;
   if (stream->completed >= ticket) return OpState::kCompleted;
@@ -57,8 +64,10 @@ void DeriveProgress(Rank* rank) {
     Reach &start = started[op.membership], &end = completed[op.membership];
     const ring::StreamSnapshot* stream = op.stream < rank->streams.size() ? &rank->streams[op.stream] : nullptr;
     if (stream != nullptr && stream->marked && op.ticket > 0) marked[op.membership] = true;
-    const bool ended_before = stream != nullptr && op.ticket > 0 && stream->completed + 1 >= static_cast<uint64_t>(op.ticket);
-    const bool started_before = stream != nullptr && op.ticket > 0 && stream->started + 1 >= static_cast<uint64_t>(op.ticket);
+    const bool ended_before =
+        stream != nullptr && op.ticket > 0 && stream->completed + 1 >= static_cast<uint64_t>(op.ticket);
+    const bool started_before =
+        stream != nullptr && op.ticket > 0 && stream->started + 1 >= static_cast<uint64_t>(op.ticket);
     switch (op.state) {
       case OpState::kCompleted:
         Note(&end, op.seq, true, false);
@@ -72,7 +81,9 @@ void DeriveProgress(Rank* rank) {
         Note(&end, op.seq, false, ended_before);
         Note(&start, op.seq, false, started_before);
         break;
-      case OpState::kIncomplete: Note(&end, op.seq, false, ended_before); break;
+      case OpState::kIncomplete:
+        Note(&end, op.seq, false, ended_before);
+        break;
       case OpState::kEntered:
       case OpState::kQueued:
         Note(&end, op.seq, false, false);
@@ -80,7 +91,8 @@ void DeriveProgress(Rank* rank) {
         break;
       case OpState::kUnknown:
       case OpState::kFailed:
-      case OpState::kCaptured: break;
+      case OpState::kCaptured:
+        break;
     }
   }
   for (size_t i = 0; i < rank->memberships.size(); ++i) {

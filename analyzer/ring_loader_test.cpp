@@ -257,7 +257,8 @@ TEST(RingLoader, ImpossibleNumbersAreRefusedAndSaid) {
     rings.push_back(Ring(rank, 3));
     rings.back().snapshot.comms = {Comm(0, 0x1, rank, 3, 5)};
   }
-  rings[2].snapshot.comms = {Comm(0, 0x1, 9, 3, 5), Comm(1, 0x2, 0, INT32_MAX, UINT64_MAX), Comm(2, 0x3, INT32_MAX, 4, 1)};
+  rings[2].snapshot.comms = {Comm(0, 0x1, 9, 3, 5), Comm(1, 0x2, 0, INT32_MAX, UINT64_MAX),
+                             Comm(2, 0x3, INT32_MAX, 4, 1)};
   ring::OpSnapshot stray = Call(55, 1, static_cast<OpStage>(99), 1);
   stray.stream = stray.thread = 1234567;
   rings[2].snapshot.ops = {stray};
