@@ -16,6 +16,7 @@
 namespace lockstep {
 namespace {
 
+constexpr size_t kMaxProblemsPerRing = 5;
 constexpr uint64_t kMaxNumber = uint64_t{1} << 62;
 
 int64_t Number(uint64_t seq) {
@@ -389,8 +390,13 @@ void AddRings(std::vector<RingInput> rings, BundleBuilder* builder) {
   NumberRanks(rings, &drafts, builder);
   for (const RingInput& input : rings) {
     const int32_t rank = input.snapshot.process.rank;
-    for (const std::string& problem : input.snapshot.problems) {
-      builder->AddProblem({input.path, -1, CleanUtf8(problem, 512), rank < 0 || rank >= kMaxRanks ? -1 : rank});
+    const std::vector<std::string>& problems = input.snapshot.problems;
+    for (size_t i = 0; i < problems.size(); ++i) {
+      // One broken file must not crowd out what the others have to say.
+      const bool last = i + 1 == kMaxProblemsPerRing && problems.size() > kMaxProblemsPerRing;
+      const std::string text = last ? absl::StrCat(problems.size() - i, " more damaged places") : problems[i];
+      builder->AddProblem({input.path, -1, CleanUtf8(text, 512), rank < 0 || rank >= kMaxRanks ? -1 : rank});
+      if (last) break;
     }
   }
   for (size_t i = 0; i < drafts.size(); ++i) {

@@ -281,6 +281,16 @@ TEST(RingLoader, ImpossibleNumbersAreRefusedAndSaid) {
   EXPECT_GE(bundle.problems.size(), 3u);
 }
 
+TEST(RingLoader, DamageOfOneRingIsAFewLines) {
+  RingInput input = Ring(0, 1);
+  input.snapshot.comms = {Comm(0, 0x1, 0, 1)};
+  for (int i = 0; i < 100; ++i) input.snapshot.problems.push_back(absl::StrCat("torn slot, at offset ", i));
+  const Bundle bundle = BundleFromRings({input});
+  ASSERT_EQ(bundle.problems.size(), 5u);
+  EXPECT_EQ(bundle.problems[0].text, "96 more damaged places");
+  EXPECT_TRUE(bundle.ranks[0].damaged);
+}
+
 TEST(RingLoader, MemberListsShareOneBoundedRoom) {
   RingInput input = Ring(0, 2);
   for (uint32_t i = 0; i < 200; ++i) input.snapshot.comms.push_back(Comm(i, 1000 + i, 0, kMaxMembers));
