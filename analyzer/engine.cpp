@@ -120,7 +120,9 @@ Verdict Analyze(const Bundle& bundle, const AnalyzeOptions& options) {
   if (causes.empty()) {
     const bool damaged = std::any_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& r) { return r.damaged; });
     if (damaged || verdict.ranks_read() < verdict.ranks_expected()) verdict.set_verdict(VERDICT_INCOMPLETE_DATA);
-    if (!bundle.problems.empty()) verdict.set_verdict(VERDICT_INCOMPLETE_DATA);
+    for (const Problem& p : bundle.problems) {
+      if (!p.note) verdict.set_verdict(VERDICT_INCOMPLETE_DATA);
+    }
   }
   return verdict;
 }

@@ -21,6 +21,8 @@ using ring::IsPointToPoint;
 constexpr size_t kLookAhead = 24;
 // Calls that must agree before a difference counts: otherwise the records may simply not be aligned.
 constexpr size_t kMinAgreement = 4;
+// Ranks tried as the reference of a family.
+constexpr size_t kCandidates = 6;
 
 struct Token {
   const Op* op = nullptr;
@@ -87,68 +89,85 @@ class Aligner {
     return 0;
   }
 
-  // First place where `b` leaves `a`; nullopt when one is the beginning of the other or they were never aligned.
-  std::optional<Divergence> Compare(const Program& a, const Program& b) const {
-    std::unordered_map<uint64_t, size_t> places;
-    for (size_t i = 0; i < a.tokens.size(); ++i) places.try_emplace(PlaceKey(a.tokens[i]), i);
+  // Whether `b` runs what `a` runs, as far as both records go; else where it leaves, if that can be told.
+  struct Comparison {
+    bool same = true;
+    std::optional<Divergence> divergence;
+  };
+
+  Comparison Compare(const Program& a, const Program& b) const {
     size_t i = 0, j = 0;
-    bool anchored = false;
-    for (; j < b.tokens.size(); ++j) {
-      auto it = places.find(PlaceKey(b.tokens[j]));
-      if (it == places.end()) continue;
-      i = it->second;
-      anchored = true;
-      break;
-    }
-    if (!anchored) return std::nullopt;
+    if (!Anchor(a, b, &i, &j)) return {};
     size_t agreed = 0;
     while (i < a.tokens.size() && j < b.tokens.size()) {
       if (SamePlace(a.tokens[i], b.tokens[j])) {
         ++i, ++j, ++agreed;
         continue;
       }
-      const size_t skipped = Run(a, i + 1, b, j);
+      // How both go on, if the sibling's next call was left out, one was added, or this one changed.
+      const size_t ahead = Continuation(a, i);
+      const size_t skipped = Run(a, ahead + 1, b, j);
       const size_t extra = Run(a, i, b, j + 1);
-      const size_t changed = Run(a, i + 1, b, j + 1);
-      if (SameCall(a.tokens[i], b.tokens[j]) && changed >= skipped && changed >= extra) {
+      const size_t changed = Run(a, ahead + 1, b, j + 1);
+      const bool same_call = SameCall(a.tokens[i], b.tokens[j]);
+      if (same_call && changed >= skipped && changed >= extra) {
         ++i, ++j, ++agreed;  // the same call from another line: lawful
         continue;
       }
       const bool from_the_start = i == agreed && j == agreed;
-      if (agreed < kMinAgreement && !from_the_start) return std::nullopt;
+      if (agreed < kMinAgreement && !from_the_start) return {};
       Divergence d;
       d.rank = b.rank;
       d.sibling_rank = a.rank;
       d.sibling = a.tokens[i].op;
       d.own = b.tokens[j].op;
       const size_t moved = std::max(MovedRun(a, i, b, j), MovedRun(b, j, a, i));
-      if (moved > skipped && moved > extra && moved > changed + 1) {
-        d.type = Divergence::Type::kReordered;
-        return d;
-      }
-      // Equal evidence: a call on the same communicator with other arguments is a changed call.
+      // A call on the same communicator with other arguments.
       const bool same_lane = a.tokens[i].klass == b.tokens[j].klass &&
                              IsCollective(a.tokens[i].op->kind) == IsCollective(b.tokens[j].op->kind);
-      if (changed >= skipped && changed >= extra && same_lane && !SameCall(a.tokens[i], b.tokens[j])) {
+      if (moved > skipped && moved > extra && moved > changed + 1) {
+        d.type = Divergence::Type::kReordered;
+      } else if (changed > 0 && changed >= skipped && changed >= extra && same_lane && !same_call) {
         d.type = Divergence::Type::kChanged;
-      } else if (skipped == 0 && extra == 0 && changed == 0) {
-        // Neither record goes on long enough to tell. A repeated call is an extra one; anything else is left alone.
-        if (j > 0 && SameCall(b.tokens[j], b.tokens[j - 1])) {
-          d.type = Divergence::Type::kExtra;
-        } else if (i + 1 >= a.tokens.size() && j + 1 >= b.tokens.size() && same_lane) {
-          d.type = Divergence::Type::kChanged;
-        } else {
-          return std::nullopt;
-        }
-      } else {
+      } else if (skipped > 0 || extra > 0) {
         d.type = skipped >= extra ? Divergence::Type::kSkipped : Divergence::Type::kExtra;
+      } else if (j > 0 && SameCall(b.tokens[j], b.tokens[j - 1])) {
+        d.type = Divergence::Type::kExtra;  // the record ends at a repeated call
+      } else if (same_lane && j + 1 >= b.tokens.size()) {
+        d.type = Divergence::Type::kChanged;
+      } else {
+        return {false, std::nullopt};
       }
-      return d;
+      return {false, d};
     }
-    return std::nullopt;
+    return {};
   }
 
  private:
+  // First calls of both that are one place of the program.
+  static bool Anchor(const Program& a, const Program& b, size_t* i, size_t* j) {
+    std::unordered_map<uint64_t, size_t> places;
+    for (size_t k = 0; k < a.tokens.size(); ++k) places.try_emplace(PlaceKey(a.tokens[k]), k);
+    for (size_t k = 0; k < b.tokens.size(); ++k) {
+      auto it = places.find(PlaceKey(b.tokens[k]));
+      if (it == places.end()) continue;
+      *i = it->second;
+      *j = k;
+      return true;
+    }
+    return false;
+  }
+
+  // The place after which to look for how `a` goes on: i itself, or, where the record ends with it because the rank waits
+  // there, the last time before that the program was at this place.
+  size_t Continuation(const Program& a, size_t i) const {
+    if (i + 1 < a.tokens.size()) return i;
+    for (size_t k = i; k-- > 1;) {
+      if (SamePlace(a.tokens[k], a.tokens[i]) && SamePlace(a.tokens[k - 1], a.tokens[i - 1])) return k;
+    }
+    return i;
+  }
+
   const Model& model_;
 };
 
@@ -197,24 +216,30 @@ std::vector<Divergence> FindDivergences(const Model& model) {
   const Aligner aligner(model);
   for (const auto& [key, family] : families) {
     if (family.size() < 3) continue;  // two that differ are two witnesses against each other
+    // The reference is a rank that most agree with, one whose record goes far: a few candidates are enough unless most
+    // ranks differ from each other.
+    std::vector<const Program*> candidates;
+    for (const Program& p : family) candidates.push_back(&p);
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [](const Program* a, const Program* b) { return a->tokens.size() > b->tokens.size(); });
+    if (candidates.size() > kCandidates) candidates.resize(kCandidates);
     std::vector<Divergence> best;
-    size_t best_ref = family.size();
-    // The reference is a rank that most agree with; a few candidates are enough unless most ranks differ from each other.
-    const size_t candidates = std::min<size_t>(family.size(), 5);
-    for (size_t ref = 0; ref < candidates; ++ref) {
+    size_t agreeing = 0;
+    for (const Program* ref : candidates) {
       std::vector<Divergence> differ;
-      for (size_t other = 0; other < family.size(); ++other) {
-        if (other == ref) continue;
-        if (auto d = aligner.Compare(family[ref], family[other])) differ.push_back(*d);
+      size_t agree = 1;
+      for (const Program& other : family) {
+        if (&other == ref) continue;
+        const Aligner::Comparison c = aligner.Compare(*ref, other);
+        agree += c.same;
+        if (c.divergence) differ.push_back(*c.divergence);
       }
-      if (best_ref == family.size() || differ.size() < best.size()) {
+      if (agree > agreeing || (agree == agreeing && differ.size() > best.size())) {
         best = std::move(differ);
-        best_ref = ref;
+        agreeing = agree;
       }
-      if (best.empty()) break;
     }
     if (best.empty()) continue;
-    const size_t agreeing = family.size() - best.size();
     size_t biggest_other = 0;
     for (const Divergence& d : best) {
       size_t alike = 0;
