@@ -20,16 +20,6 @@
 namespace lockstep {
 namespace {
 
-std::string FileName(const std::string& host) {
-  std::string name;
-  for (char c : host) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-                       c == '-' || (c == '.' && !name.empty());
-    name.push_back(plain ? c : '_');
-  }
-  return name.empty() ? "unknown-host" : name.substr(0, 128);
-}
-
 absl::Status Error(const std::string& what, const std::string& path, int error) {
   return absl::UnavailableError(absl::StrCat("cannot ", what, " ", path, ": ", strerror(error)));
 }
@@ -46,6 +36,16 @@ absl::Status MakeFolder(const std::string& folder) {
 }
 
 }  // namespace
+
+std::string DumpFileName(const std::string& host) {
+  std::string name;
+  for (char c : host) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+                       c == '-' || (c == '.' && !name.empty());
+    name.push_back(plain ? c : '_');
+  }
+  return (name.empty() ? "unknown-host" : name.substr(0, 128)) + ".lsd";
+}
 
 absl::Status WriteFileSafely(const std::string& path, const std::string& content) {
   const std::string temporary = absl::StrCat(path, ".", getpid(), ".tmp");
@@ -93,8 +93,8 @@ absl::Status WriteIncident(const std::string& folder, const Bundle& bundle, cons
   nlohmann::ordered_json nodes = nlohmann::ordered_json::array();
   std::set<std::string> names;
   for (const auto& [host, ranks] : hosts) {
-    std::string name = FileName(host);
-    for (int extra = 2; !names.insert(name).second; ++extra) name = absl::StrCat(FileName(host), "-", extra);
+    std::string name = DumpFileName(host);
+    for (int extra = 2; !names.insert(name).second; ++extra) name = absl::StrCat(extra, "-", DumpFileName(host));
     DumpHeader header;
     header.set_format_version(1);
     header.set_min_reader_version(1);
@@ -105,10 +105,10 @@ absl::Status WriteIncident(const std::string& folder, const Bundle& bundle, cons
     header.set_restart_count(bundle.ranks[ranks[0]].restart_count);
     header.set_captured_real_ns(facts.captured_real_ns);
     header.set_ranks_expected(bundle.ranks_expected);
-    note(WriteLsd(bundle, ranks, header, absl::StrCat(folder, "/", name, ".lsd")));
+    note(WriteLsd(bundle, ranks, header, absl::StrCat(folder, "/", name)));
     nlohmann::ordered_json node;
     node["host"] = host;
-    node["file"] = name + ".lsd";
+    node["file"] = name;
     for (size_t index : ranks) node["ranks"].push_back(bundle.ranks[index].rank);
     nodes.push_back(std::move(node));
   }

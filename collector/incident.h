@@ -32,6 +32,9 @@ struct IncidentFacts {
 absl::Status WriteIncident(const std::string& folder, const Bundle& bundle, const Verdict& verdict,
                            const IncidentFacts& facts);
 
+// Name of a host's file in the folder: the host's, made safe, with ".lsd".
+std::string DumpFileName(const std::string& host);
+
 // One file, written as above.
 absl::Status WriteFileSafely(const std::string& path, const std::string& content);
 

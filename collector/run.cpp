@@ -168,7 +168,8 @@ class Run {
       const int64_t wake = std::min({recording ? watch_->NextTick() : INT64_MAX, kill_at_ != 0 ? kill_at_ : INT64_MAX,
                                      recording && agent_.readable() == 0 ? next_look : INT64_MAX, MonotonicNs() + kSecond});
       const int64_t left = std::max<int64_t>(0, wake - MonotonicNs());
-      pollfd fds[3] = {{keeper_->fd(), POLLIN, 0}, {signals_, POLLIN, 0}, {agent_.fd(), POLLIN, 0}};
+      // Until all ranks are known, a signal would miss some: it waits.
+      pollfd fds[3] = {{keeper_->fd(), POLLIN, 0}, {all_started_ ? signals_ : -1, POLLIN, 0}, {agent_.fd(), POLLIN, 0}};
       const timespec timeout{left / kSecond, left % kSecond};
       ppoll(fds, 3, &timeout, nullptr);
       const int64_t now = MonotonicNs();

@@ -109,10 +109,20 @@ Watch::Gathered Watch::Gather(bool whole, bool stalled, int64_t stalled_ns) {
   if (gathered.bundle.job.empty()) gathered.bundle.job = options_.job;
   gathered.bundle.known_stalled = stalled;
   gathered.bundle.stalled_ns = stalled_ns;
+  if (whole) {
+    // The rings are gone when people read this; their records are in the incident.
+    gathered.folder = IncidentFolder();
+    for (Rank& rank : gathered.bundle.ranks) rank.path = absl::StrCat(gathered.folder, "/", DumpFileName(rank.host));
+  }
   AnalyzeOptions options;
   options.late_after_ns = options_.limits.late_after;
   gathered.verdict = Analyze(gathered.bundle, options);
   return gathered;
+}
+
+std::string Watch::IncidentFolder() const {
+  if (options_.out.empty()) return DefaultIncidentFolder(options_.job, RealtimeNs());
+  return incidents_ == 0 ? options_.out : absl::StrCat(options_.out, ".", incidents_ + 1);
 }
 
 RootFinding Watch::FindRoot(const Gathered& gathered) {
@@ -291,15 +301,14 @@ void Watch::WriteAndTell(const Gathered& gathered, bool tell) {
   facts.command = options_.command;
   facts.exits = Exits();
   facts.captured_real_ns = RealtimeNs();
-  std::string folder = options_.out.empty() ? DefaultIncidentFolder(options_.job, facts.captured_real_ns) : options_.out;
-  if (++incidents_ > 1 && !options_.out.empty()) absl::StrAppend(&folder, ".", incidents_);
+  ++incidents_;
   // The verdict first: a full disk must not keep it from the screen.
   if (tell) SayBlock(ReportText(gathered.verdict, gathered.bundle));
-  const absl::Status status = WriteIncident(folder, gathered.bundle, gathered.verdict, facts);
+  const absl::Status status = WriteIncident(gathered.folder, gathered.bundle, gathered.verdict, facts);
   if (!status.ok()) {
     Say(absl::StrCat("the incident folder is not complete: ", status.message()));
   } else if (tell) {
-    Say(absl::StrCat("incident written to ", folder, " (lockstep analyze ", folder, ")"));
+    Say(absl::StrCat("incident written to ", gathered.folder, " (lockstep analyze ", gathered.folder, ")"));
   }
 }
 

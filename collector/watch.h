@@ -64,8 +64,11 @@ class Watch {
   struct Gathered {
     Bundle bundle;
     Verdict verdict;
+    std::string folder;  // where it is to be written; empty: digests only
   };
+  // Whole rings, as an incident folder will hold them, or digests.
   Gathered Gather(bool whole, bool stalled, int64_t stalled_ns);
+  std::string IncidentFolder() const;
   // Ranks we started that have no ring.
   std::vector<StartedRank*> WithoutRing();
   RootFinding FindRoot(const Gathered& gathered);

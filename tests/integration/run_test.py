@@ -1,0 +1,366 @@
+#!/usr/bin/env python3
+"""`lockstep run` from outside: exit statuses, signals, what it leaves behind, what it does without a place for rings."""
+
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BUILD = os.path.abspath(os.environ.get("LOCKSTEP_BUILD", "build"))
+LOCKSTEP = os.path.join(BUILD, "bin/lockstep")
+TRAINSIM = os.path.join(BUILD, "bin/trainsim")
+JOB = [TRAINSIM, "--tp", "2", "--pp", "2", "--dp", "2"]
+MARK = "LOCKSTEP_RUN_TEST"
+
+
+def wait_for(condition, seconds=60):
+    """True when the condition came true in time."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if condition():
+            return True
+        time.sleep(0.01)
+    return bool(condition())
+
+
+def living(mark):
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                if f"{MARK}={mark}".encode() not in file.read().split(b"\0"):
+                    continue
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                if file.read().rsplit(b")", 1)[1].split()[0] not in (b"Z", b"X"):
+                    found.append(int(pid))
+        except OSError:
+            continue
+    return found
+
+
+class RunTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        # A shell that starts this in the background has these ignored, and children inherit that.
+        signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="lockstep-run-test-")
+        self.rings = tempfile.mkdtemp(prefix="lockstep-run-test-", dir="/dev/shm") if os.access("/dev/shm", os.W_OK) else None
+        self.mark = os.path.basename(self.folder)
+        self.started = []
+
+    def tearDown(self):
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        # The keeper of a killed lockstep run needs a moment.
+        wait_for(lambda: not living(self.mark), 20)
+        left = living(self.mark)
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:
+                pass
+        rings = os.listdir(self.rings) if self.rings else []
+        shutil.rmtree(self.folder, ignore_errors=True)
+        if self.rings:
+            shutil.rmtree(self.rings, ignore_errors=True)
+        self.assertEqual(left, [], "processes were left behind")
+        self.assertEqual(rings, [], "rings were left behind")
+
+    def environment(self, **more):
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("LOCKSTEP_")}
+        environment[MARK] = self.mark
+        if self.rings:
+            environment["LOCKSTEP_DIR"] = self.rings
+        environment.update({key: value for key, value in more.items() if value is not None})
+        for key, value in more.items():
+            if value is None:
+                environment.pop(key, None)
+        return environment
+
+    def run_lockstep(self, *arguments, environment=None, seconds=120, prefix=(), **options):
+        return subprocess.run([*prefix, LOCKSTEP, *arguments], cwd=self.folder, env=environment or self.environment(),
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=seconds, **options)
+
+    def start(self, *arguments, **options):
+        process = subprocess.Popen([LOCKSTEP, *arguments], cwd=self.folder, env=self.environment(), stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, **options)
+        self.started.append(process)
+        return process
+
+    def ring_files(self):
+        return [os.path.join(base, name) for base, _, names in os.walk(self.rings) for name in names if name.endswith(".ring")]
+
+    # -- the front command and arguments
+
+    def test_unknown_verb_names_the_known_ones(self):
+        result = self.run_lockstep("frobnicate")
+        self.assertEqual(result.returncode, 2)
+        self.assertRegex(result.stderr, r"unknown verb 'frobnicate'.*run")
+        self.assertEqual(result.stderr.count("\n"), 1)
+
+    def test_help_and_version(self):
+        self.assertRegex(self.run_lockstep("--version").stdout, r"^lockstep \d+\.\d+\.\d+\n$")
+        self.assertIn("run", self.run_lockstep("--help").stdout)
+        self.assertIn("--kill-on-hang", self.run_lockstep("run", "--help").stdout)
+        self.assertEqual(self.run_lockstep().returncode, 2)
+
+    def test_wrong_arguments(self):
+        for arguments in (["-n", "0", "--", "true"], ["--frob", "--", "true"], [], ["--"], ["--gpu", "x", "--", "true"]):
+            result = self.run_lockstep("run", *arguments)
+            self.assertEqual(result.returncode, 2, arguments)
+            self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+
+    # -- exit statuses, streams, signals
+
+    def test_command_that_cannot_start(self):
+        self.assertEqual(self.run_lockstep("run", "--", "/nowhere/at/all").returncode, 127)
+        self.assertEqual(self.run_lockstep("run", "--", "/etc/passwd").returncode, 126)
+        self.assertEqual(self.run_lockstep("run", "-n", "2", "--", "no-such-command-anywhere").returncode, 127)
+
+    def test_status_passes_and_nothing_recorded_is_said(self):
+        for command, status in ((["true"], 0), (["sh", "-c", "exit 7"], 7)):
+            result = self.run_lockstep("run", "--", *command)
+            self.assertEqual(result.returncode, status)
+            self.assertRegex(result.stderr, r"^lockstep: nothing was recorded: .+\n$")
+
+    def test_the_reason_names_a_dropped_preload(self):
+        result = self.run_lockstep("run", "--", "env", "-u", "LD_PRELOAD", "sleep", "1.5")
+        self.assertIn("LD_PRELOAD was dropped", result.stderr)
+        result = self.run_lockstep("run", "--", "sleep", "1", environment=self.environment(LOCKSTEP="0"))
+        self.assertIn("LOCKSTEP=0", result.stderr)
+
+    def test_dies_of_the_commands_signal(self):
+        self.assertEqual(self.run_lockstep("run", "--", "sh", "-c", "kill -TERM $$").returncode, -signal.SIGTERM)
+        self.assertEqual(self.run_lockstep("run", "--", "sh", "-c", "kill -KILL $$").returncode, -signal.SIGKILL)
+
+    def test_first_failing_rank_in_time(self):
+        script = 'case $RANK in 0) sleep 1; exit 5;; 1) exit 0;; 2) exit 9;; esac'
+        self.assertEqual(self.run_lockstep("run", "-n", "3", "--", "sh", "-c", script).returncode, 9)
+        script = 'if [ $RANK = 1 ]; then kill -SEGV $$; fi'
+        self.assertEqual(self.run_lockstep("run", "-n", "2", "--", "sh", "-c", script).returncode, 128 + signal.SIGSEGV)
+
+    def test_streams_pass_through(self):
+        result = self.run_lockstep("run", "--", "sh", "-c", "cat; echo err >&2", input="in\n")
+        self.assertEqual(result.stdout, "in\n")
+        self.assertIn("err\n", result.stderr)
+
+    def test_ranks_get_their_environment(self):
+        environment = self.environment(LD_PRELOAD="/lib/x86_64-linux-gnu/libm.so.6" if os.path.exists("/lib/x86_64-linux-gnu/libm.so.6") else None)
+        result = self.run_lockstep("run", "-n", "2", "--", "sh", "-c",
+                                   "echo $RANK $LOCAL_RANK $WORLD_SIZE $MASTER_ADDR $MASTER_PORT $LD_PRELOAD", environment=environment)
+        lines = sorted(line.split() for line in result.stdout.splitlines())
+        self.assertEqual([line[:4] for line in lines], [["0", "0", "2", "127.0.0.1"], ["1", "1", "2", "127.0.0.1"]])
+        self.assertEqual(lines[0][4], lines[1][4])
+        self.assertTrue(lines[0][5].split(":")[0].endswith("/liblockstep.so"))
+        if "LD_PRELOAD" in environment:
+            self.assertEqual(lines[0][5].split(":")[1:], [environment["LD_PRELOAD"]])
+
+    def test_signals_are_sent_on(self):
+        for name in ("TERM", "INT", "HUP", "USR1", "USR2", "QUIT"):
+            script = f"trap 'echo got {name}; exit 33' {name}; echo ready; while :; do sleep 0.05; done"
+            process = self.start("run", "--quiet", "--", "sh", "-c", script)
+            self.assertEqual(process.stdout.readline(), "ready\n")
+            process.send_signal(getattr(signal, "SIG" + name))
+            out, _ = process.communicate(timeout=60)
+            self.assertEqual(out, f"got {name}\n")
+            self.assertEqual(process.returncode, 33)
+
+    def test_stop_and_continue(self):
+        process = self.start("run", "--", "sh", "-c", "echo $$; exec sleep 1000")
+        child = int(process.stdout.readline())
+
+        def state(pid):
+            with open(f"/proc/{pid}/stat") as file:
+                return file.read().rsplit(")", 1)[1].split()[0]
+
+        process.send_signal(signal.SIGTSTP)
+        self.assertTrue(wait_for(lambda: state(child) == "T" and state(process.pid) == "T"))
+        process.send_signal(signal.SIGCONT)
+        self.assertTrue(wait_for(lambda: state(child) == "S" and state(process.pid) == "S"))
+        process.terminate()
+        process.communicate(timeout=60)
+        self.assertEqual(process.returncode, -signal.SIGTERM)
+
+    # -- nothing is left behind
+
+    def test_killed_itself_it_leaves_nothing(self):
+        process = self.start("run", "-n", "8", "--", *JOB, "--steps", "1000000")
+        self.assertTrue(wait_for(lambda: len(self.ring_files()) == 8), "the rings never appeared")
+        self.assertGreater(len(living(self.mark)), 8)
+        process.kill()
+        process.wait()
+        self.assertTrue(wait_for(lambda: not living(self.mark)), "processes outlive a killed lockstep run")
+        self.assertTrue(wait_for(lambda: not os.listdir(self.rings)), "rings outlive a killed lockstep run")
+
+    def test_killed_with_its_whole_group_it_leaves_nothing(self):
+        process = self.start("run", "--", "sh", "-c", "setsid sleep 1000 & echo ready; wait", start_new_session=True)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        self.assertTrue(wait_for(lambda: not living(self.mark)))
+        self.assertTrue(wait_for(lambda: not os.listdir(self.rings)))
+
+    def test_what_the_command_leaves_in_the_background_is_ended(self):
+        result = self.run_lockstep("run", "--", "sh", "-c", "sleep 1000 >/dev/null 2>&1 & exit 0")
+        self.assertEqual(result.returncode, 0)
+        self.assertEqual(living(self.mark), [])
+
+    # -- verdicts
+
+    def verdict(self, folder="out"):
+        with open(os.path.join(self.folder, folder, "verdict.json")) as file:
+            return json.load(file)
+
+    def test_healthy(self):
+        result = self.run_lockstep("run", "-n", "8", "--out", "out", "--", *JOB, "--steps", "30")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stderr, r"lockstep: healthy: 8 ranks, [\d,]+ collectives recorded")
+        self.assertEqual(self.verdict()["verdict"], "HEALTHY")
+        self.assertEqual(self.verdict()["findings"], [])
+        self.assertIn("trainsim: done", result.stdout + result.stderr)
+
+    def test_healthy_without_out_writes_nothing(self):
+        result = self.run_lockstep("run", "--quiet", "-n", "8", "--", *JOB, "--steps", "5")
+        self.assertEqual(result.returncode, 0)
+        self.assertNotIn("lockstep: ", result.stderr)
+        self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("lockstep-incident")], [])
+
+    def hang(self, fault, *options):
+        return self.run_lockstep("run", "-n", "8", "--out", "out", "--kill-on-hang", *options, "--", *JOB, "--steps", "1000000",
+                                 "--fault", fault)
+
+    def test_killed_rank_is_named_and_its_records_are_there(self):
+        result = self.hang("rank=5,step=20,kind=kill")
+        self.assertEqual(result.returncode, 90, result.stderr)
+        verdict = self.verdict()
+        self.assertEqual(verdict["findings"][0]["kind"], "RANK_DEAD")
+        self.assertEqual(verdict["findings"][0]["culprit_ranks"], [5])
+        self.assertIn("signal 9", result.stderr)
+        again = self.run_lockstep("analyze", "out", "--format", "json")
+        self.assertEqual(again.returncode, 1)
+        again = json.loads(again.stdout)
+        self.assertEqual(again["verdict"], verdict["verdict"])
+        self.assertEqual([(f["kind"], f["culprit_ranks"], f.get("summary")) for f in again["findings"]],
+                         [(f["kind"], f["culprit_ranks"], f.get("summary")) for f in verdict["findings"]])
+        with open(os.path.join(self.folder, "out/manifest.json")) as file:
+            manifest = json.load(file)
+        self.assertTrue(manifest["known_stalled"])
+        self.assertIn("killed by signal 9", next(p["status"] for p in manifest["processes"] if p["rank"] == 5))
+
+    def test_stopped_rank_is_named_and_ended(self):
+        result = self.hang("rank=0,step=20,kind=stop")
+        self.assertEqual(result.returncode, 90, result.stderr)
+        self.assertEqual(self.verdict()["findings"][0]["culprit_ranks"], [0])
+        self.assertEqual(self.verdict()["findings"][0]["kind"], "HOST_STALL")
+
+    def test_silent_desync_keeps_the_jobs_status(self):
+        result = self.run_lockstep("run", "-n", "8", "--out", "out", "--", *JOB, "--steps", "150", "--fault",
+                                   "rank=7,step=20,kind=wrong-datatype")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        verdict = self.verdict()
+        self.assertEqual(verdict["verdict"], "DESYNC")
+        self.assertEqual(verdict["findings"][0]["kind"], "MISMATCH_DATATYPE")
+        self.assertEqual(verdict["findings"][0]["culprit_ranks"], [7])
+
+    def test_without_kill_on_hang_it_watches_and_says_when_the_job_recovers(self):
+        process = self.start("run", "-n", "8", "--out", "out", "--late-after", "2", "--", *JOB, "--steps", "1000000")
+        # Stopped before its first step, it would hold up its peers outside NCCL, where nobody sees them wait.
+        for line in process.stdout:
+            if line.startswith("step "):
+                break
+        victim = None
+        for path in self.ring_files():
+            pid = int(os.path.basename(path).split(".")[-3])
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                if b"RANK=3" in file.read().split(b"\0"):
+                    victim = pid
+        self.assertIsNotNone(victim)
+        manifest = os.path.join(self.folder, "out/manifest.json")
+        os.kill(victim, signal.SIGSTOP)
+        self.assertTrue(wait_for(lambda: os.path.exists(manifest)), "the hang was never told")
+        self.assertIsNone(process.poll())
+        os.kill(victim, signal.SIGCONT)
+        seen = []
+        for line in process.stderr:
+            seen.append(line)
+            if "recovered after" in line:
+                break
+        self.assertIn("recovered after", seen[-1])
+        process.terminate()
+        process.communicate(timeout=60)
+
+    def test_an_incident_folder_that_cannot_be_written(self):
+        with open(os.path.join(self.folder, "file"), "w") as file:
+            file.write("x")
+        result = self.run_lockstep("run", "-n", "8", "--out", "file/out", "--", *JOB, "--steps", "60", "--fault",
+                                   "rank=7,step=20,kind=wrong-datatype")
+        self.assertEqual(result.returncode, 0)
+        self.assertRegex(result.stderr, r"DESYNC")
+        self.assertRegex(result.stderr, r"lockstep: the incident folder is not complete: .*file")
+
+    # -- no place for rings
+
+    def compare_with_plain(self, prefix, environment):
+        # Where one rank cannot start, the other waits for it: hence the time limit.
+        script = ('for r in 0 1; do (RANK=$r WORLD_SIZE=2 LOCAL_RANK=$r MASTER_ADDR=127.0.0.1 MASTER_PORT=$1 timeout 10 "$2" '
+                  "--tp 2 --pp 1 --dp 1 --steps 5; echo rank $r: status $?) & done; wait")
+        job = ["sh", "-c", script, "sh", "29517", TRAINSIM]
+        plain = subprocess.run([*prefix, *job], cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True, timeout=120)
+        watched = self.run_lockstep("run", "--quiet", "--", *job, environment=environment, prefix=prefix)
+        return plain, watched
+
+    def assert_same_but_for_one_line(self, plain, watched):
+        self.assertEqual(watched.returncode, plain.returncode)
+        self.assertEqual(sorted(watched.stdout.splitlines()), sorted(plain.stdout.splitlines()))
+        own = [line for line in watched.stderr.splitlines() if line.startswith("lockstep")]
+        others = [line for line in watched.stderr.splitlines() if not line.startswith("lockstep")]
+        self.assertEqual(len(own), 1, watched.stderr)
+        self.assertEqual(sorted(others), sorted(plain.stderr.splitlines()))
+
+    def test_unwritable_folder_for_rings(self):
+        plain, watched = self.compare_with_plain([], self.environment(LOCKSTEP_DIR="/proc/nowhere"))
+        self.assert_same_but_for_one_line(plain, watched)
+        self.assertIn("LOCKSTEP_DIR", watched.stderr)
+
+    def in_namespace(self, setup):
+        prefix = ["unshare", "--mount", "--propagation", "private", "sh", "-c", setup + '; exec "$@"', "sh"]
+        probe = subprocess.run([*prefix, "true"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if probe.returncode != 0:
+            self.skipTest("a mount namespace cannot be made here: " + probe.stdout.strip())
+        return prefix
+
+    def test_full_shared_memory(self):
+        prefix = self.in_namespace("mount -t tmpfs -o size=64m tmpfs /dev/shm && head -c 62M /dev/zero > /dev/shm/full")
+        plain, watched = self.compare_with_plain(prefix, self.environment(LOCKSTEP_DIR=None))
+        self.assert_same_but_for_one_line(plain, watched)
+        self.assertIn("/dev/shm is full", watched.stderr)
+
+    def test_absent_shared_memory(self):
+        prefix = self.in_namespace("mount --bind /proc/self/fdinfo /dev/shm || mount -t tmpfs -o size=4k,mode=0555,ro tmpfs /dev/shm")
+        plain, watched = self.compare_with_plain(prefix, self.environment(LOCKSTEP_DIR=None))
+        self.assert_same_but_for_one_line(plain, watched)
+
+    def test_small_shared_memory_holds_eight_ranks(self):
+        prefix = self.in_namespace("mount -t tmpfs -o size=64m tmpfs /dev/shm")
+        result = self.run_lockstep("run", "-n", "8", "--out", "out", "--", *JOB, "--steps", "20", prefix=prefix,
+                                   environment=self.environment(LOCKSTEP_DIR=None))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(self.verdict()["verdict"], "HEALTHY", result.stderr)
+        self.assertEqual(self.verdict()["ranks_read"], 8)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
