@@ -182,15 +182,13 @@ void Agent::Handle() {
     Ring* ring = rings_[events[i].data.u64].get();
     ProcessEnd end;
     end.mono_ns = MonotonicNs();
-    // A zombie still shows its status to its user; its parent may take that away any moment.
-    const std::optional<ProcStat> stat = ReadProcStat(ring->digest.process.pid);
-    if (stat && stat->state == 'Z' && stat->wait_status >= 0) {
-      if (WIFEXITED(stat->wait_status)) {
+    if (const std::optional<int> status = ReadWaitStatus(ring->digest.process.pid, ring->pidfd)) {
+      if (WIFEXITED(*status)) {
         end.life = Life::kExited;
-        end.exit_code = WEXITSTATUS(stat->wait_status);
-      } else if (WIFSIGNALED(stat->wait_status)) {
+        end.exit_code = WEXITSTATUS(*status);
+      } else if (WIFSIGNALED(*status)) {
         end.life = Life::kKilled;
-        end.signal = WTERMSIG(stat->wait_status);
+        end.signal = WTERMSIG(*status);
       }
     }
     MarkEnded(ring, end);

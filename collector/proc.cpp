@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -85,6 +86,23 @@ std::optional<ProcStat> ReadProcStat(pid_t pid) {
   const std::string text = ReadSmallFile(ProcPath(pid, "stat"));
   if (text.empty()) return std::nullopt;
   return ParseProcStat(text);
+}
+
+std::optional<int> ReadWaitStatus(pid_t pid, int pidfd) {
+  const std::optional<ProcStat> stat = ReadProcStat(pid);
+  if (stat && stat->state == 'Z' && stat->wait_status >= 0) return stat->wait_status;
+  // The kernel's struct pidfd_info as first released; the headers here may be older than the kernel.
+  struct PidfdInfo {
+    uint64_t mask, cgroup;
+    uint32_t ids[11];
+    int32_t exit_code;
+  };
+  static_assert(sizeof(PidfdInfo) == 64);
+  constexpr uint64_t kExit = 1u << 3;
+  PidfdInfo info{};
+  info.mask = kExit;
+  if (pidfd < 0 || ioctl(pidfd, _IOWR(0xff, 11, PidfdInfo), &info) != 0 || (info.mask & kExit) == 0) return std::nullopt;
+  return info.exit_code;
 }
 
 Activity ReadActivity(pid_t pid) {

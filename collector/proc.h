@@ -28,6 +28,10 @@ std::optional<ProcStat> ReadProcStat(pid_t pid);
 // The same from the text of a stat file, for names with spaces and parentheses.
 std::optional<ProcStat> ParseProcStat(const std::string& text);
 
+// How a process ended that is not ours to wait for, as waitpid gives it: from /proc while it is a zombie, from its pidfd
+// (Linux 6.15 and later) when somebody has reaped it already.
+std::optional<int> ReadWaitStatus(pid_t pid, int pidfd);
+
 // CPU and I/O used so far by a process and everything below it.
 struct Activity {
   bool valid = false;

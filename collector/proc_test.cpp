@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -52,7 +53,13 @@ TEST(ProcTest, SeesItselfAndItsChildren) {
   EXPECT_EQ(stat->state, 'Z');
   EXPECT_EQ(WEXITSTATUS(stat->wait_status), 3) << "a zombie shows how it ended";
   EXPECT_FALSE(ReadActivity(child).valid);
+  const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
+  EXPECT_EQ(WEXITSTATUS(ReadWaitStatus(child, -1).value_or(0)), 3);
   waitpid(child, nullptr, 0);
+  // Older kernels do not tell what became of a process that was reaped; none may tell something wrong.
+  EXPECT_EQ(WEXITSTATUS(ReadWaitStatus(child, pidfd).value_or(3 << 8)), 3);
+  EXPECT_EQ(ReadWaitStatus(child, -1), std::nullopt);
+  close(pidfd);
   EXPECT_FALSE(ReadProcStat(child).has_value());
 }
 
