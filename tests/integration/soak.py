@@ -82,7 +82,22 @@ def cases(options):
         chosen = [case for case in chosen if case.rank in (None, options.rank)]
     if options.comm:
         chosen = [case for case in chosen if case.comm in (None, options.comm)]
+    if options.sample:
+        chosen = sample(chosen)
     return chosen
+
+
+def sample(chosen):
+    """One case of each kind, on changing ranks and communicators, and everything that is there once only."""
+    picked, kinds = [], []
+    for case in chosen:
+        if case.kind == "healthy" or "large" in case.name:
+            picked.append(case)
+        elif case.kind not in kinds:
+            same = [other for other in chosen if other.kind == case.kind and "large" not in other.name]
+            picked.append(same[(5 * len(kinds)) % len(same)])
+            kinds.append(case.kind)
+    return picked
 
 
 def marked_processes(mark):
@@ -334,6 +349,7 @@ def main():
     parser.add_argument("--only", action="append", metavar="KIND", help="this kind, or healthy; may be given several times")
     parser.add_argument("--rank", type=int, help="faults on this rank only")
     parser.add_argument("--comm", choices=ALL_COMMS, help="faults in this communicator only")
+    parser.add_argument("--sample", action="store_true", help="one case of each kind instead of all")
     parser.add_argument("--jobs", type=int, default=1, help="runs at the same time (1)")
     parser.add_argument("--steps", type=int, default=200, help="steps of a job (200)")
     parser.add_argument("--fault-step", type=int, default=20, help="step of the fault (20)")
