@@ -354,6 +354,8 @@ struct TraceCase {
   std::vector<int32_t> culprits;
 };
 
+void PrintTo(const TraceCase& trace, std::ostream* out) { *out << trace.set; }
+
 class RecordedTrace : public ::testing::TestWithParam<TraceCase> {};
 
 TEST_P(RecordedTrace, NamesTheInjectedRanks) {

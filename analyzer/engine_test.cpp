@@ -35,6 +35,8 @@ struct Place {
   std::string comm;
 };
 
+void PrintTo(const Place& place, std::ostream* out) { *out << "rank " << place.rank << " on " << place.comm; }
+
 class EngineFault : public ::testing::TestWithParam<Place> {
  protected:
   Job job{2, 2, 2, kSteps};
