@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 
 #include "absl/strings/str_cat.h"
@@ -30,9 +31,13 @@ struct Token {
   int32_t peer = 0;      // of send and receive, relative to the rank
 };
 
+// Calls in a row. A record has several where some were overwritten in between.
+using Segment = std::vector<Token>;
+
 struct Program {
   int32_t rank = -1;
-  std::vector<Token> tokens;
+  std::vector<Segment> segments;
+  size_t calls = 0;
 };
 
 uint64_t PlaceKey(const Token& t) {
@@ -70,10 +75,9 @@ class Aligner {
   }
 
   // How many calls agree in a row from there; a record's end counts as agreement with nothing.
-  size_t Run(const Program& a, size_t i, const Program& b, size_t j) const {
+  size_t Run(const Segment& a, size_t i, const Segment& b, size_t j) const {
     size_t n = 0;
-    while (n < kLookAhead && i + n < a.tokens.size() && j + n < b.tokens.size() &&
-           SamePlace(a.tokens[i + n], b.tokens[j + n])) {
+    while (n < kLookAhead && i + n < a.size() && j + n < b.size() && SamePlace(a[i + n], b[j + n])) {
       ++n;
     }
     return n;
@@ -81,10 +85,10 @@ class Aligner {
 
   // The same calls with one moved: `late` issues at some later point what `early` issues at once. Calls that agree in a row
   // when that is allowed for; 0 when the call does not come.
-  size_t MovedRun(const Program& early, size_t i, const Program& late, size_t j) const {
-    for (size_t d = 1; d < kLookAhead && j + d < late.tokens.size() && i + d < early.tokens.size(); ++d) {
-      if (SamePlace(late.tokens[j + d], early.tokens[i])) return d + 1 + Run(early, i + d + 1, late, j + d + 1);
-      if (!SamePlace(early.tokens[i + d], late.tokens[j + d - 1])) return 0;
+  size_t MovedRun(const Segment& early, size_t i, const Segment& late, size_t j) const {
+    for (size_t d = 1; d < kLookAhead && j + d < late.size() && i + d < early.size(); ++d) {
+      if (SamePlace(late[j + d], early[i])) return d + 1 + Run(early, i + d + 1, late, j + d + 1);
+      if (!SamePlace(early[i + d], late[j + d - 1])) return 0;
     }
     return 0;
   }
@@ -96,11 +100,27 @@ class Aligner {
   };
 
   Comparison Compare(const Program& a, const Program& b) const {
+    for (const Segment& theirs : b.segments) {
+      for (const Segment& mine : a.segments) {
+        Comparison c = Compare(mine, theirs);
+        if (c.same) continue;
+        if (c.divergence) {
+          c.divergence->rank = b.rank;
+          c.divergence->sibling_rank = a.rank;
+        }
+        return c;
+      }
+    }
+    return {};
+  }
+
+ private:
+  Comparison Compare(const Segment& a, const Segment& b) const {
     size_t i = 0, j = 0;
     if (!Anchor(a, b, &i, &j)) return {};
     size_t agreed = 0;
-    while (i < a.tokens.size() && j < b.tokens.size()) {
-      if (SamePlace(a.tokens[i], b.tokens[j])) {
+    while (i < a.size() && j < b.size()) {
+      if (SamePlace(a[i], b[j])) {
         ++i, ++j, ++agreed;
         continue;
       }
@@ -109,7 +129,7 @@ class Aligner {
       const size_t skipped = Run(a, ahead + 1, b, j);
       const size_t extra = Run(a, i, b, j + 1);
       const size_t changed = Run(a, ahead + 1, b, j + 1);
-      const bool same_call = SameCall(a.tokens[i], b.tokens[j]);
+      const bool same_call = SameCall(a[i], b[j]);
       if (same_call && changed >= skipped && changed >= extra) {
         ++i, ++j, ++agreed;  // the same call from another line: lawful
         continue;
@@ -117,23 +137,21 @@ class Aligner {
       const bool from_the_start = i == agreed && j == agreed;
       if (agreed < kMinAgreement && !from_the_start) return {};
       Divergence d;
-      d.rank = b.rank;
-      d.sibling_rank = a.rank;
-      d.sibling = a.tokens[i].op;
-      d.own = b.tokens[j].op;
+      d.sibling = a[i].op;
+      d.own = b[j].op;
       const size_t moved = std::max(MovedRun(a, i, b, j), MovedRun(b, j, a, i));
       // A call on the same communicator with other arguments.
-      const bool same_lane = a.tokens[i].klass == b.tokens[j].klass &&
-                             IsCollective(a.tokens[i].op->kind) == IsCollective(b.tokens[j].op->kind);
+      const bool same_lane = a[i].klass == b[j].klass &&
+                             IsCollective(a[i].op->kind) == IsCollective(b[j].op->kind);
       if (moved > skipped && moved > extra && moved > changed + 1) {
         d.type = Divergence::Type::kReordered;
       } else if (changed > 0 && changed >= skipped && changed >= extra && same_lane && !same_call) {
         d.type = Divergence::Type::kChanged;
       } else if (skipped > 0 || extra > 0) {
         d.type = skipped >= extra ? Divergence::Type::kSkipped : Divergence::Type::kExtra;
-      } else if (j > 0 && SameCall(b.tokens[j], b.tokens[j - 1])) {
+      } else if (j > 0 && SameCall(b[j], b[j - 1])) {
         d.type = Divergence::Type::kExtra;  // the record ends at a repeated call
-      } else if (same_lane && j + 1 >= b.tokens.size()) {
+      } else if (same_lane && j + 1 >= b.size()) {
         d.type = Divergence::Type::kChanged;
       } else {
         return {false, std::nullopt};
@@ -143,13 +161,12 @@ class Aligner {
     return {};
   }
 
- private:
   // First calls of both that are one place of the program.
-  static bool Anchor(const Program& a, const Program& b, size_t* i, size_t* j) {
+  static bool Anchor(const Segment& a, const Segment& b, size_t* i, size_t* j) {
     std::unordered_map<uint64_t, size_t> places;
-    for (size_t k = 0; k < a.tokens.size(); ++k) places.try_emplace(PlaceKey(a.tokens[k]), k);
-    for (size_t k = 0; k < b.tokens.size(); ++k) {
-      auto it = places.find(PlaceKey(b.tokens[k]));
+    for (size_t k = 0; k < a.size(); ++k) places.try_emplace(PlaceKey(a[k]), k);
+    for (size_t k = 0; k < b.size(); ++k) {
+      auto it = places.find(PlaceKey(b[k]));
       if (it == places.end()) continue;
       *i = it->second;
       *j = k;
@@ -160,10 +177,10 @@ class Aligner {
 
   // The place after which to look for how `a` goes on: i itself, or, where the record ends with it because the rank waits
   // there, the last time before that the program was at this place.
-  size_t Continuation(const Program& a, size_t i) const {
-    if (i + 1 < a.tokens.size()) return i;
+  size_t Continuation(const Segment& a, size_t i) const {
+    if (i + 1 < a.size()) return i;
     for (size_t k = i; k-- > 1;) {
-      if (SamePlace(a.tokens[k], a.tokens[i]) && SamePlace(a.tokens[k - 1], a.tokens[i - 1])) return k;
+      if (SamePlace(a[k], a[i]) && SamePlace(a[k - 1], a[i - 1])) return k;
     }
     return i;
   }
@@ -195,6 +212,7 @@ std::vector<Divergence> FindDivergences(const Model& model) {
     Program program;
     program.rank = static_cast<int32_t>(r);
     std::set<std::string> role;
+    std::map<std::tuple<uint32_t, int, int32_t>, int64_t> lanes;
     for (const Membership& ms : rank.memberships) role.insert(absl::StrCat(klass_of_comm[ms.comm]));
     for (const Op& op : rank.ops) {
       if (op.membership == kNoIndex || op.recent_only || op.state == OpState::kFailed || op.thread != busiest) continue;
@@ -205,7 +223,18 @@ std::vector<Divergence> FindDivergences(const Model& model) {
         t.peer = op.root_or_peer - ms.member_rank;
         role.insert(absl::StrCat(t.klass, "/", static_cast<int>(op.kind), "/", t.peer));
       }
-      program.tokens.push_back(t);
+      // Numbers of one lane follow each other; where they do not, records are missing in between.
+      const auto lane = std::make_tuple(op.membership, IsPointToPoint(op.kind) ? static_cast<int>(op.kind) : 0,
+                                        IsPointToPoint(op.kind) ? op.root_or_peer : 0);
+      auto [last, first_time] = lanes.try_emplace(lane, op.seq);
+      const bool gap = !first_time && op.seq != last->second + 1 && rank.source != Source::kFlightRecorder;
+      last->second = op.seq;
+      if (gap || program.segments.empty()) {
+        program.segments.emplace_back();
+        if (gap) lanes = {{lane, op.seq}};
+      }
+      program.segments.back().push_back(t);
+      ++program.calls;
     }
     std::string key;
     for (const std::string& part : role) absl::StrAppend(&key, part, ";");
@@ -221,7 +250,7 @@ std::vector<Divergence> FindDivergences(const Model& model) {
     std::vector<const Program*> candidates;
     for (const Program& p : family) candidates.push_back(&p);
     std::stable_sort(candidates.begin(), candidates.end(),
-                     [](const Program* a, const Program* b) { return a->tokens.size() > b->tokens.size(); });
+                     [](const Program* a, const Program* b) { return a->calls > b->calls; });
     if (candidates.size() > kCandidates) candidates.resize(kCandidates);
     std::vector<Divergence> best;
     size_t agreeing = 0;

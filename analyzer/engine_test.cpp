@@ -253,6 +253,21 @@ TEST(Engine, SkipAndExtraWhereEveryCallBlocks) {
   }
 }
 
+// Records that were saved when hashes first differed, and those left at the end: each rank lacks another stretch between.
+TEST(Engine, GapsInTheRecordAreNoDifference) {
+  Job job(2, 2, 2, 12);
+  job.mismatch_hangs = false;
+  job.ranks[5].program[job.Find(5, "tp", 3, 2)].reduction = 2;
+  Bundle b = job.Run();
+  for (Rank& r : b.ranks) {
+    const auto from = static_cast<ptrdiff_t>(r.ops.size() * 4 / 10 + static_cast<size_t>(r.rank));
+    const auto to = static_cast<ptrdiff_t>(r.ops.size() * 7 / 10 + static_cast<size_t>(3 * r.rank));
+    r.ops.erase(r.ops.begin() + from, r.ops.begin() + to);
+  }
+  b.known_stalled = false;
+  ExpectOne(Analyze(b), MISMATCH_REDUCTION, {5});
+}
+
 TEST(Engine, TwoStalledRanksAreBothNamed) {
   Job job(2, 2, 2, kSteps);
   for (int r : {2, 5}) {

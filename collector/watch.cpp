@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "absl/strings/numbers.h"
@@ -27,7 +28,8 @@ constexpr int64_t kJudgementEvery = 1050 * kMs;
 constexpr int64_t kRecoverySettle = 1000 * kMs;
 
 size_t CountAlive(const std::vector<RankView>& views) {
-  return static_cast<size_t>(std::count_if(views.begin(), views.end(), [](const RankView& view) { return view.alive; }));
+  return static_cast<size_t>(
+      std::count_if(views.begin(), views.end(), [](const RankView& view) { return view.alive; }));
 }
 
 uint64_t CommNumber(const std::string& id) {
@@ -65,7 +67,9 @@ void Watch::Ending(int64_t now) {
   if (ending_since_ == 0) ending_since_ = now;
 }
 
-void Watch::Rebase(int64_t now) { detector_.Rebase(now); }
+void Watch::Rebase(int64_t now) {
+  detector_.Rebase(now);
+}
 
 std::vector<StartedRank*> Watch::WithoutRing() {
   std::set<int32_t> recorded;
@@ -152,7 +156,8 @@ RootFinding Watch::FindRoot(const Gathered& gathered) {
     view.io_bytes = process.io_bytes_between_samples;
     if (view.slot >= 0) {
       involved.insert(view.slot);
-      const auto seen = std::find_if(views.begin(), views.end(), [&](const RankView& v) { return v.slot == view.slot; });
+      const auto seen =
+          std::find_if(views.begin(), views.end(), [&](const RankView& v) { return v.slot == view.slot; });
       view.in_recorded_call = finding.kind() != HOST_STALL && seen != views.end() && seen->blocked_since_ns != 0;
     }
     root.roots.push_back(view);
@@ -168,12 +173,14 @@ RootFinding Watch::FindRoot(const Gathered& gathered) {
 
 void Watch::LookForDesync() {
   for (const Desync& desync : desync_.Look(agent_->Digests())) {
-    std::vector<int32_t> slots;
-    for (size_t member : desync.members) slots.push_back(static_cast<int32_t>(member));
+    // Every rank's records, not the members' alone: in a communicator of two only the siblings tell who is wrong.
+    std::vector<int32_t> slots(agent_->Digests().size());
+    std::iota(slots.begin(), slots.end(), 0);
     agent_->Keep(slots);
     if (!desync.confirmed) continue;
-    Say(absl::StrCat("the ranks of communicator ", desync.name.empty() ? absl::StrCat(absl::Hex(desync.comm)) : desync.name,
-                     " (size ", desync.size, ") issued different operations by collective #", CountText(desync.seq),
+    Say(absl::StrCat("the ranks of communicator ",
+                     desync.name.empty() ? absl::StrCat(absl::Hex(desync.comm)) : desync.name, " (size ", desync.size,
+                     ") issued different operations by collective #", CountText(desync.seq),
                      "; the job runs on, the records are kept"));
   }
 }
@@ -191,8 +198,8 @@ void Watch::TellLate(int64_t now) {
   late_told_ = true;
   late_since_ = now - longest;
   const ring::ProcessInfo& process = agent_->digest(slot).process;
-  Say(absl::StrCat("late: rank ", process.rank, doing.empty() ? " waits" : " is ", doing, " for ", DurationText(longest),
-                   "; looking for the cause"));
+  Say(absl::StrCat("late: rank ", process.rank, doing.empty() ? " waits" : " is ", doing, " for ",
+                   DurationText(longest), "; looking for the cause"));
 }
 
 void Watch::Judge(int64_t now) {
@@ -291,7 +298,8 @@ void Watch::Tick(int64_t now) {
 std::vector<ExitRecord> Watch::Exits() const {
   std::vector<ExitRecord> exits;
   for (const auto& [pid, started] : started_) exits.push_back({started.rank, pid, EndText(started.process)});
-  std::stable_sort(exits.begin(), exits.end(), [](const ExitRecord& a, const ExitRecord& b) { return a.rank < b.rank; });
+  std::stable_sort(exits.begin(), exits.end(),
+                   [](const ExitRecord& a, const ExitRecord& b) { return a.rank < b.rank; });
   return exits;
 }
 
@@ -334,8 +342,9 @@ void Watch::Finish(const std::string& unrecorded) {
     for (const ring::Snapshot* digest : agent_->Digests()) {
       for (const ring::CommSnapshot& comm : digest->comms) collectives += comm.issued_seq;
     }
-    Say(absl::StrCat("healthy: ", gathered.bundle.ranks.size(), gathered.bundle.ranks.size() == 1 ? " rank, " : " ranks, ",
-                     CountText(collectives), " collectives recorded"));
+    Say(absl::StrCat("healthy: ", gathered.bundle.ranks.size(),
+                     gathered.bundle.ranks.size() == 1 ? " rank, " : " ranks, ", CountText(collectives),
+                     " collectives recorded"));
   }
   if (!options_.out.empty()) WriteAndTell(gathered, false);
 }
