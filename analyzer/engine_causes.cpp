@@ -230,6 +230,23 @@ Cause Causes::HostCause(uint32_t node) const {
     c.confidence = 0.85;
     bool idle = view.in_flight.empty();
     if (idle) c.evidence.push_back({absl::StrCat(Who(r), " has nothing unfinished of its own"), {r}});
+    const StoppedHost& stopped = graph_->stopped[r];
+    if (stopped.witness >= 0) {
+      const Rank& witness = bundle_.ranks[stopped.witness];
+      const std::string next = absl::StrCat(OpText(bundle_, witness, *stopped.next), " on ",
+                                            CommText(bundle_.comms[model_.CommOf(witness, *stopped.next)]));
+      if (never.empty()) {
+        c.what = "its host stopped short of where its siblings went on with the same work unfinished";
+        c.comm = model_.CommOf(witness, *stopped.next);
+        c.op = stopped.next;
+        c.op_rank = stopped.witness;
+        c.confidence = 0.75;
+      }
+      c.evidence.push_back({absl::StrCat(stopped.witnesses, stopped.witnesses == 1 ? " rank" : " ranks",
+                                         " in the same role issued ", next, " with all the work unfinished that ", Who(r),
+                                         " has; it did not, so that work did not hold its host"),
+                            {stopped.witness, r}});
+    }
     c.advice = "1. Look at this rank's host process: data loader, checkpoint, lock held, exception.\n"
                "2. The network and the other ranks only wait for it.";
   }

@@ -8,6 +8,13 @@ using ring::CallKind;
 using ring::IsCollective;
 using ring::IsPointToPoint;
 
+namespace {
+
+// A GPU that is known to stand still by itself.
+bool IsFaulty(Front front) { return front == Front::kPeersFinished || front == Front::kNotReached; }
+
+}  // namespace
+
 WaitGraph::WaitGraph(const Model& model, const std::vector<Mismatch>& mismatches)
     : model_(model), mismatches_(mismatches) {
   const size_t n = model.bundle.ranks.size();
@@ -15,6 +22,10 @@ WaitGraph::WaitGraph(const Model& model, const std::vector<Mismatch>& mismatches
   edges.resize(2 * n);
   fronts.resize(n);
   for (size_t r = 0; r < n; ++r) BuildGpu(r);
+  for (size_t r = 0; r < n; ++r) HoldByFaultyGpus(r);
+  std::vector<bool> distrusted(n);
+  for (size_t r = 0; r < n; ++r) distrusted[r] = IsFaulty(fronts[r].front) || fronts[r].front == Front::kMismatched;
+  stopped = FindStoppedHosts(model, distrusted);
   for (size_t r = 0; r < n; ++r) BuildHost(r);
   back.resize(edges.size());
   for (uint32_t from = 0; from < edges.size(); ++from) {
@@ -61,12 +72,47 @@ void WaitGraph::BuildGpu(size_t rank_index) {
     if (!out.empty()) {
       front = here;
       front.front = Front::kWaits;
+      const bool presumed = std::all_of(out.begin(), out.end(), [](const Edge& e) { return e.presumed; });
+      if (presumed && PeersFinishedLater(rank_index, unit, &front)) out.clear();
       break;
     }
     if (front.front == Front::kIdle) front = here;
     if (here.front == Front::kNotReached) break;
   }
   edges[GpuNode(rank_index)] = std::move(out);
+}
+
+// Whether peers completed with this rank a collective that it holds behind that unit.
+bool WaitGraph::PeersFinishedLater(size_t rank_index, uint32_t after, GpuFront* front) {
+  const auto& units = model_.ranks[rank_index].in_flight;
+  std::vector<Edge> edges_of_unit;
+  for (uint32_t unit = after + 1; unit < units.size(); ++unit) {
+    GpuFront here;
+    edges_of_unit.clear();
+    for (uint32_t i : units[unit].ops) AddOp(rank_index, model_.bundle.ranks[rank_index].ops[i], &edges_of_unit, &here);
+    if (here.front != Front::kPeersFinished || !edges_of_unit.empty()) continue;
+    *front = here;
+    return true;
+  }
+  return false;
+}
+
+// What everybody has arrived in does not finish where one of them is known to stand still.
+void WaitGraph::HoldByFaultyGpus(size_t rank_index) {
+  GpuFront& front = fronts[rank_index];
+  if (front.front != Front::kAllArrived || front.op == nullptr) return;
+  const Rank& rank = model_.bundle.ranks[rank_index];
+  for (uint32_t i : model_.ranks[rank_index].in_flight[0].ops) {
+    const Op& op = rank.ops[i];
+    const uint32_t comm = rank.memberships[op.membership].comm;
+    for (size_t m = 0; m < model_.comms[comm].members.size(); ++m) {
+      if (IsPointToPoint(op.kind) && static_cast<int32_t>(m) != op.root_or_peer) continue;
+      const int32_t peer = model_.comms[comm].members[m].rank_index;
+      if (peer < 0 || peer == static_cast<int32_t>(rank_index) || !IsFaulty(fronts[peer].front)) continue;
+      edges[GpuNode(rank_index)].push_back({GpuNode(static_cast<size_t>(peer)), Why::kBehind, &op, comm});
+    }
+  }
+  if (!edges[GpuNode(rank_index)].empty()) front.front = Front::kWaits;
 }
 
 void WaitGraph::AddOp(size_t rank_index, const Op& op, std::vector<Edge>* out, GpuFront* front) {
@@ -139,7 +185,9 @@ void WaitGraph::AddMember(const Op& op, uint32_t comm, const Member& member, int
 
   if (!issued) {
     const bool gone = peer.host == HostState::kDead || peer.host == HostState::kStopped;
-    out->push_back({HostNode(peer_index), gone ? Why::kDead : Why::kNotIssued, &op, comm});
+    const bool presumed = IsPointToPoint(op.kind) && theirs == nullptr &&
+                          model_.bundle.ranks[peer_index].source == Source::kFlightRecorder;
+    out->push_back({HostNode(peer_index), gone ? Why::kDead : Why::kNotIssued, &op, comm, presumed});
     return;
   }
   if (finished) {
@@ -192,6 +240,7 @@ void WaitGraph::BuildHost(size_t rank_index) {
   const bool polling = view.host == HostState::kElsewhere && rank.process.state == "R" &&
                        rank.process.cpu_ns_between_samples > rank.process.sample_gap_ns / 2;
   if (view.host == HostState::kElsewhere && !polling) return;
+  if (stopped[rank_index].witness >= 0) return;
   if (fronts[rank_index].front != Front::kIdle) out.push_back({GpuNode(rank_index), Why::kOwnGpu, fronts[rank_index].op, fronts[rank_index].comm});
 }
 
@@ -240,6 +289,7 @@ void WaitGraph::FindSinks() {
     for (uint32_t v : members) {
       for (const Edge& e : edges[v]) leaves |= component[e.to] != component[v];
       waited |= !back[v].empty();
+      if (IsHost(v)) waited |= stopped[v / 2].witness >= 0;
       // A GPU that stands still in an operation is a cause even if no host is seen to wait for it.
       if (!IsHost(v) && RankOf(v) >= 0) waited |= fronts[RankOf(v)].front != Front::kIdle;
     }

@@ -9,6 +9,7 @@
 
 #include "analyzer/engine_mismatch.h"
 #include "analyzer/engine_model.h"
+#include "analyzer/engine_stopped.h"
 
 namespace lockstep {
 
@@ -27,6 +28,8 @@ struct Edge {
   Why why = Why::kNotIssued;
   const Op* op = nullptr;        // what the waiter is in; null for kOwnGpu and kInit
   uint32_t comm = kNoIndex;
+  // The other side of a send or receive may as well be complete and gone from the record.
+  bool presumed = false;
 };
 
 // Why a GPU that waits for nobody does not go on.
@@ -61,12 +64,15 @@ class WaitGraph {
   std::vector<std::vector<Edge>> edges;
   std::vector<std::vector<uint32_t>> back;     // reverse adjacency
   std::vector<GpuFront> fronts;                // by rank index
+  std::vector<StoppedHost> stopped;            // by rank index
   // Strongly connected components that nothing leads out of and something waits in; each ascending.
   std::vector<std::vector<uint32_t>> sinks;
 
  private:
   void BuildGpu(size_t rank_index);
+  void HoldByFaultyGpus(size_t rank_index);
   void BuildHost(size_t rank_index);
+  bool PeersFinishedLater(size_t rank_index, uint32_t after, GpuFront* front);
   void AddOp(size_t rank_index, const Op& op, std::vector<Edge>* out, GpuFront* front);
   void AddMember(const Op& op, uint32_t comm, const Member& member, int32_t my_member_rank, std::vector<Edge>* out,
                  GpuFront* front);

@@ -1,0 +1,133 @@
+#include "analyzer/engine_stopped.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+
+namespace lockstep {
+namespace {
+
+using ring::IsCollective;
+using ring::IsPointToPoint;
+
+// With more than that in flight the host may have been held by a full launch queue, which fills at about but not exactly
+// the same call everywhere.
+constexpr size_t kMayFillQueue = 64;
+
+// One rank's place in the kinds of communicators that it alone is in once.
+struct Place {
+  std::map<std::string, uint32_t> membership_of;  // class -> index into Rank::memberships
+  bool usable = false;
+};
+
+class Comparer {
+ public:
+  explicit Comparer(const Model& model) : model_(model), places_(model.ranks.size()) {
+    std::map<std::string, int> comms_of_class;
+    for (const CommView& view : model.comms) ++comms_of_class[view.klass];
+    for (size_t r = 0; r < places_.size(); ++r) {
+      const Rank& rank = model.bundle.ranks[r];
+      if (rank.source != Source::kFlightRecorder || rank.damaged) continue;
+      places_[r].usable = true;
+      for (uint32_t i = 0; i < rank.memberships.size(); ++i) {
+        const CommView& view = model.comms[rank.memberships[i].comm];
+        places_[r].usable &= places_[r].membership_of.emplace(view.klass, i).second;
+        // Where one kind of communicator carries sends and receives, a rank's place in it is its part in the program.
+        if (view.used_for_p2p && comms_of_class[view.klass] > 1) pipeline_.insert(view.klass);
+      }
+    }
+  }
+
+  bool Siblings(size_t a, size_t b) const {
+    const Place &x = places_[a], &y = places_[b];
+    if (!x.usable || !y.usable || x.membership_of.size() != y.membership_of.size()) return false;
+    for (auto [klass, i] : x.membership_of) {
+      auto it = y.membership_of.find(klass);
+      if (it == y.membership_of.end()) return false;
+      const Membership &p = At(a, i), &q = At(b, it->second);
+      if (pipeline_.contains(klass)) {
+        if (p.member_rank != q.member_rank) return false;
+        continue;
+      }
+      // Ranks that run one program are at about the same number everywhere.
+      if (p.issued >= 0 && q.completed >= 0 && p.issued < q.completed) return false;
+      if (q.issued >= 0 && p.completed >= 0 && q.issued < p.completed) return false;
+    }
+    return true;
+  }
+
+  // The first call of `witness` that `rank` did not make, made while the witness held all unfinished work that the rank
+  // holds; null when there is none.
+  const Op* WentPast(size_t witness, size_t rank) const {
+    const RankView& view = model_.ranks[rank];
+    for (const Unit& unit : view.in_flight) {
+      for (uint32_t i : unit.ops) {
+        if (!Holds(witness, rank, model_.bundle.ranks[rank].ops[i])) return nullptr;
+      }
+    }
+    const Rank& theirs = model_.bundle.ranks[witness];
+    const auto& units = model_.ranks[witness].in_flight;
+    for (size_t u = 1; u < units.size(); ++u) {  // the first is what the witness waits in, not where it went on
+      for (uint32_t i : units[u].ops) {
+        const Op& op = theirs.ops[i];
+        const CommView& comm = model_.comms[theirs.memberships[op.membership].comm];
+        if (!IsCollective(op.kind) || comm.used_for_p2p) continue;
+        const Membership& own = At(rank, places_[rank].membership_of.at(comm.klass));
+        if (own.member_rank < 0) continue;
+        const Member& member = model_.comms[own.comm].members[own.member_rank];
+        if (own.issued >= 0 && std::max(own.issued, member.arrived) < op.seq) return &op;
+      }
+    }
+    return nullptr;
+  }
+
+ private:
+  const Membership& At(size_t r, uint32_t i) const { return model_.bundle.ranks[r].memberships[i]; }
+
+  bool Holds(size_t witness, size_t rank, const Op& op) const {
+    const Rank &mine = model_.bundle.ranks[rank], &theirs = model_.bundle.ranks[witness];
+    const Membership& own = mine.memberships[op.membership];
+    const uint32_t there = places_[witness].membership_of.at(model_.comms[own.comm].klass);
+    for (const Unit& unit : model_.ranks[witness].in_flight) {
+      for (uint32_t i : unit.ops) {
+        const Op& other = theirs.ops[i];
+        if (other.membership != there || other.kind != op.kind || other.seq != op.seq) continue;
+        if (!IsPointToPoint(op.kind)) return true;
+        // The same neighbour, seen from each.
+        const Membership& at = theirs.memberships[there];
+        if (op.root_or_peer - own.member_rank == other.root_or_peer - at.member_rank) return true;
+      }
+    }
+    return false;
+  }
+
+  const Model& model_;
+  std::vector<Place> places_;
+  std::set<std::string> pipeline_;
+};
+
+}  // namespace
+
+std::vector<StoppedHost> FindStoppedHosts(const Model& model, const std::vector<bool>& distrusted) {
+  const size_t n = model.ranks.size();
+  std::vector<StoppedHost> found(n);
+  const Comparer comparer(model);
+  for (size_t r = 0; r < n; ++r) {
+    const RankView& view = model.ranks[r];
+    if (view.host != HostState::kUnknown || distrusted[r] || view.in_flight.size() > kMayFillQueue) continue;
+    StoppedHost host;
+    int siblings = 0;
+    for (size_t w = 0; w < n; ++w) {
+      if (w == r || distrusted[w] || !comparer.Siblings(w, r)) continue;
+      ++siblings;
+      const Op* next = comparer.WentPast(w, r);
+      if (next == nullptr) continue;
+      if (host.witnesses++ == 0) host.witness = static_cast<int32_t>(w), host.next = next;
+    }
+    if (host.witnesses >= std::min(2, siblings) && host.witnesses > 0) found[r] = host;
+  }
+  return found;
+}
+
+}  // namespace lockstep

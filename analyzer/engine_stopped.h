@@ -1,0 +1,24 @@
+// Hosts that stopped by themselves although their GPU has work that waits: siblings whose GPUs hold at least the same
+// unfinished work went past the place where the named host stopped, so no wait for that work stopped it there.
+#ifndef LOCKSTEP_ANALYZER_ENGINE_STOPPED_H_
+#define LOCKSTEP_ANALYZER_ENGINE_STOPPED_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "analyzer/engine_model.h"
+
+namespace lockstep {
+
+struct StoppedHost {
+  int32_t witness = -1;        // a sibling that went on, into Bundle::ranks; -1: nothing of the kind is known
+  int32_t witnesses = 0;       // how many did
+  const Op* next = nullptr;    // the witness's first call that the rank did not make
+};
+
+// By rank index. `distrusted` ranks, whose records are known not to show what their GPUs completed, are no witnesses.
+std::vector<StoppedHost> FindStoppedHosts(const Model& model, const std::vector<bool>& distrusted);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_ENGINE_STOPPED_H_
