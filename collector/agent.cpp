@@ -59,7 +59,8 @@ absl::Status Agent::Watch(const std::string& folder) {
 void Agent::Scan(const std::string& folder, int depth) {
   // The watch is set before the folder is listed: what appears in between is seen by one of them.
   if (watched_.count(folder) == 0) {
-    const int watch = inotify_add_watch(inotify_, folder.c_str(), IN_CREATE | IN_MOVED_TO | IN_ONLYDIR | IN_DONT_FOLLOW);
+    const int watch =
+        inotify_add_watch(inotify_, folder.c_str(), IN_CREATE | IN_MOVED_TO | IN_ONLYDIR | IN_DONT_FOLLOW);
     if (watch >= 0) watched_[folder] = watch;
   }
   DIR* dir = opendir(folder.c_str());

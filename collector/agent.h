@@ -70,10 +70,10 @@ class Agent {
     int fd = -1;
     int pidfd = -1;
     bool readable = false;
-    bool followed = false;             // its process was looked for
+    bool followed = false;  // its process was looked for
     bool alive = true;
     ring::Snapshot digest;
-    std::optional<ring::Snapshot> last;   // the whole ring after its process ended
+    std::optional<ring::Snapshot> last;  // the whole ring after its process ended
     std::optional<ring::Snapshot> kept;
     Process process;
     ProcessSampler sampler;

@@ -14,9 +14,9 @@ namespace lockstep {
 
 struct Desync {
   uint64_t comm = 0;
-  std::string name;             // may be empty
+  std::string name;  // may be empty
   int32_t size = 0;
-  uint64_t seq = 0;             // at or before this collective they began to differ
+  uint64_t seq = 0;  // at or before this collective they began to differ
   // Seen twice. The first sight is for saving the records before they are overwritten, the second for telling people.
   bool confirmed = false;
   std::vector<size_t> members;  // indexes into the digests given
@@ -26,8 +26,8 @@ struct Desync {
 // fast communicator's members are hardly ever read at the same checkpoint. Pure; not thread-safe.
 class DesyncWatch {
  public:
-  // Each communicator that differs is returned twice: at the first sight, and once more when it is confirmed. A digest's
-  // place in the list must not change from look to look.
+  // Each communicator that differs is returned twice: at the first sight, and once more when it is confirmed. A
+  // digest's place in the list must not change from look to look.
   std::vector<Desync> Look(const std::vector<const ring::Snapshot*>& digests);
 
  private:

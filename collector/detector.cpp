@@ -43,7 +43,9 @@ bool Busy(const RootView& root) {
 
 }  // namespace
 
-void GapHistory::Add(int64_t gap_ns) { gaps_[count_++ % gaps_.size()] = gap_ns; }
+void GapHistory::Add(int64_t gap_ns) {
+  gaps_[count_++ % gaps_.size()] = gap_ns;
+}
 
 int64_t GapHistory::P99() const {
   if (count_ == 0) return 0;
@@ -61,8 +63,9 @@ void Detector::NoteGap(int64_t now, uint64_t total, int64_t issued_ns, CommState
     comm->quiet_ns = now;
     return;
   }
-  // Between two looks a communicator may have made many steps: their mean, or the time in which looks saw none. The time
-  // between the looks themselves says nothing; the watcher may have been slow. Warm-up is not what a job is like later.
+  // Between two looks a communicator may have made many steps: their mean, or the time in which looks saw none. The
+  // time between the looks themselves says nothing; the watcher may have been slow. Warm-up is not what a job is like
+  // later.
   if (comm->total >= kWarmTotal) {
     const int64_t from = std::max(comm->advanced_ns, rebased_ns_);
     int64_t gap = std::max<int64_t>(0, comm->quiet_ns - from);
@@ -137,7 +140,8 @@ int64_t Detector::LongestWait(int64_t now, int32_t* slot, std::string* doing) co
 bool Detector::Suspicious(int64_t now) const {
   const int64_t longest = LongestWait(now, nullptr, nullptr);
   if (longest >= limits_.late_after) return true;
-  const bool ended = std::any_of(ranks_.begin(), ranks_.end(), [](const auto& entry) { return !entry.second.view.alive; });
+  const bool ended =
+      std::any_of(ranks_.begin(), ranks_.end(), [](const auto& entry) { return !entry.second.view.alive; });
   return ended && longest >= limits_.dead_settle;
 }
 
@@ -164,7 +168,9 @@ bool Detector::Warm(uint64_t comm) const {
   return found != comms_.end() && found->second.total >= kWarmTotal;
 }
 
-void Detector::Recovered(int64_t stalled_ns) { learned_ = std::max(learned_, 2 * stalled_ns); }
+void Detector::Recovered(int64_t stalled_ns) {
+  learned_ = std::max(learned_, 2 * stalled_ns);
+}
 
 Decision Detector::Judge(int64_t now, const RootFinding& finding) const {
   Decision decision;
@@ -199,8 +205,7 @@ Decision Detector::Judge(int64_t now, const RootFinding& finding) const {
   if (stopped) return say(decision.stalled_ns >= decision.limit_ns, "its process is stopped");
   if (Definite(finding.kind)) return say(decision.stalled_ns >= decision.limit_ns, "the ranks disagree");
 
-  const bool init = finding.kind == INIT_INCOMPLETE ||
-                    std::any_of(ranks_.begin(), ranks_.end(), [](const auto& entry) {
+  const bool init = finding.kind == INIT_INCOMPLETE || std::any_of(ranks_.begin(), ranks_.end(), [](const auto& entry) {
                       return entry.second.view.in_init && entry.second.waiting_since != 0;
                     });
   if (init || (finding.comm != 0 && !Warm(finding.comm))) {

@@ -14,25 +14,25 @@ namespace lockstep {
 struct CommView {
   uint64_t id = 0;
   int32_t member = -1, size = -1;
-  bool active = false;          // neither ended nor failed
-  uint64_t collectives = 0;     // issued
-  uint64_t total = 0;           // collectives, sends and receives issued
+  bool active = false;       // neither ended nor failed
+  uint64_t collectives = 0;  // issued
+  uint64_t total = 0;        // collectives, sends and receives issued
   int64_t issued_ns = 0;
 };
 
 // One process at one time. Times are the host's CLOCK_MONOTONIC, nanoseconds.
 struct RankView {
-  int32_t slot = -1;            // the watcher's number of the ring; a process that drives several ranks has one
-  bool alive = true;            // its process has not ended, as far as is known
-  bool ended_badly = false;     // ended with a signal or a status other than 0
+  int32_t slot = -1;         // the watcher's number of the ring; a process that drives several ranks has one
+  bool alive = true;         // its process has not ended, as far as is known
+  bool ended_badly = false;  // ended with a signal or a status other than 0
   std::vector<CommView> comms;
   // Changes whenever the rank makes progress in NCCL work: issued or finished operations, communicator states.
   uint64_t progress_mark = 0;
   // Earliest of the calls and host waits its threads are inside; 0: none.
   int64_t blocked_since_ns = 0;
-  bool in_init = false;         // one of these is the making of a communicator
-  bool gpu_in_flight = false;   // a marked stream has tickets that are not completed
-  std::string doing;            // "in AllReduce #41", "in cudaStreamSynchronize"; empty: outside recorded calls
+  bool in_init = false;        // one of these is the making of a communicator
+  bool gpu_in_flight = false;  // a marked stream has tickets that are not completed
+  std::string doing;           // "in AllReduce #41", "in cudaStreamSynchronize"; empty: outside recorded calls
 };
 
 RankView ViewOf(const ring::Snapshot& digest);

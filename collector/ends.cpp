@@ -47,11 +47,16 @@ void MarkConsequences(const EndingFacts& facts, const std::vector<Process*>& pro
 
 std::string EndText(const Process& process) {
   switch (process.life) {
-    case Life::kRunning: return process.state.empty() ? "running" : absl::StrCat("running, state ", process.state);
-    case Life::kExited: return absl::StrCat("exited ", process.exit_code);
-    case Life::kKilled: return absl::StrCat("killed by signal ", process.signal, " (", strsignal(process.signal), ")");
-    case Life::kGone: return "gone";
-    case Life::kUnknown: break;
+    case Life::kRunning:
+      return process.state.empty() ? "running" : absl::StrCat("running, state ", process.state);
+    case Life::kExited:
+      return absl::StrCat("exited ", process.exit_code);
+    case Life::kKilled:
+      return absl::StrCat("killed by signal ", process.signal, " (", strsignal(process.signal), ")");
+    case Life::kGone:
+      return "gone";
+    case Life::kUnknown:
+      break;
   }
   return "unknown";
 }

@@ -20,9 +20,10 @@ struct EndingFacts {
 // Sets Process::consequence. Order is by the end's monotonic time:
 //  - whatever ended after ending_since_ns is a consequence;
 //  - of bad ends (a signal, a status other than 0, or not known how) the first is a cause;
-//  - later ones are consequences where they look like one: under a launcher every one but a crash signal (SIGSEGV and its
-//    like) more than a second later; without a launcher a status other than 0 and SIGABRT, the way programs give up when
-//    a peer is gone. Nobody else kills ranks there, so another SIGKILL is a cause of its own.
+//  - later ones are consequences where they look like one: under a launcher every one but a crash signal (SIGSEGV and
+//  its
+//    like) more than a second later; without a launcher a status other than 0 and SIGABRT, the way programs give up
+//    when a peer is gone. Nobody else kills ranks there, so another SIGKILL is a cause of its own.
 void MarkConsequences(const EndingFacts& facts, const std::vector<Process*>& processes);
 
 // "exited 0", "killed by signal 9 (Killed)", "running", "gone".

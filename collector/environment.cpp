@@ -81,8 +81,8 @@ absl::StatusOr<std::string> FindLibrary(const Environment& environment) {
   }
   char real[PATH_MAX];
   if (realpath(path.c_str(), real) == nullptr || access(real, R_OK) != 0) {
-    return absl::NotFoundError(
-        absl::StrCat("cannot read the recorder ", path, ": ", strerror(errno), "; set LOCKSTEP_LIBRARY to liblockstep.so"));
+    return absl::NotFoundError(absl::StrCat("cannot read the recorder ", path, ": ", strerror(errno),
+                                            "; set LOCKSTEP_LIBRARY to liblockstep.so"));
   }
   const std::string found = real;
   if (found.find_first_of(" :\t\n") != std::string::npos) {
@@ -128,7 +128,8 @@ int RingKib(int ranks, const std::string& folder) {
   struct statfs info {};
   if (statfs(folder.c_str(), &info) != 0) return 0;
   uint64_t room = static_cast<uint64_t>(info.f_bavail) * static_cast<uint64_t>(info.f_bsize);
-  const uint64_t memory = static_cast<uint64_t>(sysconf(_SC_AVPHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  const uint64_t memory =
+      static_cast<uint64_t>(sysconf(_SC_AVPHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   room = std::min(room, memory);
   // A container's own limit; what it uses already is at least part page cache, so the limit is what counts.
   uint64_t limit = 0;

@@ -20,8 +20,8 @@ void SetVariable(Environment* environment, const std::string& name, const std::s
 // Puts `library` before what LD_PRELOAD has.
 void PrependPreload(Environment* environment, const std::string& library);
 
-// Absolute path of liblockstep.so: LOCKSTEP_LIBRARY, else ../lib/ beside the running program. Fails when it is not there,
-// or when its path holds a space or a colon, which separate names in LD_PRELOAD.
+// Absolute path of liblockstep.so: LOCKSTEP_LIBRARY, else ../lib/ beside the running program. Fails when it is not
+// there, or when its path holds a space or a colon, which separate names in LD_PRELOAD.
 absl::StatusOr<std::string> FindLibrary(const Environment& environment);
 
 // RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT of one rank on this host.
@@ -29,8 +29,8 @@ void SetRank(Environment* environment, int rank, int world_size, int port);
 // A TCP port of 127.0.0.1 that nobody listens on now.
 absl::StatusOr<int> FreePort();
 
-// LOCKSTEP_RING_KIB for `ranks` (0: unknown) ranks on this host: larger rings keep more of a fast job's past, but all of
-// them together take at most a 32nd of what is free, in `folder` and in memory. 0: leave the recorder's default.
+// LOCKSTEP_RING_KIB for `ranks` (0: unknown) ranks on this host: larger rings keep more of a fast job's past, but all
+// of them together take at most a 32nd of what is free, in `folder` and in memory. 0: leave the recorder's default.
 int RingKib(int ranks, const std::string& folder);
 // The same from the numbers, in bytes.
 int RingKibFor(int ranks, uint64_t free_bytes);

@@ -13,9 +13,9 @@
 namespace lockstep {
 
 struct ExitRecord {
-  int rank = -1;             // -1: the command itself, not a rank started by us
+  int rank = -1;  // -1: the command itself, not a rank started by us
   int pid = 0;
-  std::string text;          // "exited 0", "killed by signal 9", "running"
+  std::string text;  // "exited 0", "killed by signal 9", "running"
 };
 
 struct IncidentFacts {
@@ -23,12 +23,12 @@ struct IncidentFacts {
   std::vector<std::string> command;
   std::vector<ExitRecord> exits;
   int64_t captured_real_ns = 0;
-  std::string note;          // e.g. why nothing was recorded; may be empty
+  std::string note;  // e.g. why nothing was recorded; may be empty
 };
 
-// Writes manifest.json, verdict.json, verdict.txt, report.html and one HOST.lsd per host of the bundle into `folder`, which
-// is made (0700) when it is missing. Each file gets a temporary name, is flushed to disk and renamed; the manifest comes
-// last, so a folder with a manifest is whole. On error the message names the file.
+// Writes manifest.json, verdict.json, verdict.txt, report.html and one HOST.lsd per host of the bundle into `folder`,
+// which is made (0700) when it is missing. Each file gets a temporary name, is flushed to disk and renamed; the
+// manifest comes last, so a folder with a manifest is whole. On error the message names the file.
 absl::Status WriteIncident(const std::string& folder, const Bundle& bundle, const Verdict& verdict,
                            const IncidentFacts& facts);
 

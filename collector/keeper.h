@@ -27,11 +27,11 @@ struct LaunchPlan {
 struct KeeperEvent {
   enum Kind : int32_t { kStarted = 1, kStartFailed = 2, kEnded = 3, kAllStarted = 4 };
   int32_t kind = 0;
-  int32_t child = -1;        // index into environments; -1: a process the job left behind
+  int32_t child = -1;  // index into environments; -1: a process the job left behind
   int32_t pid = 0;
-  int32_t error = 0;         // kStartFailed: errno of the exec
-  int32_t code = 0;          // kEnded: CLD_EXITED, CLD_KILLED, CLD_DUMPED
-  int32_t status = 0;        // exit code or signal
+  int32_t error = 0;   // kStartFailed: errno of the exec
+  int32_t code = 0;    // kEnded: CLD_EXITED, CLD_KILLED, CLD_DUMPED
+  int32_t status = 0;  // exit code or signal
   int64_t mono_ns = 0;
 };
 

@@ -112,7 +112,8 @@ TEST(KeeperTest, WhenTheWatcherIsKilledTheJobEndsAndTheFolderGoes) {
   const pid_t watcher = fork();
   if (watcher == 0) {
     // The rank's child has left its session and its parent: only a subreaper still finds it.
-    LaunchPlan plan = Plan({"sh", "-c", "(setsid sleep 1000 & echo $! >> \"$0\"); echo $$ >> \"$0\"; exec sleep 1000", pids});
+    LaunchPlan plan =
+        Plan({"sh", "-c", "(setsid sleep 1000 & echo $! >> \"$0\"); echo $$ >> \"$0\"; exec sleep 1000", pids});
     plan.ring_folder = folder;
     auto keeper = Keeper::Start(plan, -1);
     if (!keeper.ok()) _exit(1);

@@ -11,10 +11,10 @@
 namespace lockstep {
 
 struct RunOptions {
-  int ranks = 0;                 // -n; 0: run the command once, as it is
-  std::string out;               // incident folder; empty: made up, and only when there is something to say
+  int ranks = 0;    // -n; 0: run the command once, as it is
+  std::string out;  // incident folder; empty: made up, and only when there is something to say
   bool kill_on_hang = false;
-  std::string gpu;               // LOCKSTEP_GPU; empty: the user's, else "full"
+  std::string gpu;  // LOCKSTEP_GPU; empty: the user's, else "full"
   int64_t late_after_ns = 5'000'000'000;
   int64_t hang_after_ns = 300'000'000'000;
   bool quiet = false;

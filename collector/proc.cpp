@@ -28,7 +28,9 @@ int64_t ClockNs(clockid_t clock) {
   return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
 }
 
-std::string ProcPath(pid_t pid, const char* name) { return absl::StrCat("/proc/", pid, "/", name); }
+std::string ProcPath(pid_t pid, const char* name) {
+  return absl::StrCat("/proc/", pid, "/", name);
+}
 
 int64_t ReadIoBytes(pid_t pid) {
   const std::string text = ReadSmallFile(ProcPath(pid, "io"));
@@ -46,9 +48,15 @@ int64_t ReadIoBytes(pid_t pid) {
 
 }  // namespace
 
-int64_t MonotonicNs() { return ClockNs(CLOCK_MONOTONIC); }
-int64_t ThreadCpuNs() { return ClockNs(CLOCK_THREAD_CPUTIME_ID); }
-int64_t RealtimeNs() { return ClockNs(CLOCK_REALTIME); }
+int64_t MonotonicNs() {
+  return ClockNs(CLOCK_MONOTONIC);
+}
+int64_t ThreadCpuNs() {
+  return ClockNs(CLOCK_THREAD_CPUTIME_ID);
+}
+int64_t RealtimeNs() {
+  return ClockNs(CLOCK_REALTIME);
+}
 
 std::string ReadSmallFile(const std::string& path, size_t limit) {
   std::string text;
@@ -56,7 +64,8 @@ std::string ReadSmallFile(const std::string& path, size_t limit) {
   if (fd < 0) return text;
   char buffer[8192];
   ssize_t got;
-  while (text.size() < limit && (got = read(fd, buffer, sizeof buffer)) > 0) text.append(buffer, static_cast<size_t>(got));
+  while (text.size() < limit && (got = read(fd, buffer, sizeof buffer)) > 0)
+    text.append(buffer, static_cast<size_t>(got));
   close(fd);
   return text;
 }
@@ -101,7 +110,8 @@ std::optional<int> ReadWaitStatus(pid_t pid, int pidfd) {
   constexpr uint64_t kExit = 1u << 3;
   PidfdInfo info{};
   info.mask = kExit;
-  if (pidfd < 0 || ioctl(pidfd, _IOWR(0xff, 11, PidfdInfo), &info) != 0 || (info.mask & kExit) == 0) return std::nullopt;
+  if (pidfd < 0 || ioctl(pidfd, _IOWR(0xff, 11, PidfdInfo), &info) != 0 || (info.mask & kExit) == 0)
+    return std::nullopt;
   return info.exit_code;
 }
 

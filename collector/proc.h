@@ -20,16 +20,16 @@ int64_t ThreadCpuNs();
 struct ProcStat {
   char state = '?';
   pid_t parent = 0;
-  uint64_t cpu_ticks = 0;      // user and system time, children that were waited for included
+  uint64_t cpu_ticks = 0;  // user and system time, children that were waited for included
   uint64_t start_ticks = 0;
-  int wait_status = -1;        // of a zombie, as waitpid gives it; -1 not shown to us
+  int wait_status = -1;  // of a zombie, as waitpid gives it; -1 not shown to us
 };
 std::optional<ProcStat> ReadProcStat(pid_t pid);
 // The same from the text of a stat file, for names with spaces and parentheses.
 std::optional<ProcStat> ParseProcStat(const std::string& text);
 
-// How a process ended that is not ours to wait for, as waitpid gives it: from /proc while it is a zombie, from its pidfd
-// (Linux 6.15 and later) when somebody has reaped it already.
+// How a process ended that is not ours to wait for, as waitpid gives it: from /proc while it is a zombie, from its
+// pidfd (Linux 6.15 and later) when somebody has reaped it already.
 std::optional<int> ReadWaitStatus(pid_t pid, int pidfd);
 
 // CPU and I/O used so far by a process and everything below it.
@@ -37,7 +37,7 @@ struct Activity {
   bool valid = false;
   int64_t mono_ns = 0;
   int64_t cpu_ns = 0;
-  int64_t io_bytes = 0;        // -1: /proc/PID/io may not be read
+  int64_t io_bytes = 0;  // -1: /proc/PID/io may not be read
 };
 Activity ReadActivity(pid_t pid);
 
@@ -53,7 +53,7 @@ std::vector<std::string> ReadKernelStack(pid_t pid);
 struct Mapped {
   bool lockstep = false;
   bool nccl = false;
-  bool dynamic = false;        // a dynamic loader is mapped at all
+  bool dynamic = false;  // a dynamic loader is mapped at all
 };
 std::optional<Mapped> ReadMapped(pid_t pid, const std::string& library);
 // Value of NAME in the process's initial environment; nullopt: not set or not readable.

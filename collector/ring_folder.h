@@ -14,9 +14,9 @@ struct RingFolder {
   int lock_fd = -1;  // holds the lock that says "in use"; close-on-exec. Closing it (everywhere) gives the folder up.
 };
 
-// Makes a folder under `wanted` (the user's LOCKSTEP_DIR) or, when that is empty, under /dev/shm, else under TMPDIR or /tmp
-// where that is a tmpfs too: a ring on a disk would make training wait for write-back. Also removes folders of runs that
-// were killed together with their keeper. Fails with what was tried when no place can hold a ring.
+// Makes a folder under `wanted` (the user's LOCKSTEP_DIR) or, when that is empty, under /dev/shm, else under TMPDIR or
+// /tmp where that is a tmpfs too: a ring on a disk would make training wait for write-back. Also removes folders of
+// runs that were killed together with their keeper. Fails with what was tried when no place can hold a ring.
 absl::StatusOr<RingFolder> MakeRingFolder(const std::string& wanted);
 
 // Under these parents, in order. For tests.

@@ -165,8 +165,9 @@ class Run {
     int64_t next_look = last + kSecond / 5;
     while (Running()) {
       const bool recording = !folder_.path.empty();
-      const int64_t wake = std::min({recording ? watch_->NextTick() : INT64_MAX, kill_at_ != 0 ? kill_at_ : INT64_MAX,
-                                     recording && agent_.readable() == 0 ? next_look : INT64_MAX, MonotonicNs() + kSecond});
+      const int64_t wake =
+          std::min({recording ? watch_->NextTick() : INT64_MAX, kill_at_ != 0 ? kill_at_ : INT64_MAX,
+                    recording && agent_.readable() == 0 ? next_look : INT64_MAX, MonotonicNs() + kSecond});
       const int64_t left = std::max<int64_t>(0, wake - MonotonicNs());
       // Until all ranks are known, a signal would miss some: it waits.
       pollfd fds[3] = {{keeper_->fd(), POLLIN, 0}, {all_started_ ? signals_ : -1, POLLIN, 0}, {agent_.fd(), POLLIN, 0}};
@@ -333,6 +334,8 @@ class Run {
 
 }  // namespace
 
-int RunJob(const RunOptions& options) { return Run(options).Main(); }
+int RunJob(const RunOptions& options) {
+  return Run(options).Main();
+}
 
 }  // namespace lockstep

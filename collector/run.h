@@ -6,8 +6,8 @@
 
 namespace lockstep {
 
-// Returns the exit status (docs/run.md), or does not return: when the command died of a signal, this process dies of the
-// same. To be called once, from the main thread, before any other thread exists.
+// Returns the exit status (docs/run.md), or does not return: when the command died of a signal, this process dies of
+// the same. To be called once, from the main thread, before any other thread exists.
 int RunJob(const RunOptions& options);
 
 }  // namespace lockstep

@@ -22,9 +22,9 @@ struct WatchOptions {
   DetectorLimits limits;
   std::string job;
   std::vector<std::string> command;
-  std::string out;           // incident folder; empty: a name is made up when there is something to write
-  int ranks_expected = 0;    // started by us; 0: not known
-  bool launcher = false;     // the command starts the ranks by itself
+  std::string out;         // incident folder; empty: a name is made up when there is something to write
+  int ranks_expected = 0;  // started by us; 0: not known
+  bool launcher = false;   // the command starts the ranks by itself
   bool quiet = false;
 };
 
@@ -57,7 +57,8 @@ class Watch {
   // What was declared.
   VerdictKind declared() const { return declared_; }
 
-  // At the end of the job, once: the last word, where nothing was declared. `unrecorded` says why when there are no rings.
+  // At the end of the job, once: the last word, where nothing was declared. `unrecorded` says why when there are no
+  // rings.
   void Finish(const std::string& unrecorded);
 
  private:
