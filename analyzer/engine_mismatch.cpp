@@ -138,15 +138,17 @@ FindingKind CompareCalls(const Bundle& bundle, const Op& a, const Op& b, std::st
     say(DatatypeText(a.datatype), DatatypeText(b.datatype));
     return MISMATCH_DATATYPE;
   }
-  const auto [a_in, a_out] = Dtypes(bundle, a);
-  const auto [b_in, b_out] = Dtypes(bundle, b);
-  if (members && !a_in.empty() && !b_in.empty() && a_in != b_in && a.kind != CallKind::kScatter) {
-    say(a_in, b_in);
-    return MISMATCH_DATATYPE;
-  }
-  if (members && !a_out.empty() && !b_out.empty() && a_out != b_out && a.kind != CallKind::kGather) {
-    say(a_out, b_out);
-    return MISMATCH_DATATYPE;
+  if (a.dtypes != b.dtypes) {  // interned: equal text has one index
+    const auto [a_in, a_out] = Dtypes(bundle, a);
+    const auto [b_in, b_out] = Dtypes(bundle, b);
+    if (members && !a_in.empty() && !b_in.empty() && a_in != b_in && a.kind != CallKind::kScatter) {
+      say(a_in, b_in);
+      return MISMATCH_DATATYPE;
+    }
+    if (members && !a_out.empty() && !b_out.empty() && a_out != b_out && a.kind != CallKind::kGather) {
+      say(a_out, b_out);
+      return MISMATCH_DATATYPE;
+    }
   }
   if (a.reduction != b.reduction && a.reduction != ring::kNoReduction && b.reduction != ring::kNoReduction) {
     say(ReductionText(a.reduction), ReductionText(b.reduction));

@@ -6,7 +6,6 @@
 #include <set>
 #include <string>
 #include <tuple>
-#include <unordered_map>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine_mismatch.h"
@@ -22,6 +21,8 @@ using ring::IsPointToPoint;
 constexpr size_t kLookAhead = 24;
 // Calls that must agree before a difference counts: otherwise the records may simply not be aligned.
 constexpr size_t kMinAgreement = 4;
+// Calls of a record that are looked up in another one to line the two up.
+constexpr size_t kAnchorTries = 256;
 // Ranks tried as the reference of a family.
 constexpr size_t kCandidates = 6;
 
@@ -163,14 +164,15 @@ class Aligner {
 
   // First calls of both that are one place of the program.
   static bool Anchor(const Segment& a, const Segment& b, size_t* i, size_t* j) {
-    std::unordered_map<uint64_t, size_t> places;
-    for (size_t k = 0; k < a.size(); ++k) places.try_emplace(PlaceKey(a[k]), k);
-    for (size_t k = 0; k < b.size(); ++k) {
-      auto it = places.find(PlaceKey(b[k]));
-      if (it == places.end()) continue;
-      *i = it->second;
-      *j = k;
-      return true;
+    // Records of siblings begin within a few calls of each other, unless they have nothing in common.
+    for (size_t k = 0; k < b.size() && k < kAnchorTries; ++k) {
+      const uint64_t key = PlaceKey(b[k]);
+      for (size_t n = 0; n < a.size(); ++n) {
+        if (PlaceKey(a[n]) != key) continue;
+        *i = n;
+        *j = k;
+        return true;
+      }
     }
     return false;
   }
@@ -267,6 +269,7 @@ std::vector<Divergence> FindDivergences(const Model& model) {
         best = std::move(differ);
         agreeing = agree;
       }
+      if (2 * agreeing > family.size()) break;
     }
     if (best.empty()) continue;
     size_t biggest_other = 0;

@@ -1,0 +1,34 @@
+// The whole way of a file: found by content (ring, .lsd dump or Flight Recorder dump), loaded, analysed, reported. Give it
+// a folder with a ring file, a .lsd file and a dump to start from: random bytes alone hardly find a magic number.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "analyzer/engine.h"
+#include "analyzer/load.h"
+#include "analyzer/report.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const int fd = memfd_create("rank_0", MFD_CLOEXEC);
+  if (fd < 0) return 0;
+  if (write(fd, data, size) != static_cast<ssize_t>(size)) std::abort();
+  const auto bundle = lockstep::LoadPaths({"/proc/self/fd/" + std::to_string(fd)});
+  close(fd);
+  if (!bundle.ok()) return 0;
+  for (const lockstep::Rank& rank : bundle->ranks) {
+    for (const lockstep::Membership& m : rank.memberships) {
+      if (m.comm >= bundle->comms.size()) std::abort();
+    }
+    for (const lockstep::Op& op : rank.ops) {
+      if (op.membership != lockstep::kNoIndex && op.membership >= rank.memberships.size()) std::abort();
+    }
+  }
+  const lockstep::Verdict verdict = lockstep::Analyze(*bundle);
+  if (lockstep::ReportText(verdict, *bundle).empty() || lockstep::ReportJson(verdict).empty()) std::abort();
+  if (lockstep::ReportHtml(verdict, *bundle).empty()) std::abort();
+  return 0;
+}
