@@ -113,6 +113,7 @@ Watch::Gathered Watch::Gather(bool whole, bool stalled, int64_t stalled_ns) {
   if (gathered.bundle.job.empty()) gathered.bundle.job = options_.job;
   gathered.bundle.known_stalled = stalled;
   gathered.bundle.stalled_ns = stalled_ns;
+  for (const Rank& rank : gathered.bundle.ranks) gathered.slots[rank.rank] = agent_->SlotOf(rank.path);
   if (whole) {
     // The rings are gone when people read this; their records are in the incident.
     gathered.folder = IncidentFolder();
@@ -138,8 +139,8 @@ RootFinding Watch::FindRoot(const Gathered& gathered) {
   std::map<int32_t, const Rank*> ranks;
   for (const Rank& rank : gathered.bundle.ranks) ranks[rank.rank] = &rank;
   const auto slot_of = [&](int32_t number) {
-    const auto found = ranks.find(number);
-    return found == ranks.end() ? -1 : agent_->SlotOf(found->second->path);
+    const auto found = gathered.slots.find(number);
+    return found == gathered.slots.end() ? -1 : found->second;
   };
   const std::vector<RankView> views = agent_->Views();
   std::set<int32_t> involved;
@@ -232,11 +233,19 @@ void Watch::Judge(int64_t now) {
     agent_->Inspect(suspects_);
   }
   const Decision decision = detector_.Judge(now, finding);
-  if (decision.hung) Declare(now, decision, finding);
+  if (decision.hung) Declare(now, decision);
 }
 
-void Watch::Declare(int64_t now, const Decision& decision, const RootFinding& finding) {
+void Watch::Declare(int64_t now, const Decision& decision) {
   const Gathered gathered = Gather(true, true, std::max<int64_t>(decision.stalled_ns, 1));
+  const RootFinding finding = FindRoot(gathered);
+  // Whole rings tell more than digests do: the root may turn out to be one that is given longer. Reading them is not
+  // cheap, so the next look waits until that time may have come.
+  const Decision again = finding.kind == FINDING_UNSPECIFIED ? decision : detector_.Judge(now, finding);
+  if (!again.hung) {
+    next_judgement_ = now + std::clamp(again.limit_ns - again.stalled_ns, kJudgementEvery, 10 * kJudgementEvery);
+    return;
+  }
   hung_ = true;
   ever_declared_ = true;
   declared_ = gathered.verdict.verdict();

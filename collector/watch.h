@@ -65,7 +65,8 @@ class Watch {
   struct Gathered {
     Bundle bundle;
     Verdict verdict;
-    std::string folder;  // where it is to be written; empty: digests only
+    std::map<int32_t, int32_t> slots;  // of each rank's ring
+    std::string folder;                // where it is to be written; empty: digests only
   };
   // Whole rings, as an incident folder will hold them, or digests.
   Gathered Gather(bool whole, bool stalled, int64_t stalled_ns);
@@ -75,7 +76,7 @@ class Watch {
   RootFinding FindRoot(const Gathered& gathered);
   void LookForDesync();
   void Judge(int64_t now);
-  void Declare(int64_t now, const Decision& decision, const RootFinding& finding);
+  void Declare(int64_t now, const Decision& decision);
   void LookForRecovery(int64_t now);
   void WriteAndTell(const Gathered& gathered, bool tell);
   std::vector<ExitRecord> Exits() const;
