@@ -280,6 +280,90 @@ TEST_F(CoreTest, AFailedGroupTakesEverythingBack) {
   EXPECT_EQ(snapshot.ops[1].result, 5);
 }
 
+// A send too large to be packed has a record of its own, and so has every one of a thread without a ring.
+TEST_F(CoreTest, AFailedGroupTakesBackWhatIsNotPacked) {
+  for (const bool shared : {false, true}) {
+    Begin(1 << 20);
+    if (shared) g.rings_used = g.map.capacities.rings;
+    MakeComm(0x100, 0, 4);
+    Do(P2p(CallKind::kSend, 0x100, 2, 6));
+    const uint64_t large = uint64_t{1} << 50;
+    GroupStart();
+    Do(P2p(CallKind::kSend, 0x100, 2, shared ? 6 : large));
+    Do(P2p(CallKind::kRecv, 0x100, 3, large));
+    Do(P2p(CallKind::kRecv, 0x100, 3, large), 4);
+    GroupEnd(5);
+    const Snapshot snapshot = Read();
+    ASSERT_THAT(snapshot.comms.at(0).peers, SizeIs(2));
+    EXPECT_EQ(snapshot.comms[0].peers[0].sends, 1u) << shared;
+    EXPECT_EQ(snapshot.comms[0].peers[1].recvs, 0u) << shared;
+    EXPECT_EQ(snapshot.comms[0].lost_records, 0u) << shared;
+    EXPECT_EQ(g.map.comms[0].p2p_issued, 1u) << shared;
+    TearDown();
+    base_ = nullptr;
+    fd_ = -1;
+  }
+}
+
+TEST_F(CoreTest, AnOperationThatFailedInAGroupStaysFailedOnTheSharedRing) {
+  Begin(1 << 20);
+  g.rings_used = g.map.capacities.rings;
+  MakeComm(0x100, 0, 4);
+  GroupStart();
+  Do(Collective(0x100, 1));
+  Do(Collective(0x100, 2), 4);
+  GroupEnd(0);
+  const Snapshot snapshot = Read();
+  ASSERT_THAT(snapshot.ops, SizeIs(3));
+  EXPECT_EQ(snapshot.ops[1].stage, OpStage::kLaunched);
+  EXPECT_EQ(snapshot.ops[2].stage, OpStage::kFailed);
+  EXPECT_EQ(snapshot.ops[2].result, 4);
+}
+
+TEST_F(CoreTest, AHandleThatIsNoneLeavesThePlaceFree) {
+  Begin(512 << 10);  // 32 communicators
+  for (uintptr_t i = 1; i <= 100; ++i) Do(Collective(0x10000 * i, 1), 4);
+  EXPECT_EQ(Read().records_lost, 0u);
+  ASSERT_NE(MakeComm(0x77, 0, 2), nullptr);
+}
+
+TEST_F(CoreTest, AThreadThatEndsInsideAGroupFreesItsCommunicators) {
+  Begin(512 << 10);
+  MakeComm(0x100, 0, 4);
+  std::thread([] {
+    GroupStart();
+    Do(Collective(0x100, 1));
+  }).join();
+  EXPECT_EQ(Read().threads.back().group_depth, 1u);
+  // Its place in the table goes to another thread once the table is full.
+  g.threads_used = g.map.capacities.threads;
+  std::thread([] {
+    GroupStart();
+    Do(Collective(0x100, 2));
+    GroupEnd(0);
+  }).join();
+  const Snapshot snapshot = Read();
+  EXPECT_EQ(snapshot.comms[0].issued_seq, 2u);
+  EXPECT_EQ(snapshot.comms[0].launched_seq, 2u);
+  EXPECT_EQ(snapshot.ops.back().stage, OpStage::kLaunched);
+}
+
+// The communicator's thread and a watchdog change its entry at once: the guard is even afterwards.
+TEST_F(CoreTest, TwoThreadsThatChangeACommunicatorLeaveItReadable) {
+  Begin(1 << 20);
+  CommLocal* comm = MakeComm(0x100, 0, 4);
+  std::barrier together(2);
+  auto change = [&] {
+    together.arrive_and_wait();
+    for (int i = 0; i < 200000; ++i) NoteAsyncError(comm, i);
+  };
+  std::thread other(change);
+  change();
+  other.join();
+  EXPECT_EQ(comm->entry->guard % 2, 0u);
+  EXPECT_THAT(Read().problems, IsEmpty());
+}
+
 TEST_F(CoreTest, ASimulatedGroupIsNeverLaunched) {
   Begin(1 << 20);
   MakeComm(0x100, 0, 4);

@@ -36,7 +36,7 @@ uint32_t WaitedStream(const void* stream) noexcept {
 }  // namespace
 
 #define LOCKSTEP_REAL(NAME)                                                         \
-  static RealFunction function = {#NAME, nullptr};                                  \
+  static RealFunction function = {#NAME};                                           \
   const void* caller = LOCKSTEP_CALLER;                                             \
   const auto real = reinterpret_cast<decltype(&NAME)>(RealCuda(&function, caller)); \
   if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNotInitialised
@@ -105,3 +105,12 @@ LOCKSTEP_EVENT_RECORD(cudaEventRecord_ptsz)
   }
 LOCKSTEP_STREAM_WAIT(cudaStreamWaitEvent)
 LOCKSTEP_STREAM_WAIT(cudaStreamWaitEvent_ptsz)
+
+LOCKSTEP_EXPORT int cudaStreamDestroy(CudaStream stream) {
+  LOCKSTEP_REAL(cudaStreamDestroy);
+  if (!Watched(caller)) return real(stream);
+  const uint32_t index = ForgetStream(stream);
+  const int result = real(stream);
+  if (result != 0 && index != kNone && Recording()) KeepStream(index, stream);
+  return result;
+}

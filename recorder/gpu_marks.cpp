@@ -37,8 +37,8 @@ constexpr int kCaptureRelaxed = 2;
 
 template <typename F>
 void Find(F** to, const char* name, const char* other = nullptr) noexcept {
-  void* found = FindFunction(name, nullptr);
-  if (found == nullptr && other != nullptr) found = FindFunction(other, nullptr);
+  void* found = FindFunction(name, Among::kAll, nullptr);
+  if (found == nullptr && other != nullptr) found = FindFunction(other, Among::kAll, nullptr);
   *to = reinterpret_cast<F*>(found);
 }
 
@@ -47,8 +47,10 @@ bool FindDriver() noexcept {
   const uint32_t state = LoadAcquire(&g_driver_state);
   if (state != 0) return state == 1;
   Driver found{};
-  Find(&found.driver_version, "cuDriverGetVersion");
+  LoadedObject driver{};
+  found.driver_version = reinterpret_cast<Result (*)(int*)>(FindFunction("cuDriverGetVersion", Among::kAll, &driver));
   if (found.driver_version == nullptr) return false;  // not loaded yet: ask again at the next stream
+  KeepLoaded(driver);
   Find(&found.write64, "cuStreamWriteValue64_v2", "cuStreamWriteValue64");
   Find(&found.is_capturing, "cuStreamIsCapturing");
   Find(&found.capture_info, "cuStreamGetCaptureInfo");
@@ -120,9 +122,20 @@ LOCKSTEP_COLD void EnableMarks(StreamLocal* stream, uint32_t index) noexcept {
   if (g.gpu == GpuMode::kOff || !FindDriver()) return;
   RelaxedCapture relaxed;
   auto* handle = reinterpret_cast<void*>(stream->cell->handle);
-  // The default streams belong to whatever context is current; a real stream knows its own.
-  if (stream->cell->handle > 2 && g_driver.stream_context != nullptr && g_driver.set_current != nullptr) {
-    if (g_driver.stream_context(handle, &stream->context) != 0) stream->context = nullptr;
+  stream->context = nullptr;
+  if (stream->cell->handle > 2) {
+    if (g_driver.stream_context != nullptr && g_driver.set_current != nullptr &&
+        g_driver.stream_context(handle, &stream->context) != 0) {
+      stream->context = nullptr;
+    }
+  } else {
+    // A default stream is that of the current context: while another device's is current a mark would go to the wrong
+    // stream and tell of work that is not done. Such a stream stays unmarked until it is used with its own.
+    if (CurrentDevice() != stream->cell->device) return;
+    if (g_driver.get_current == nullptr || g_driver.set_current == nullptr ||
+        g_driver.get_current(&stream->context) != 0 || stream->context == nullptr) {
+      return;
+    }
   }
   if (!RegisterMarks()) {
     if (g_register_error != 0) Store(&stream->cell->first_error, g_register_error);

@@ -29,29 +29,44 @@ OpStage StageOf(const ThreadState* thread, uint16_t stream, OpStage stage) noexc
   return stage == OpStage::kLaunched && WasCaptured(thread, stream) ? OpStage::kCaptured : stage;
 }
 
-// Operations the group dropped never happened: the counts of their peers go back.
-void TakeBackPeers(const ring::MemberSlot* slot) noexcept {
-  for (uint32_t i = 0; i < slot->used && i < ring::kMembersPerSlot; ++i) {
-    if ((slot->flags & 1u << i) != 0) continue;
-    const ring::Member& member = slot->members[i];
-    const uint64_t key = ring::PeerKey(slot->comm, member.peer);
-    auto at = static_cast<uint32_t>((key * 0x9e3779b97f4a7c15u) >> 40);
-    for (uint32_t probe = 0; probe < 16; ++probe, ++at) {
-      ring::PeerEntry* peer = &g.map.peers[at & (g.map.capacities.peers - 1)];
-      if (Load(&peer->key) != key) continue;
-      uint64_t* issued = (member.word >> 47 & 1) != 0 ? &peer->recvs : &peer->sends;
-      if (*issued > 0) Store(issued, *issued - 1);
-      break;
-    }
-    ring::CommEntry* entry = &g.map.comms[slot->comm];
-    if (entry->p2p_issued > 0) Store(&entry->p2p_issued, entry->p2p_issued - 1);
+// An operation the group dropped never happened: the counts of its peer go back.
+void TakeBackPeer(uint32_t comm, int32_t rank, bool receive) noexcept {
+  if (comm >= g.map.capacities.comms) return;
+  const uint64_t key = ring::PeerKey(comm, rank);
+  auto at = static_cast<uint32_t>((key * 0x9e3779b97f4a7c15u) >> 40);
+  for (uint32_t probe = 0; probe < 16; ++probe, ++at) {
+    ring::PeerEntry* peer = &g.map.peers[at & (g.map.capacities.peers - 1)];
+    if (Load(&peer->key) != key) continue;
+    uint64_t* issued = receive ? &peer->recvs : &peer->sends;
+    if (*issued > 0) Store(issued, *issued - 1);
+    break;
   }
+  ring::CommEntry* entry = &g.map.comms[comm];
+  if (entry->p2p_issued > 0) Store(&entry->p2p_issued, entry->p2p_issued - 1);
+}
+
+void TakeBackMembers(const ring::MemberSlot* slot) noexcept {
+  for (uint32_t i = 0; i < slot->used && i < ring::kMembersPerSlot; ++i) {
+    if ((slot->flags & 1u << i) != 0) continue;  // taken back when its call failed
+    TakeBackPeer(slot->comm, slot->members[i].peer, (slot->members[i].word >> 47 & 1) != 0);
+  }
+}
+
+void TakeBackOp(const ring::OpSlot* slot) noexcept {
+  const auto kind = static_cast<CallKind>(slot->kind);
+  if (!ring::IsPointToPoint(kind) || slot->stage == Value(OpStage::kFailed)) return;
+  TakeBackPeer(slot->comm, slot->root_or_peer, kind == CallKind::kRecv);
 }
 
 void SettleSlots(ThreadState* thread, OpStage stage, bool dropped) noexcept {
   if (thread->slots == nullptr) {
     for (uint32_t i = 0; i < thread->group_overflow_count; ++i) {
-      UpdateOverflow(thread->group_overflow[i], Value(stage), 0, Now());
+      const uint64_t number = thread->group_overflow[i];
+      const ring::OpSlot* slot = &g.map.overflow[number & (g.map.capacities.overflow_slots - 1)];
+      // Not ours any more: another thread's record lies there. A copy, since one may come at any time.
+      const ring::OpSlot copy = *slot;
+      if (dropped && LoadAcquire(&slot->guard) == (number + 1) << 1) TakeBackOp(&copy);
+      UpdateOverflow(number, Value(stage), 0, Now());
     }
     return;
   }
@@ -61,10 +76,11 @@ void SettleSlots(ThreadState* thread, OpStage stage, bool dropped) noexcept {
     ring::OpSlot* slot = &thread->slots[n & thread->mask];
     if (slot->type == static_cast<uint8_t>(ring::SlotType::kMembers)) {
       auto* members = reinterpret_cast<ring::MemberSlot*>(slot);
-      if (dropped) TakeBackPeers(members);
+      if (dropped) TakeBackMembers(members);
       Settle(&members->stage, StageOf(thread, members->stream, stage));
     } else if (ring::IsCollective(static_cast<CallKind>(slot->kind)) ||
                ring::IsPointToPoint(static_cast<CallKind>(slot->kind))) {
+      if (dropped) TakeBackOp(slot);
       Settle(&slot->stage, StageOf(thread, slot->stream, stage));
     }
   }

@@ -1,8 +1,11 @@
 #include "recorder/loaded.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 #include <string.h>
+
+#include "recorder/sys.h"
 
 namespace lockstep::recorder {
 namespace {
@@ -117,6 +120,8 @@ uint32_t LookUpSysv(const Dynamic& dynamic, const char* name) noexcept {
 }
 
 void Describe(const dl_phdr_info& info, LoadedObject* object) noexcept {
+  Dynamic dynamic;
+  object->soname = ReadDynamic(info, &dynamic) ? dynamic.soname : nullptr;
   object->name = info.dlpi_name != nullptr ? info.dlpi_name : "";
   object->base = info.dlpi_addr;
   object->text_begin = UINTPTR_MAX;
@@ -135,7 +140,7 @@ constexpr int kMaxDefiners = 8;
 struct Definer {
   void* address;
   LoadedObject object;
-  const char* soname;
+  bool after;  // this library
 };
 
 struct Search {
@@ -143,12 +148,18 @@ struct Search {
   uintptr_t caller;
   Definer definers[kMaxDefiners];
   int found;
+  bool passed;  // this library
   const ElfW(Dyn) * caller_entries;
   const char* caller_strings;
 };
 
 // Where this code itself lies; its own definitions are never what is looked for.
 char self_anchor;
+
+uint32_t LookUp(const Dynamic& dynamic, const char* name) noexcept {
+  if (dynamic.gnu_hash != nullptr) return LookUpGnu(dynamic, name);
+  return dynamic.sysv_hash != nullptr ? LookUpSysv(dynamic, name) : 0;
+}
 
 int Visit(dl_phdr_info* info, size_t, void* argument) noexcept {
   auto* search = static_cast<Search*>(argument);
@@ -158,27 +169,54 @@ int Visit(dl_phdr_info* info, size_t, void* argument) noexcept {
     search->caller_entries = dynamic.entries;
     search->caller_strings = dynamic.strings;
   }
-  if (search->found == kMaxDefiners || Holds(*info, reinterpret_cast<uintptr_t>(&self_anchor))) return 0;
-  uint32_t index = 0;
-  if (dynamic.gnu_hash != nullptr) {
-    index = LookUpGnu(dynamic, search->name);
-  } else if (dynamic.sysv_hash != nullptr) {
-    index = LookUpSysv(dynamic, search->name);
+  if (Holds(*info, reinterpret_cast<uintptr_t>(&self_anchor))) {
+    search->passed = true;
+    return 0;
   }
-  if (index == 0) return 0;
+  const uint32_t index = LookUp(dynamic, search->name);
+  if (index == 0 || search->found == kMaxDefiners) return 0;
   Definer& definer = search->definers[search->found++];
   definer.address = reinterpret_cast<void*>(info->dlpi_addr + dynamic.symbols[index].st_value);
-  definer.soname = dynamic.soname;
+  definer.after = search->passed;
   Describe(*info, &definer.object);
-  return search->caller == 0 ? 1 : 0;
+  return 0;
+}
+
+bool BeginsWith(const char* text, const char* beginning) noexcept {
+  return text != nullptr && strncmp(text, beginning, strlen(beginning)) == 0;
+}
+
+bool IsCudaRuntime(const LoadedObject& object) noexcept {
+  return BeginsWith(object.soname, "libcudart.so");
+}
+
+// Leaves only what `among` allows, in load order.
+void Restrict(Search* search, Among among) noexcept {
+  if (among == Among::kAll) return;
+  int kept = 0;
+  for (int i = 0; i < search->found; ++i) {
+    if (search->definers[i].after) search->definers[kept++] = search->definers[i];
+  }
+  if (kept == 0) {
+    for (int i = 0; i < search->found; ++i) {
+      const LoadedObject& object = search->definers[i].object;
+      if (IsNcclLibrary(object) || IsCudaRuntime(object)) search->definers[kept++] = search->definers[i];
+    }
+  }
+  search->found = kept;
 }
 
 }  // namespace
 
-void* FindFunction(const char* name, LoadedObject* owner) noexcept {
+bool IsNcclLibrary(const LoadedObject& object) noexcept {
+  return BeginsWith(object.soname, "libnccl.so") || BeginsWith(object.soname, "librccl.so");
+}
+
+void* FindFunction(const char* name, Among among, LoadedObject* owner) noexcept {
   Search search{};
   search.name = name;
   dl_iterate_phdr(Visit, &search);
+  Restrict(&search, among);
   if (search.found == 0) return nullptr;
   if (owner != nullptr) *owner = search.definers[0].object;
   return search.definers[0].address;
@@ -189,18 +227,66 @@ void* FindFunctionFor(const char* name, const void* caller, LoadedObject* owner,
   search.name = name;
   search.caller = reinterpret_cast<uintptr_t>(caller);
   dl_iterate_phdr(Visit, &search);
+  Restrict(&search, Among::kAfter);
   *definers = search.found;
   if (search.found == 0) return nullptr;
   int chosen = 0;
+  if (!IsCudaRuntime(search.definers[0].object)) {
+    *definers = 1;  // another tool's hook, or the program's own: it comes before any runtime for every caller
+    search.caller_entries = nullptr;
+  }
   for (const ElfW(Dyn)* entry = search.caller_entries; entry != nullptr && entry->d_tag != DT_NULL; ++entry) {
     if (entry->d_tag != DT_NEEDED || search.caller_strings == nullptr) continue;
     const char* needed = search.caller_strings + entry->d_un.d_val;
     for (int i = 0; i < search.found; ++i) {
-      if (search.definers[i].soname != nullptr && strcmp(search.definers[i].soname, needed) == 0) chosen = i;
+      const char* soname = search.definers[i].object.soname;
+      if (soname != nullptr && strcmp(soname, needed) == 0) chosen = i;
     }
   }
   if (owner != nullptr) *owner = search.definers[chosen].object;
   return search.definers[chosen].address;
+}
+
+namespace {
+
+struct InSearch {
+  const char* name;
+  uintptr_t address;
+  void* function;
+};
+
+int VisitIn(dl_phdr_info* info, size_t, void* argument) noexcept {
+  auto* search = static_cast<InSearch*>(argument);
+  if (!Holds(*info, search->address)) return 0;
+  Dynamic dynamic;
+  const uint32_t index = ReadDynamic(*info, &dynamic) ? LookUp(dynamic, search->name) : 0;
+  if (index != 0) search->function = reinterpret_cast<void*>(info->dlpi_addr + dynamic.symbols[index].st_value);
+  return 1;
+}
+
+}  // namespace
+
+void* FindFunctionIn(const char* name, const void* address) noexcept {
+  InSearch search{name, reinterpret_cast<uintptr_t>(address), nullptr};
+  dl_iterate_phdr(VisitIn, &search);
+  return search.function;
+}
+
+void KeepLoaded(const LoadedObject& object) noexcept {
+  static uintptr_t kept[8];
+  if (object.name == nullptr || object.name[0] == 0) return;
+  uintptr_t* place = nullptr;
+  for (uintptr_t& base : kept) {
+    const uintptr_t there = Load(&base);
+    if (there == object.base) return;
+    if (there == 0 && place == nullptr && Swap<uintptr_t>(&base, 0, object.base)) place = &base;
+    if (place != nullptr) break;
+  }
+  if (place == nullptr) return;
+  // By hand, since dlopen's symbol version moved too.
+  using Open = void* (*)(const char*, int);
+  const auto open = reinterpret_cast<Open>(FindFunction("dlopen", Among::kAll, nullptr));
+  if (open != nullptr) open(object.name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
 namespace {

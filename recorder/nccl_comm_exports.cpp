@@ -130,8 +130,8 @@ using lockstep::ring::CallKind;
 using lockstep::ring::CommState;
 
 LOCKSTEP_EXPORT int ncclCommInitRank(NcclComm* comm, int size, NcclUniqueId id, int rank) {
-  static RealFunction function = {"ncclCommInitRank", nullptr};
-  const auto real = reinterpret_cast<decltype(&ncclCommInitRank)>(RealNccl(&function));
+  static RealFunction function = {"ncclCommInitRank"};
+  const auto real = reinterpret_cast<decltype(&ncclCommInitRank)>(RealNccl(&function, LOCKSTEP_CALLER));
   if (real == nullptr) return kNcclInvalidUsage;
   const void* caller = LOCKSTEP_CALLER;
   if (!StartFor(caller)) return real(comm, size, id, rank);
@@ -140,8 +140,8 @@ LOCKSTEP_EXPORT int ncclCommInitRank(NcclComm* comm, int size, NcclUniqueId id, 
 }
 
 LOCKSTEP_EXPORT int ncclCommInitRankConfig(NcclComm* comm, int size, NcclUniqueId id, int rank, NcclConfig* config) {
-  static RealFunction function = {"ncclCommInitRankConfig", nullptr};
-  const auto real = reinterpret_cast<decltype(&ncclCommInitRankConfig)>(RealNccl(&function));
+  static RealFunction function = {"ncclCommInitRankConfig"};
+  const auto real = reinterpret_cast<decltype(&ncclCommInitRankConfig)>(RealNccl(&function, LOCKSTEP_CALLER));
   if (real == nullptr) return kNcclInvalidUsage;
   const void* caller = LOCKSTEP_CALLER;
   if (!StartFor(caller)) return real(comm, size, id, rank, config);
@@ -152,8 +152,8 @@ LOCKSTEP_EXPORT int ncclCommInitRankConfig(NcclComm* comm, int size, NcclUniqueI
 
 LOCKSTEP_EXPORT int ncclCommInitRankScalable(NcclComm* comm, int size, int rank, int ids_count, NcclUniqueId* ids,
                                              NcclConfig* config) {
-  static RealFunction function = {"ncclCommInitRankScalable", nullptr};
-  const auto real = reinterpret_cast<decltype(&ncclCommInitRankScalable)>(RealNccl(&function));
+  static RealFunction function = {"ncclCommInitRankScalable"};
+  const auto real = reinterpret_cast<decltype(&ncclCommInitRankScalable)>(RealNccl(&function, LOCKSTEP_CALLER));
   if (real == nullptr) return kNcclInvalidUsage;
   const void* caller = LOCKSTEP_CALLER;
   if (ids == nullptr || ids_count < 1 || !StartFor(caller)) return real(comm, size, rank, ids_count, ids, config);
@@ -164,8 +164,8 @@ LOCKSTEP_EXPORT int ncclCommInitRankScalable(NcclComm* comm, int size, int rank,
 
 // The id is one NCCL makes for itself; its inner call comes by here.
 LOCKSTEP_EXPORT int ncclGetUniqueId(NcclUniqueId* id) {
-  static RealFunction function = {"ncclGetUniqueId", nullptr};
-  const auto real = reinterpret_cast<decltype(&ncclGetUniqueId)>(RealNccl(&function));
+  static RealFunction function = {"ncclGetUniqueId"};
+  const auto real = reinterpret_cast<decltype(&ncclGetUniqueId)>(RealNccl(&function, LOCKSTEP_CALLER));
   if (real == nullptr) return kNcclInvalidUsage;
   const int result = real(id);
   if (result == kNcclSuccess && id != nullptr && Recording() && t_local.epoch == g.epoch && t_local.state != nullptr &&
@@ -177,8 +177,8 @@ LOCKSTEP_EXPORT int ncclGetUniqueId(NcclUniqueId* id) {
 }
 
 LOCKSTEP_EXPORT int ncclCommInitAll(NcclComm* comms, int devices, const int* list) {
-  static RealFunction function = {"ncclCommInitAll", nullptr};
-  const auto real = reinterpret_cast<decltype(&ncclCommInitAll)>(RealNccl(&function));
+  static RealFunction function = {"ncclCommInitAll"};
+  const auto real = reinterpret_cast<decltype(&ncclCommInitAll)>(RealNccl(&function, LOCKSTEP_CALLER));
   if (real == nullptr) return kNcclInvalidUsage;
   const void* caller = LOCKSTEP_CALLER;
   if (comms == nullptr || devices < 1 || !StartFor(caller)) return real(comms, devices, list);
@@ -226,8 +226,8 @@ LOCKSTEP_EXPORT int ncclCommInitAll(NcclComm* comms, int devices, const int* lis
 }
 
 LOCKSTEP_EXPORT int ncclCommSplit(NcclComm comm, int color, int key, NcclComm* child, NcclConfig* config) {
-  static RealFunction function = {"ncclCommSplit", nullptr};
-  const auto real = reinterpret_cast<decltype(&ncclCommSplit)>(RealNccl(&function));
+  static RealFunction function = {"ncclCommSplit"};
+  const auto real = reinterpret_cast<decltype(&ncclCommSplit)>(RealNccl(&function, LOCKSTEP_CALLER));
   if (real == nullptr) return kNcclInvalidUsage;
   const void* caller = LOCKSTEP_CALLER;
   if (!StartFor(caller)) return real(comm, color, key, child, config);
@@ -256,8 +256,8 @@ LOCKSTEP_EXPORT int ncclCommSplit(NcclComm comm, int color, int key, NcclComm* c
 
 LOCKSTEP_EXPORT int ncclCommShrink(NcclComm comm, int* excluded, int count, NcclComm* child, NcclConfig* config,
                                    int flags) {
-  static RealFunction function = {"ncclCommShrink", nullptr};
-  const auto real = reinterpret_cast<decltype(&ncclCommShrink)>(RealNccl(&function));
+  static RealFunction function = {"ncclCommShrink"};
+  const auto real = reinterpret_cast<decltype(&ncclCommShrink)>(RealNccl(&function, LOCKSTEP_CALLER));
   if (real == nullptr) return kNcclInvalidUsage;
   const void* caller = LOCKSTEP_CALLER;
   if (!StartFor(caller)) return real(comm, excluded, count, child, config, flags);
@@ -283,8 +283,8 @@ LOCKSTEP_EXPORT int ncclCommShrink(NcclComm comm, int* excluded, int count, Nccl
 
 LOCKSTEP_EXPORT int ncclCommGrow(NcclComm comm, int size, const NcclUniqueId* id, int rank, NcclComm* child,
                                  NcclConfig* config) {
-  static RealFunction function = {"ncclCommGrow", nullptr};
-  const auto real = reinterpret_cast<decltype(&ncclCommGrow)>(RealNccl(&function));
+  static RealFunction function = {"ncclCommGrow"};
+  const auto real = reinterpret_cast<decltype(&ncclCommGrow)>(RealNccl(&function, LOCKSTEP_CALLER));
   if (real == nullptr) return kNcclInvalidUsage;
   const void* caller = LOCKSTEP_CALLER;
   if (!StartFor(caller)) return real(comm, size, id, rank, child, config);
@@ -359,22 +359,22 @@ int EndComm(CallKind kind, CommState state, NcclComm handle, const void* caller,
 }  // namespace
 
 LOCKSTEP_EXPORT int ncclCommDestroy(NcclComm comm) {
-  static RealFunction function = {"ncclCommDestroy", nullptr};
-  const auto real = reinterpret_cast<decltype(&ncclCommDestroy)>(RealNccl(&function));
+  static RealFunction function = {"ncclCommDestroy"};
+  const auto real = reinterpret_cast<decltype(&ncclCommDestroy)>(RealNccl(&function, LOCKSTEP_CALLER));
   if (real == nullptr) return kNcclInvalidUsage;
   return EndComm(CallKind::kCommDestroy, CommState::kDestroyed, comm, LOCKSTEP_CALLER, [&] { return real(comm); });
 }
 
 LOCKSTEP_EXPORT int ncclCommAbort(NcclComm comm) {
-  static RealFunction function = {"ncclCommAbort", nullptr};
-  const auto real = reinterpret_cast<decltype(&ncclCommAbort)>(RealNccl(&function));
+  static RealFunction function = {"ncclCommAbort"};
+  const auto real = reinterpret_cast<decltype(&ncclCommAbort)>(RealNccl(&function, LOCKSTEP_CALLER));
   if (real == nullptr) return kNcclInvalidUsage;
   return EndComm(CallKind::kCommAbort, CommState::kAborted, comm, LOCKSTEP_CALLER, [&] { return real(comm); });
 }
 
 LOCKSTEP_EXPORT int ncclCommFinalize(NcclComm comm) {
-  static RealFunction function = {"ncclCommFinalize", nullptr};
-  const auto real = reinterpret_cast<decltype(&ncclCommFinalize)>(RealNccl(&function));
+  static RealFunction function = {"ncclCommFinalize"};
+  const auto real = reinterpret_cast<decltype(&ncclCommFinalize)>(RealNccl(&function, LOCKSTEP_CALLER));
   if (real == nullptr) return kNcclInvalidUsage;
   return OnComm(
       CallKind::kCommFinalize, comm, LOCKSTEP_CALLER,
@@ -383,8 +383,8 @@ LOCKSTEP_EXPORT int ncclCommFinalize(NcclComm comm) {
 }
 
 LOCKSTEP_EXPORT int ncclCommRevoke(NcclComm comm, int flags) {
-  static RealFunction function = {"ncclCommRevoke", nullptr};
-  const auto real = reinterpret_cast<decltype(&ncclCommRevoke)>(RealNccl(&function));
+  static RealFunction function = {"ncclCommRevoke"};
+  const auto real = reinterpret_cast<decltype(&ncclCommRevoke)>(RealNccl(&function, LOCKSTEP_CALLER));
   if (real == nullptr) return kNcclInvalidUsage;
   return OnComm(
       CallKind::kCommRevoke, comm, LOCKSTEP_CALLER, Nothing,
@@ -395,8 +395,8 @@ LOCKSTEP_EXPORT int ncclCommRevoke(NcclComm comm, int flags) {
 }
 
 LOCKSTEP_EXPORT int ncclCommSuspend(NcclComm comm, int flags) {
-  static RealFunction function = {"ncclCommSuspend", nullptr};
-  const auto real = reinterpret_cast<decltype(&ncclCommSuspend)>(RealNccl(&function));
+  static RealFunction function = {"ncclCommSuspend"};
+  const auto real = reinterpret_cast<decltype(&ncclCommSuspend)>(RealNccl(&function, LOCKSTEP_CALLER));
   if (real == nullptr) return kNcclInvalidUsage;
   return OnComm(
       CallKind::kCommSuspend, comm, LOCKSTEP_CALLER, Nothing, [](CommLocal*, int) {},
@@ -404,8 +404,8 @@ LOCKSTEP_EXPORT int ncclCommSuspend(NcclComm comm, int flags) {
 }
 
 LOCKSTEP_EXPORT int ncclCommResume(NcclComm comm) {
-  static RealFunction function = {"ncclCommResume", nullptr};
-  const auto real = reinterpret_cast<decltype(&ncclCommResume)>(RealNccl(&function));
+  static RealFunction function = {"ncclCommResume"};
+  const auto real = reinterpret_cast<decltype(&ncclCommResume)>(RealNccl(&function, LOCKSTEP_CALLER));
   if (real == nullptr) return kNcclInvalidUsage;
   return OnComm(
       CallKind::kCommResume, comm, LOCKSTEP_CALLER, Nothing, [](CommLocal*, int) {}, [&] { return real(comm); });
@@ -432,8 +432,8 @@ LOCKSTEP_COLD void AsyncChanged(CommLocal* comm, int error, const void* caller) 
 
 // On the way of every operation, from inside NCCL, and polled by watchdogs: only a change of value is worth anything.
 LOCKSTEP_EXPORT int ncclCommGetAsyncError(NcclComm handle, int* error) {
-  static RealFunction function = {"ncclCommGetAsyncError", nullptr};
-  const auto real = reinterpret_cast<decltype(&ncclCommGetAsyncError)>(RealNccl(&function));
+  static RealFunction function = {"ncclCommGetAsyncError"};
+  const auto real = reinterpret_cast<decltype(&ncclCommGetAsyncError)>(RealNccl(&function, LOCKSTEP_CALLER));
   if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
   const void* caller = LOCKSTEP_CALLER;
   if (!Recording() || FromNccl(caller)) return real(handle, error);

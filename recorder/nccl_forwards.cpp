@@ -14,12 +14,12 @@ using AnyFunction = Pair (*)(Word, Word, Word, Word, Word, Word);
 
 }  // namespace
 
-#define LOCKSTEP_FORWARD(NAME)                                                           \
-  LOCKSTEP_EXPORT Pair NAME(Word a, Word b, Word c, Word d, Word e, Word f) {            \
-    static RealFunction function = {#NAME, nullptr};                                     \
-    const auto real = reinterpret_cast<AnyFunction>(RealNccl(&function));                \
-    if (LOCKSTEP_UNLIKELY(real == nullptr)) return static_cast<Pair>(kNcclInvalidUsage); \
-    return real(a, b, c, d, e, f);                                                       \
+#define LOCKSTEP_FORWARD(NAME)                                                             \
+  LOCKSTEP_EXPORT Pair NAME(Word a, Word b, Word c, Word d, Word e, Word f) {              \
+    static RealFunction function = {#NAME};                                                \
+    const auto real = reinterpret_cast<AnyFunction>(RealNccl(&function, LOCKSTEP_CALLER)); \
+    if (LOCKSTEP_UNLIKELY(real == nullptr)) return static_cast<Pair>(kNcclInvalidUsage);   \
+    return real(a, b, c, d, e, f);                                                         \
   }
 
 LOCKSTEP_FORWARD(ncclGetVersion)
@@ -65,13 +65,13 @@ LOCKSTEP_FORWARD(ncclLLA2ACalcSlots)
 
 // These two give text, and callers print it.
 LOCKSTEP_EXPORT const char* ncclGetErrorString(int result) {
-  static RealFunction function = {"ncclGetErrorString", nullptr};
-  const auto real = reinterpret_cast<decltype(&ncclGetErrorString)>(RealNccl(&function));
+  static RealFunction function = {"ncclGetErrorString"};
+  const auto real = reinterpret_cast<decltype(&ncclGetErrorString)>(RealNccl(&function, LOCKSTEP_CALLER));
   return real != nullptr ? real(result) : "NCCL is not loaded";
 }
 
 LOCKSTEP_EXPORT const char* ncclGetLastError(NcclComm comm) {
-  static RealFunction function = {"ncclGetLastError", nullptr};
-  const auto real = reinterpret_cast<decltype(&ncclGetLastError)>(RealNccl(&function));
+  static RealFunction function = {"ncclGetLastError"};
+  const auto real = reinterpret_cast<decltype(&ncclGetLastError)>(RealNccl(&function, LOCKSTEP_CALLER));
   return real != nullptr ? real(comm) : "";
 }

@@ -31,8 +31,8 @@ CallArguments Sized(uint64_t bytes, const void* address) noexcept {
 }  // namespace
 
 LOCKSTEP_EXPORT int ncclRedOpCreatePreMulSum(int* op, void* scalar, int type, int residence, NcclComm comm) {
-  static RealFunction function = {"ncclRedOpCreatePreMulSum", nullptr};
-  const auto real = reinterpret_cast<decltype(&ncclRedOpCreatePreMulSum)>(RealNccl(&function));
+  static RealFunction function = {"ncclRedOpCreatePreMulSum"};
+  const auto real = reinterpret_cast<decltype(&ncclRedOpCreatePreMulSum)>(RealNccl(&function, LOCKSTEP_CALLER));
   if (real == nullptr) return kNcclInvalidUsage;
   const void* caller = LOCKSTEP_CALLER;
   const bool recording = ShouldRecord(caller);
@@ -50,53 +50,53 @@ LOCKSTEP_EXPORT int ncclRedOpCreatePreMulSum(int* op, void* scalar, int type, in
 }
 
 LOCKSTEP_EXPORT int ncclRedOpDestroy(int op, NcclComm comm) {
-  static RealFunction function = {"ncclRedOpDestroy", nullptr};
-  const auto real = reinterpret_cast<decltype(&ncclRedOpDestroy)>(RealNccl(&function));
+  static RealFunction function = {"ncclRedOpDestroy"};
+  const auto real = reinterpret_cast<decltype(&ncclRedOpDestroy)>(RealNccl(&function, LOCKSTEP_CALLER));
   if (real == nullptr) return kNcclInvalidUsage;
   return Around(CallKind::kRedOpDestroy, comm, CallArguments(), LOCKSTEP_CALLER, [&] { return real(op, comm); });
 }
 
 LOCKSTEP_EXPORT int ncclMemAlloc(void** address, size_t bytes) {
-  static RealFunction function = {"ncclMemAlloc", nullptr};
-  const auto real = reinterpret_cast<decltype(&ncclMemAlloc)>(RealNccl(&function));
+  static RealFunction function = {"ncclMemAlloc"};
+  const auto real = reinterpret_cast<decltype(&ncclMemAlloc)>(RealNccl(&function, LOCKSTEP_CALLER));
   if (real == nullptr) return kNcclInvalidUsage;
   return Around(CallKind::kMemAlloc, nullptr, Sized(bytes, nullptr), LOCKSTEP_CALLER,
                 [&] { return real(address, bytes); });
 }
 
 LOCKSTEP_EXPORT int ncclMemFree(void* address) {
-  static RealFunction function = {"ncclMemFree", nullptr};
-  const auto real = reinterpret_cast<decltype(&ncclMemFree)>(RealNccl(&function));
+  static RealFunction function = {"ncclMemFree"};
+  const auto real = reinterpret_cast<decltype(&ncclMemFree)>(RealNccl(&function, LOCKSTEP_CALLER));
   if (real == nullptr) return kNcclInvalidUsage;
   return Around(CallKind::kMemFree, nullptr, Sized(0, address), LOCKSTEP_CALLER, [&] { return real(address); });
 }
 
 LOCKSTEP_EXPORT int ncclCommRegister(NcclComm comm, void* address, size_t bytes, void** handle) {
-  static RealFunction function = {"ncclCommRegister", nullptr};
-  const auto real = reinterpret_cast<decltype(&ncclCommRegister)>(RealNccl(&function));
+  static RealFunction function = {"ncclCommRegister"};
+  const auto real = reinterpret_cast<decltype(&ncclCommRegister)>(RealNccl(&function, LOCKSTEP_CALLER));
   if (real == nullptr) return kNcclInvalidUsage;
   return Around(CallKind::kCommRegister, comm, Sized(bytes, address), LOCKSTEP_CALLER,
                 [&] { return real(comm, address, bytes, handle); });
 }
 
 LOCKSTEP_EXPORT int ncclCommDeregister(NcclComm comm, void* handle) {
-  static RealFunction function = {"ncclCommDeregister", nullptr};
-  const auto real = reinterpret_cast<decltype(&ncclCommDeregister)>(RealNccl(&function));
+  static RealFunction function = {"ncclCommDeregister"};
+  const auto real = reinterpret_cast<decltype(&ncclCommDeregister)>(RealNccl(&function, LOCKSTEP_CALLER));
   if (real == nullptr) return kNcclInvalidUsage;
   return Around(CallKind::kCommDeregister, comm, CallArguments(), LOCKSTEP_CALLER, [&] { return real(comm, handle); });
 }
 
 LOCKSTEP_EXPORT int ncclCommWindowRegister(NcclComm comm, void* address, size_t bytes, void** window, int flags) {
-  static RealFunction function = {"ncclCommWindowRegister", nullptr};
-  const auto real = reinterpret_cast<decltype(&ncclCommWindowRegister)>(RealNccl(&function));
+  static RealFunction function = {"ncclCommWindowRegister"};
+  const auto real = reinterpret_cast<decltype(&ncclCommWindowRegister)>(RealNccl(&function, LOCKSTEP_CALLER));
   if (real == nullptr) return kNcclInvalidUsage;
   return Around(CallKind::kWindowRegister, comm, Sized(bytes, address), LOCKSTEP_CALLER,
                 [&] { return real(comm, address, bytes, window, flags); });
 }
 
 LOCKSTEP_EXPORT int ncclCommWindowDeregister(NcclComm comm, void* window) {
-  static RealFunction function = {"ncclCommWindowDeregister", nullptr};
-  const auto real = reinterpret_cast<decltype(&ncclCommWindowDeregister)>(RealNccl(&function));
+  static RealFunction function = {"ncclCommWindowDeregister"};
+  const auto real = reinterpret_cast<decltype(&ncclCommWindowDeregister)>(RealNccl(&function, LOCKSTEP_CALLER));
   if (real == nullptr) return kNcclInvalidUsage;
   return Around(CallKind::kWindowDeregister, comm, CallArguments(), LOCKSTEP_CALLER,
                 [&] { return real(comm, window); });
@@ -104,24 +104,24 @@ LOCKSTEP_EXPORT int ncclCommWindowDeregister(NcclComm comm, void* window) {
 
 LOCKSTEP_EXPORT int ncclPutSignal(const void* local, size_t count, int type, int peer, void* window, size_t offset,
                                   int signal, int context, unsigned flags, NcclComm comm, CudaStream stream) {
-  static RealFunction function = {"ncclPutSignal", nullptr};
-  const auto real = reinterpret_cast<decltype(&ncclPutSignal)>(RealNccl(&function));
+  static RealFunction function = {"ncclPutSignal"};
+  const auto real = reinterpret_cast<decltype(&ncclPutSignal)>(RealNccl(&function, LOCKSTEP_CALLER));
   if (real == nullptr) return kNcclInvalidUsage;
   return Around(CallKind::kPutSignal, comm, {count, peer, local, stream}, LOCKSTEP_CALLER,
                 [&] { return real(local, count, type, peer, window, offset, signal, context, flags, comm, stream); });
 }
 
 LOCKSTEP_EXPORT int ncclSignal(int peer, int signal, int context, unsigned flags, NcclComm comm, CudaStream stream) {
-  static RealFunction function = {"ncclSignal", nullptr};
-  const auto real = reinterpret_cast<decltype(&ncclSignal)>(RealNccl(&function));
+  static RealFunction function = {"ncclSignal"};
+  const auto real = reinterpret_cast<decltype(&ncclSignal)>(RealNccl(&function, LOCKSTEP_CALLER));
   if (real == nullptr) return kNcclInvalidUsage;
   return Around(CallKind::kSignal, comm, {0, peer, nullptr, stream}, LOCKSTEP_CALLER,
                 [&] { return real(peer, signal, context, flags, comm, stream); });
 }
 
 LOCKSTEP_EXPORT int ncclWaitSignal(int count, void* signals, NcclComm comm, CudaStream stream) {
-  static RealFunction function = {"ncclWaitSignal", nullptr};
-  const auto real = reinterpret_cast<decltype(&ncclWaitSignal)>(RealNccl(&function));
+  static RealFunction function = {"ncclWaitSignal"};
+  const auto real = reinterpret_cast<decltype(&ncclWaitSignal)>(RealNccl(&function, LOCKSTEP_CALLER));
   if (real == nullptr) return kNcclInvalidUsage;
   return Around(CallKind::kWaitSignal, comm, {static_cast<uint64_t>(count), -1, signals, stream}, LOCKSTEP_CALLER,
                 [&] { return real(count, signals, comm, stream); });

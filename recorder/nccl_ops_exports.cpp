@@ -34,8 +34,8 @@ inline __attribute__((always_inline)) int Record(void* real, const Op& op, int (
 
 LOCKSTEP_EXPORT int ncclAllReduce(const void* send, void* recv, size_t count, int type, int reduction, NcclComm comm,
                                   CudaStream stream) {
-  static RealFunction function = {"ncclAllReduce", nullptr};
-  void* real = RealNccl(&function);
+  static RealFunction function = {"ncclAllReduce"};
+  void* real = RealNccl(&function, LOCKSTEP_CALLER);
   if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
   const Op op = {CallKind::kAllReduce, type, reduction, -1, count, send, recv, comm, stream, LOCKSTEP_CALLER};
   return Record(real, op, ncclAllReduce, send, recv, count, type, reduction, comm, stream);
@@ -43,8 +43,8 @@ LOCKSTEP_EXPORT int ncclAllReduce(const void* send, void* recv, size_t count, in
 
 LOCKSTEP_EXPORT int ncclReduceScatter(const void* send, void* recv, size_t count, int type, int reduction,
                                       NcclComm comm, CudaStream stream) {
-  static RealFunction function = {"ncclReduceScatter", nullptr};
-  void* real = RealNccl(&function);
+  static RealFunction function = {"ncclReduceScatter"};
+  void* real = RealNccl(&function, LOCKSTEP_CALLER);
   if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
   const Op op = {CallKind::kReduceScatter, type, reduction, -1, count, send, recv, comm, stream, LOCKSTEP_CALLER};
   return Record(real, op, ncclReduceScatter, send, recv, count, type, reduction, comm, stream);
@@ -52,8 +52,8 @@ LOCKSTEP_EXPORT int ncclReduceScatter(const void* send, void* recv, size_t count
 
 LOCKSTEP_EXPORT int ncclAllGather(const void* send, void* recv, size_t count, int type, NcclComm comm,
                                   CudaStream stream) {
-  static RealFunction function = {"ncclAllGather", nullptr};
-  void* real = RealNccl(&function);
+  static RealFunction function = {"ncclAllGather"};
+  void* real = RealNccl(&function, LOCKSTEP_CALLER);
   if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
   const Op op = {CallKind::kAllGather, type, -1, -1, count, send, recv, comm, stream, LOCKSTEP_CALLER};
   return Record(real, op, ncclAllGather, send, recv, count, type, comm, stream);
@@ -61,8 +61,8 @@ LOCKSTEP_EXPORT int ncclAllGather(const void* send, void* recv, size_t count, in
 
 LOCKSTEP_EXPORT int ncclReduce(const void* send, void* recv, size_t count, int type, int reduction, int root,
                                NcclComm comm, CudaStream stream) {
-  static RealFunction function = {"ncclReduce", nullptr};
-  void* real = RealNccl(&function);
+  static RealFunction function = {"ncclReduce"};
+  void* real = RealNccl(&function, LOCKSTEP_CALLER);
   if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
   const Op op = {CallKind::kReduce, type, reduction, root, count, send, recv, comm, stream, LOCKSTEP_CALLER};
   return Record(real, op, ncclReduce, send, recv, count, type, reduction, root, comm, stream);
@@ -70,16 +70,16 @@ LOCKSTEP_EXPORT int ncclReduce(const void* send, void* recv, size_t count, int t
 
 LOCKSTEP_EXPORT int ncclBroadcast(const void* send, void* recv, size_t count, int type, int root, NcclComm comm,
                                   CudaStream stream) {
-  static RealFunction function = {"ncclBroadcast", nullptr};
-  void* real = RealNccl(&function);
+  static RealFunction function = {"ncclBroadcast"};
+  void* real = RealNccl(&function, LOCKSTEP_CALLER);
   if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
   const Op op = {CallKind::kBroadcast, type, -1, root, count, send, recv, comm, stream, LOCKSTEP_CALLER};
   return Record(real, op, ncclBroadcast, send, recv, count, type, root, comm, stream);
 }
 
 LOCKSTEP_EXPORT int ncclBcast(void* buffer, size_t count, int type, int root, NcclComm comm, CudaStream stream) {
-  static RealFunction function = {"ncclBcast", nullptr};
-  void* real = RealNccl(&function);
+  static RealFunction function = {"ncclBcast"};
+  void* real = RealNccl(&function, LOCKSTEP_CALLER);
   if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
   const Op op = {CallKind::kBroadcast, type, -1, root, count, buffer, buffer, comm, stream, LOCKSTEP_CALLER};
   return Record(real, op, ncclBcast, buffer, count, type, root, comm, stream);
@@ -87,8 +87,8 @@ LOCKSTEP_EXPORT int ncclBcast(void* buffer, size_t count, int type, int root, Nc
 
 LOCKSTEP_EXPORT int ncclAlltoAll(const void* send, void* recv, size_t count, int type, NcclComm comm,
                                  CudaStream stream) {
-  static RealFunction function = {"ncclAlltoAll", nullptr};
-  void* real = RealNccl(&function);
+  static RealFunction function = {"ncclAlltoAll"};
+  void* real = RealNccl(&function, LOCKSTEP_CALLER);
   if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
   const Op op = {CallKind::kAlltoAll, type, -1, -1, count, send, recv, comm, stream, LOCKSTEP_CALLER};
   return Record(real, op, ncclAlltoAll, send, recv, count, type, comm, stream);
@@ -96,8 +96,8 @@ LOCKSTEP_EXPORT int ncclAlltoAll(const void* send, void* recv, size_t count, int
 
 LOCKSTEP_EXPORT int ncclGather(const void* send, void* recv, size_t count, int type, int root, NcclComm comm,
                                CudaStream stream) {
-  static RealFunction function = {"ncclGather", nullptr};
-  void* real = RealNccl(&function);
+  static RealFunction function = {"ncclGather"};
+  void* real = RealNccl(&function, LOCKSTEP_CALLER);
   if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
   const Op op = {CallKind::kGather, type, -1, root, count, send, recv, comm, stream, LOCKSTEP_CALLER};
   return Record(real, op, ncclGather, send, recv, count, type, root, comm, stream);
@@ -105,24 +105,24 @@ LOCKSTEP_EXPORT int ncclGather(const void* send, void* recv, size_t count, int t
 
 LOCKSTEP_EXPORT int ncclScatter(const void* send, void* recv, size_t count, int type, int root, NcclComm comm,
                                 CudaStream stream) {
-  static RealFunction function = {"ncclScatter", nullptr};
-  void* real = RealNccl(&function);
+  static RealFunction function = {"ncclScatter"};
+  void* real = RealNccl(&function, LOCKSTEP_CALLER);
   if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
   const Op op = {CallKind::kScatter, type, -1, root, count, send, recv, comm, stream, LOCKSTEP_CALLER};
   return Record(real, op, ncclScatter, send, recv, count, type, root, comm, stream);
 }
 
 LOCKSTEP_EXPORT int ncclSend(const void* buffer, size_t count, int type, int peer, NcclComm comm, CudaStream stream) {
-  static RealFunction function = {"ncclSend", nullptr};
-  void* real = RealNccl(&function);
+  static RealFunction function = {"ncclSend"};
+  void* real = RealNccl(&function, LOCKSTEP_CALLER);
   if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
   const Op op = {CallKind::kSend, type, -1, peer, count, buffer, nullptr, comm, stream, LOCKSTEP_CALLER};
   return Record(real, op, ncclSend, buffer, count, type, peer, comm, stream);
 }
 
 LOCKSTEP_EXPORT int ncclRecv(void* buffer, size_t count, int type, int peer, NcclComm comm, CudaStream stream) {
-  static RealFunction function = {"ncclRecv", nullptr};
-  void* real = RealNccl(&function);
+  static RealFunction function = {"ncclRecv"};
+  void* real = RealNccl(&function, LOCKSTEP_CALLER);
   if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
   const Op op = {CallKind::kRecv, type, -1, peer, count, nullptr, buffer, comm, stream, LOCKSTEP_CALLER};
   return Record(real, op, ncclRecv, buffer, count, type, peer, comm, stream);
@@ -130,8 +130,8 @@ LOCKSTEP_EXPORT int ncclRecv(void* buffer, size_t count, int type, int peer, Ncc
 
 LOCKSTEP_EXPORT int ncclGroupStart() {
   using namespace lockstep::recorder;
-  static RealFunction function = {"ncclGroupStart", nullptr};
-  void* real = RealNccl(&function);
+  static RealFunction function = {"ncclGroupStart"};
+  void* real = RealNccl(&function, LOCKSTEP_CALLER);
   if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
   const void* caller = LOCKSTEP_CALLER;
   const int result = reinterpret_cast<int (*)()>(real)();
@@ -166,15 +166,15 @@ int EndOfGroup(CallKind kind, const void* caller, Forward forward) noexcept {
 }  // namespace
 
 LOCKSTEP_EXPORT int ncclGroupEnd() {
-  static RealFunction function = {"ncclGroupEnd", nullptr};
-  void* real = RealNccl(&function);
+  static RealFunction function = {"ncclGroupEnd"};
+  void* real = RealNccl(&function, LOCKSTEP_CALLER);
   if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
   return EndOfGroup(CallKind::kGroupEnd, LOCKSTEP_CALLER, [&] { return reinterpret_cast<int (*)()>(real)(); });
 }
 
 LOCKSTEP_EXPORT int ncclGroupSimulateEnd(void* info) {
-  static RealFunction function = {"ncclGroupSimulateEnd", nullptr};
-  void* real = RealNccl(&function);
+  static RealFunction function = {"ncclGroupSimulateEnd"};
+  void* real = RealNccl(&function, LOCKSTEP_CALLER);
   if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
   return EndOfGroup(CallKind::kGroupSimulateEnd, LOCKSTEP_CALLER,
                     [&] { return reinterpret_cast<int (*)(void*)>(real)(info); });

@@ -98,7 +98,7 @@ void OpenGroup(ThreadState* thread) noexcept {
 }
 
 // The group's use of a stream: one ticket for all its operations there.
-ThreadState::GroupStream* JoinStream(ThreadState* thread, uint32_t stream) noexcept {
+ThreadState::GroupStream* JoinStream(ThreadState* thread, uint32_t stream, bool nonblocking) noexcept {
   for (uint32_t i = thread->group_stream_count; i > 0; --i) {
     if (thread->group_streams[i - 1].stream == stream) return &thread->group_streams[i - 1];
   }
@@ -109,7 +109,7 @@ ThreadState::GroupStream* JoinStream(ThreadState* thread, uint32_t stream) noexc
   if (local->device_mark == 0) return use;
   const Capture capture = QueryCapture(*local, &use->graph);
   use->captured = capture == Capture::kYes;
-  use->mark = capture == Capture::kNo;
+  use->mark = capture == Capture::kNo && !nonblocking;  // a ticket that no mark follows would look stuck for good
   if (use->mark) use->ticket = Add(&local->cell->issued, 1) + 1;
   return use;
 }
@@ -207,9 +207,8 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
     JoinGroup(thread, comm);
     ++thread->group_ops;
     if (g.gpu != GpuMode::kOff && stream != kNone) {
-      ThreadState::GroupStream* use = JoinStream(thread, stream);
+      ThreadState::GroupStream* use = JoinStream(thread, stream, comm->nonblocking);
       if (use != nullptr) {
-        if (comm->nonblocking) use->mark = false;
         flight->captured = use->captured;
         graph = use->graph;
         if (use->mark) ticket = use->ticket;
@@ -230,7 +229,7 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
   const uint64_t now = Now();
   if (LOCKSTEP_UNLIKELY(now >= Load(&g.next_calibration))) Calibrate(now);
 
-  uint64_t seq;
+  uint64_t seq, recent_guard;
   RecentOp* recent;
   if (LOCKSTEP_LIKELY(collective)) {
     const uint64_t before = entry->issued_seq;
@@ -255,7 +254,8 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
     StoreRelease(&entry->recent_collectives, n + 1);
     FenceRelease();
     recent = &entry->collectives[n % ring::kRecentCollectives];
-    recent->guard = n + 1;
+    Store(&recent->guard, 0u);
+    recent_guard = n + 1;
   } else {
     ring::PeerEntry* peer = FindPeer(comm, op.root_or_peer);
     flight->peer = peer;
@@ -271,8 +271,10 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
     StoreRelease(&entry->recent_p2p, n + 1);
     FenceRelease();
     recent = &entry->p2p[n % ring::kRecentP2p];
-    recent->guard = n + 1;
+    Store(&recent->guard, 0u);
+    recent_guard = n + 1;
   }
+  FenceRelease();
   flight->recent = recent;
   recent->kind = static_cast<uint16_t>(op.kind);
   recent->stage = Stage(OpStage::kEntered);
@@ -288,6 +290,7 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
   recent->caller_low = static_cast<uint32_t>(site.offset);
   recent->enter_ticks = now;
   recent->return_ticks = 0;
+  StoreRelease(&recent->guard, recent_guard);  // partner: the reader takes it only with this guard
 
   ring::ThreadCell* cell = thread->cell;
   Store(&cell->seq, seq);
@@ -355,6 +358,10 @@ LOCKSTEP_COLD void TakeBack(OpInFlight* flight) noexcept {
     }
     Store(&entry->p2p_issued, entry->p2p_issued - 1);
   }
+  // A handle that was never seen being made, and is none: it must not stay in the table.
+  if (entry->origin == 0 && entry->issued_seq == 0 && entry->p2p_issued == 0) {
+    CommEnded(flight->comm, ring::CommState::kInitFailed);
+  }
 }
 
 }  // namespace
@@ -390,7 +397,7 @@ void EndOp(OpInFlight* flight, int result) noexcept {
       StoreRelease(&flight->slot->return_ticks, now);
     } else {
       UpdateOverflow(flight->slot_number, Stage(stage), result, now);
-      if (flight->grouped && thread->group_overflow_count < kGroupOverflow) {
+      if (stage == OpStage::kQueued && thread->group_overflow_count < kGroupOverflow) {
         thread->group_overflow[thread->group_overflow_count++] = flight->slot_number;
       }
     }

@@ -1,5 +1,6 @@
 #include "recorder/process.h"
 
+#include <poll.h>
 #include <stdlib.h>
 
 #include "recorder/comms.h"
@@ -32,7 +33,13 @@ LOCKSTEP_COLD CallSite AddSite(Site* site, const void* caller) noexcept {
   LoadedObject object{};
   uint32_t hash = 0;
   CallSite found{reinterpret_cast<uintptr_t>(caller), 0};
-  if (FindObject(caller, &object, &hash)) found = {reinterpret_cast<uintptr_t>(caller) - object.base, hash};
+  if (FindObject(caller, &object, &hash)) {
+    found = {reinterpret_cast<uintptr_t>(caller) - object.base, hash};
+    if (IsNcclLibrary(object)) {
+      KeepLoaded(object);
+      AddNcclRange(object.text_begin, object.text_end);
+    }
+  }
   if (site != nullptr && Swap<uintptr_t>(&site->address, 0, 1)) {
     site->offset = found.offset;
     site->object = found.object;
@@ -51,7 +58,9 @@ void SayOnce(const char* reason) noexcept {
   if (local != nullptr && strcmp(local, "0") != 0) return;
   char line[640];
   const int size = snprintf(line, sizeof(line), "lockstep: not recording: %s\n", reason);
-  if (size > 0)
+  // Only what can be written at once: a full pipe would block the host, one without a reader would signal it.
+  pollfd to{2, POLLOUT, 0};
+  if (size > 0 && poll(&to, 1, 0) == 1 && to.revents == POLLOUT)
     Sys(SYS_write, 2, line, static_cast<size_t>(size) < sizeof(line) ? static_cast<size_t>(size) : sizeof(line) - 1);
 }
 
@@ -77,9 +86,11 @@ void BeginTables(GpuMode gpu, bool cuda) noexcept {
   g.next_calibration = Now() + g.map.header->tick_hz;
 }
 
-uint32_t* MakePage() noexcept {
+uint32_t* MakePage(const char** reason) noexcept {
   void* page = mmap(nullptr, ring::kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  *reason = "the process is out of address space";
   if (page == MAP_FAILED) return nullptr;
+  *reason = "the kernel cannot tell a forked child (MADV_WIPEONFORK, Linux 4.14)";
   if (Sys(SYS_madvise, page, ring::kPage, 18L /* MADV_WIPEONFORK */) != 0) {
     Sys(SYS_munmap, page, ring::kPage);
     return nullptr;
@@ -94,9 +105,10 @@ LOCKSTEP_COLD bool StartNow() noexcept {
     return false;
   }
   if (Load(g.word) == kIdle && LoadAcquire(&g.word) == &g_idle_word) {
-    uint32_t* page = MakePage();
+    const char* why = "";
+    uint32_t* page = MakePage(&why);
     if (page == nullptr) {
-      SayOnce("the kernel cannot tell a forked child (MADV_WIPEONFORK, Linux 4.14)");
+      SayOnce(why);
       StoreRelease(&g_idle_word, kOff);
       return false;
     }
@@ -182,6 +194,15 @@ LOCKSTEP_COLD bool FromOtherNccl(const void* caller) noexcept {
   return false;
 }
 
+uint32_t NcclCopyOf(const void* caller) noexcept {
+  const auto address = reinterpret_cast<uintptr_t>(caller);
+  if (address - g.nccl.begin < g.nccl.bytes) return 0;
+  for (uint32_t i = 1; i < kMaxNcclCopies; ++i) {
+    if (address - g.more_nccl[i].begin < g.more_nccl[i].bytes) return i;
+  }
+  return kNone;
+}
+
 void AddNcclRange(uintptr_t begin, uintptr_t end) noexcept {
   if (end <= begin) return;
   if (FromNccl(reinterpret_cast<const void*>(begin))) return;
@@ -217,6 +238,13 @@ LOCKSTEP_COLD ThreadState* RegisterThread() noexcept {
   }
   ThreadState* thread = &g_tables.threads[index];
   ring::ThreadCell* cell = &g.map.threads[index];
+  // A predecessor that ended inside a group: its communicators are free to join another.
+  for (uint32_t i = thread->cell != nullptr ? thread->group_comms : kNone; i != kNone;) {
+    CommLocal* comm = &g_tables.comms[i];
+    i = comm->group_next;
+    comm->in_group = comm->group_init = false;
+    comm->group_next = kNone;
+  }
   *thread = ThreadState{};
   thread->index = index;
   thread->cell = cell;

@@ -7,6 +7,7 @@
 
 #include "recorder/clock.h"
 #include "recorder/environment.h"
+#include "recorder/real.h"
 #include "recorder/ring/calls.h"
 #include "recorder/ring/layout.h"
 #include "recorder/ring/snapshot.h"
@@ -100,7 +101,6 @@ extern thread_local ThreadLocal t_local __attribute__((tls_model("initial-exec")
 struct CodeRange {
   uintptr_t begin, bytes;
 };
-inline constexpr uint32_t kMaxNcclCopies = 4;
 
 // Values of *Process::word. The page it is on is wiped in a forked child, which so finds kIdle.
 inline constexpr uint32_t kIdle = 0;
@@ -147,6 +147,8 @@ inline bool FromNccl(const void* caller) noexcept {
   if (address - g.nccl.begin < g.nccl.bytes) return true;
   return LOCKSTEP_UNLIKELY(g.nccl_copies > 1) && FromOtherNccl(caller);
 }
+// Which of the NCCL libraries `caller` lies in; kNone: in none of them.
+uint32_t NcclCopyOf(const void* caller) noexcept;
 void AddNcclRange(uintptr_t begin, uintptr_t end) noexcept;
 
 // Begins to record if nothing stands against it; called before the first communicator is made. True when recording.

@@ -4,47 +4,82 @@
 #include "recorder/process.h"
 
 namespace lockstep::recorder {
-namespace {
-
-// A library that holds nothing but NCCL: whatever it calls is its own business. An NCCL inside a framework's own object
-// is not told from the framework by address; there only nested calls are.
-bool IsNcclLibrary(const char* path) noexcept {
-  const char* name = strrchr(path, '/');
-  name = name == nullptr ? path : name + 1;
-  return strstr(name, "nccl") != nullptr || strstr(name, "rccl") != nullptr;
-}
-
-}  // namespace
-
-LOCKSTEP_COLD void* ResolveNccl(RealFunction* function) noexcept {
+LOCKSTEP_COLD void* ResolveNccl(RealFunction* function, const void* caller) noexcept {
   ErrnoKeeper keep;
-  LoadedObject owner{};
-  void* address = FindFunction(function->name, &owner);
-  if (address == nullptr) return nullptr;
-  if (IsNcclLibrary(owner.name)) AddNcclRange(owner.text_begin, owner.text_end);
-  StoreRelease(&function->address, address);
+  FindCallSite(caller);  // a new call site inside an NCCL library makes that library known
+  const uint32_t copy = NcclCopyOf(caller);
+  if (copy != kNone && caller != nullptr) {
+    void* own = LoadAcquire(&function->in_copy[copy]);
+    if (own == nullptr) {
+      own = FindFunctionIn(function->name, caller);
+      StoreRelease(&function->in_copy[copy], own);
+    }
+    if (own != nullptr) return own;
+  }
+  void* address = LoadAcquire(&function->address);
+  if (address == nullptr) {
+    LoadedObject owner{};
+    address = FindFunction(function->name, Among::kAfter, &owner);
+    if (address == nullptr) return nullptr;
+    KeepLoaded(owner);
+    if (IsNcclLibrary(owner)) {
+      AddNcclRange(owner.text_begin, owner.text_end);
+      function->begin = owner.text_begin;
+      function->bytes = owner.text_end - owner.text_begin;
+    }
+    StoreRelease(&function->address, address);
+  }
+  if (copy == kNone) Store(&function->host, caller);
   return address;
 }
 
+namespace {
+
+// With several CUDA runtimes the choice is the caller's; remembered per call site, like the sites of NCCL calls.
+struct CudaSite {
+  const void* caller;  // null: free
+  const RealFunction* function;
+  void* address;  // stored last
+};
+constexpr uint32_t kCudaSites = 1024, kCudaProbes = 8;
+CudaSite g_cuda_sites[kCudaSites];
+
+}  // namespace
+
 LOCKSTEP_COLD void* ResolveCuda(RealFunction* function, const void* caller) noexcept {
+  const uint64_t hash = Mix(reinterpret_cast<uintptr_t>(caller) ^ reinterpret_cast<uintptr_t>(function));
+  CudaSite* place = nullptr;
+  for (uint32_t probe = 0; probe < kCudaProbes; ++probe) {
+    CudaSite* site = &g_cuda_sites[(hash + probe) % kCudaSites];
+    void* address = LoadAcquire(&site->address);
+    if (address != nullptr && site->caller == caller && site->function == function) return address;
+    if (place == nullptr && Load(&site->caller) == nullptr) place = site;
+  }
   ErrnoKeeper keep;
   int definers = 0;
-  void* address = FindFunctionFor(function->name, caller, nullptr, &definers);
-  if (address != nullptr && definers == 1) StoreRelease(&function->address, address);
+  LoadedObject owner{};
+  void* address = FindFunctionFor(function->name, caller, &owner, &definers);
+  if (address == nullptr) return nullptr;
+  KeepLoaded(owner);
+  if (definers == 1) {
+    StoreRelease(&function->address, address);
+  } else if (place != nullptr && Swap<const void*>(&place->caller, nullptr, caller)) {
+    place->function = function;
+    StoreRelease(&place->address, address);
+  }
   return address;
 }
 
 bool AskComm(AskedOfComm what, const void* comm, int* value) noexcept {
-  static RealFunction functions[] = {
-      {"ncclCommUserRank", nullptr}, {"ncclCommCount", nullptr}, {"ncclCommCuDevice", nullptr}};
+  static RealFunction functions[] = {{"ncclCommUserRank"}, {"ncclCommCount"}, {"ncclCommCuDevice"}};
   using Ask = int (*)(const void*, int*);
-  const auto ask = reinterpret_cast<Ask>(RealNccl(&functions[static_cast<int>(what)]));
+  const auto ask = reinterpret_cast<Ask>(RealNccl(&functions[static_cast<int>(what)], nullptr));
   return ask != nullptr && ask(comm, value) == kNcclSuccess;
 }
 
 int32_t NcclVersion() noexcept {
-  static RealFunction function = {"ncclGetVersion", nullptr};
-  const auto get = reinterpret_cast<int (*)(int*)>(RealNccl(&function));
+  static RealFunction function = {"ncclGetVersion"};
+  const auto get = reinterpret_cast<int (*)(int*)>(RealNccl(&function, nullptr));
   int version = 0;
   return get != nullptr && get(&version) == kNcclSuccess ? version : 0;
 }

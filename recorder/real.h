@@ -17,17 +17,27 @@ inline bool Accepted(int result) noexcept {
   return result == kNcclSuccess || result == kNcclInProgress;
 }
 
+inline constexpr uint32_t kMaxNcclCopies = 4;
+
 struct RealFunction {
   const char* name;
-  void* address;
+  void* address = nullptr;
+  uintptr_t begin = 0, bytes = 0;  // code of the NCCL library that `address` lies in
+  const void* host = nullptr;      // the last caller found to lie in no NCCL
+  void* in_copy[kMaxNcclCopies] = {};
 };
 
-// Null when nothing loaded defines it.
-void* ResolveNccl(RealFunction* function) noexcept;
-inline void* RealNccl(RealFunction* function) noexcept {
+// Null when nothing loaded defines it. Of two NCCL libraries in a process each is given its own functions for its inner
+// calls; everybody else is given the first one's.
+void* ResolveNccl(RealFunction* function, const void* caller) noexcept;
+inline void* RealNccl(RealFunction* function, const void* caller) noexcept {
   void* address = LoadAcquire(&function->address);
-  if (LOCKSTEP_LIKELY(address != nullptr)) return address;
-  return ResolveNccl(function);
+  if (LOCKSTEP_LIKELY(address != nullptr) &&
+      (LOCKSTEP_LIKELY(Load(&function->host) == caller) ||
+       reinterpret_cast<uintptr_t>(caller) - function->begin < function->bytes)) {
+    return address;
+  }
+  return ResolveNccl(function, caller);
 }
 
 // CUDA runtimes of two versions may be loaded at once: the caller's own is called then.

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
@@ -77,6 +78,13 @@ uint64_t FreeBytes(long folder) noexcept {
   return static_cast<uint64_t>(info.f_bavail) * static_cast<uint64_t>(info.f_bsize);
 }
 
+// A file beyond the process's limit would be answered with SIGXFSZ, which ends the process.
+uint64_t FileSizeLimit() noexcept {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return UINT64_MAX;
+  return limit.rlim_cur;
+}
+
 void FillHeader(ring::Header* header, const Environment& env) noexcept {
   header->pid = ProcessId();
   header->uid = static_cast<uint32_t>(Sys(SYS_geteuid));
@@ -144,6 +152,13 @@ bool CreateRing(RingMap* map, char* reason, unsigned reason_bytes) noexcept {
   const long folder = OpenFolder(env, reason, reason_bytes);
   if (folder < 0) return false;
   uint64_t bytes = env.ring_bytes;
+  const uint64_t largest = FileSizeLimit();
+  if (largest < ring::kMinFileBytes) {
+    snprintf(reason, reason_bytes, "the process may not write files of 512 KiB (ulimit -f)");
+    Sys(SYS_close, folder);
+    return false;
+  }
+  while (bytes > largest) bytes /= 2;
   const uint64_t free_bytes = FreeBytes(folder);
   while (bytes >= ring::kMinFileBytes && bytes > free_bytes / 16) bytes /= 2;
   if (bytes < ring::kMinFileBytes) {

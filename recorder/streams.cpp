@@ -26,14 +26,31 @@ uint32_t EventSlot(const void* event) noexcept {
   return static_cast<uint32_t>(Mix(reinterpret_cast<uintptr_t>(event)) % kEvents);
 }
 
-uint32_t NewStream(const void* handle, int32_t device, uint64_t owner) noexcept {
+// A cell that was never used, else one whose stream is destroyed and has nothing under way: its tickets go on rising.
+uint32_t ClaimStream() noexcept {
   uint32_t index = Load(&g.streams_used);
   while (index < g.map.capacities.streams && !Swap(&g.streams_used, index, index + 1)) index = Load(&g.streams_used);
-  if (index >= g.map.capacities.streams) return kNone;
+  if (index < g.map.capacities.streams) return index;
+  for (index = 0; index < g.map.capacities.streams; ++index) {
+    const ring::StreamCell* cell = &g.map.streams[index];
+    if (Load(&cell->in_use) != 1 || cell->handle <= kPerThread || Load(&g_tables.stream_handles[index]) != nullptr)
+      continue;
+    if (Load(&cell->marked) != 0 && Load(&g.map.marks[index].completed) < Load(&cell->issued)) continue;
+    if (Swap<uint32_t>(&g.map.streams[index].in_use, 1, 2)) return index;
+  }
+  return kNone;
+}
+
+uint32_t NewStream(const void* handle, int32_t device, uint64_t owner) noexcept {
+  const uint32_t index = ClaimStream();
+  if (index == kNone) return kNone;
   ring::StreamCell* cell = &g.map.streams[index];
   cell->handle = reinterpret_cast<uintptr_t>(handle);
   cell->device = device;
   cell->owner = owner;
+  cell->marked = 0;
+  cell->first_error = 0;
+  for (ring::Dependency& dependency : cell->depends_on) Store(&dependency.stream_plus_one, 0u);
   StreamLocal* local = &g_tables.streams[index];
   local->cell = cell;
   local->mark = &g.map.marks[index];
@@ -81,6 +98,16 @@ uint32_t KnownStream(const void* handle) noexcept {
   return kNone;
 }
 
+uint32_t ForgetStream(const void* handle) noexcept {
+  const uint32_t index = KnownStream(handle);
+  if (index != kNone) StoreRelease(&g_tables.stream_handles[index], static_cast<const void*>(nullptr));
+  return index;
+}
+
+void KeepStream(uint32_t index, const void* handle) noexcept {
+  StoreRelease(&g_tables.stream_handles[index], handle);
+}
+
 LOCKSTEP_COLD uint32_t FindStreamSlow(ThreadState* thread, const void* handle, int32_t device) noexcept {
   ErrnoKeeper keep;
   const auto value = reinterpret_cast<uintptr_t>(handle);
@@ -92,7 +119,11 @@ LOCKSTEP_COLD uint32_t FindStreamSlow(ThreadState* thread, const void* handle, i
   }
   if (device < 0) device = CurrentDevice();
   const uint32_t known = FindDefault(value, device, DefaultOwner(thread, value));
-  if (known != kNone) return known;
+  if (known != kNone) {
+    StreamLocal* local = &g_tables.streams[known];
+    if (local->device_mark == 0 && Load(&local->cell->first_error) == 0) EnableMarks(local, known);
+    return known;
+  }
   return NewStream(reinterpret_cast<const void*>(PlainValue(value)), device, DefaultOwner(thread, value));
 }
 

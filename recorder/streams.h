@@ -12,11 +12,18 @@ uint32_t FindStreamSlow(ThreadState* thread, const void* handle, int32_t device)
 inline uint32_t FindStream(ThreadState* thread, const void* handle, int32_t device) noexcept {
   const auto value = reinterpret_cast<uintptr_t>(handle);
   ThreadState::Cached& cached = thread->streams[(value >> 4 ^ value >> 9) & 7];
-  if (LOCKSTEP_LIKELY(cached.key == handle && value > 2)) return cached.index;
+  if (LOCKSTEP_LIKELY(cached.key == handle && value > 2 && Load(&g_tables.stream_handles[cached.index]) == handle)) {
+    return cached.index;
+  }
   return FindStreamSlow(thread, handle, device);
 }
 // The index of a stream that is known already, else kNone.
 uint32_t KnownStream(const void* handle) noexcept;
+
+// Before the host destroys the stream, since the value may be given out again at once. Its index, kNone if not known.
+uint32_t ForgetStream(const void* handle) noexcept;
+// The stream was not destroyed after all.
+void KeepStream(uint32_t index, const void* handle) noexcept;
 
 // The same for a default stream (null, legacy, per-thread) of the current device.
 uint32_t KnownDefaultStream(const ThreadState* thread, const void* handle) noexcept;

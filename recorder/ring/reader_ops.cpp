@@ -8,6 +8,9 @@
 namespace lockstep::ring::internal {
 namespace {
 
+// The streams were read before the rings: so many tickets may have been given since.
+constexpr uint64_t kIssuedSince = 4096;
+
 // What the thread's cell says where a record keeps only low halves.
 struct Context {
   uint32_t thread;
@@ -62,7 +65,7 @@ void AddMembers(const Reading& reading, const MemberSlot& slot, const Context& c
     op.group = Widen(slot.group_low, 32, context.groups);
     op.stream = StreamOf(reading, slot.stream);
     if (op.stream != UINT32_MAX && (slot.flags & kMembersNoTicket) == 0) {
-      op.ticket = Widen(member.word >> 48, 16, reading.stream_issued[op.stream] + 1);
+      op.ticket = Widen(member.word >> 48, 16, reading.stream_issued[op.stream] + kIssuedSince);
     }
     op.enter_ns = op.return_ns = reading.clock.ToNs(slot.enter_ticks);
     (receive ? op.recv_address : op.send_address) = member.address;

@@ -249,6 +249,80 @@ int Results() {
   return 0;
 }
 
+// A non-blocking communicator in a group: no mark follows its operations.
+int NonblockingGroup() {
+  cudaStream_t stream;
+  float* buffer;
+  CHECK(cudaStreamCreate(&stream));
+  CHECK(cudaMalloc(reinterpret_cast<void**>(&buffer), kCount * sizeof(float)));
+  ncclUniqueId id;
+  CHECK(ncclGetUniqueId(&id));
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclComm_t comm = nullptr;
+  ncclResult_t result = ncclCommInitRankConfig(&comm, 1, id, 0, &config);
+  if (result != ncclInProgress) CHECK(result);
+  AwaitSuccess(comm);
+  for (int i = 0; i < 3; ++i) {
+    CHECK(ncclGroupStart());
+    result = ncclAllReduce(buffer, buffer, kCount, ncclFloat, ncclSum, comm, stream);
+    if (result != ncclInProgress) CHECK(result);
+    result = ncclGroupEnd();
+    if (result != ncclInProgress) CHECK(result);
+    AwaitSuccess(comm);
+  }
+  CHECK(cudaStreamSynchronize(stream));
+  ncclCommFinalize(comm);
+  AwaitSuccess(comm);
+  CHECK(ncclCommDestroy(comm));
+  return 0;
+}
+
+// One thread, one current device, the default streams of two.
+int DefaultStreams() {
+  std::vector<Device> devices = MakeDevices();
+  ncclComm_t comms[kDevices];
+  CHECK(ncclCommInitAll(comms, kDevices, nullptr));
+  CHECK(cudaSetDevice(0));
+  for (int round = 0; round < 3; ++round) {
+    CHECK(ncclGroupStart());
+    for (int i = 0; i < kDevices; ++i) {
+      Device& d = devices[static_cast<size_t>(i)];
+      CHECK(ncclAllReduce(d.send, d.recv, kCount, ncclFloat, ncclSum, comms[i], nullptr));
+    }
+    CHECK(ncclGroupEnd());
+  }
+  for (int i = 0; i < kDevices; ++i) {
+    CHECK(cudaSetDevice(i));
+    CHECK(cudaStreamSynchronize(nullptr));
+    devices[static_cast<size_t>(i)].comm = comms[i];
+  }
+  Finish(&devices);
+  return 0;
+}
+
+// Streams come and go, on two devices in turn; their handles are given out again.
+int StreamChurn(int rounds) {
+  std::vector<Device> devices = MakeDevices();
+  for (int i = 0; i < kDevices; ++i) {
+    CHECK(cudaSetDevice(i));
+    ncclUniqueId id;
+    CHECK(ncclGetUniqueId(&id));
+    CHECK(ncclCommInitRank(&devices[static_cast<size_t>(i)].comm, 1, id, 0));
+  }
+  for (int i = 0; i < rounds; ++i) {
+    Device& d = devices[static_cast<size_t>(i % kDevices)];
+    CHECK(cudaSetDevice(i % kDevices));
+    cudaStream_t stream;
+    CHECK(cudaStreamCreate(&stream));
+    CHECK(ncclAllReduce(d.send, d.recv, kCount, ncclFloat, ncclSum, d.comm, stream));
+    CHECK(cudaStreamSynchronize(stream));
+    CHECK(cudaStreamDestroy(stream));
+  }
+  Finish(&devices);
+  return 0;
+}
+
 // Bad usage until the process is killed from inside a call: what was complete must be in the ring.
 int Die() {
   ncclUniqueId id;
@@ -275,7 +349,12 @@ int main(int argc, char** argv) {
   if (std::strcmp(mode, "fork") == 0) return Fork(false);
   if (std::strcmp(mode, "fork-after") == 0) return Fork(true);
   if (std::strcmp(mode, "results") == 0) return Results();
+  if (std::strcmp(mode, "nonblocking-group") == 0) return NonblockingGroup();
+  if (std::strcmp(mode, "default-streams") == 0) return DefaultStreams();
+  if (std::strcmp(mode, "stream-churn") == 0) return StreamChurn(argc > 2 ? std::atoi(argv[2]) : 10);
   if (std::strcmp(mode, "die") == 0) return Die();
-  std::fprintf(stderr, "usage: recorder_host kinds|threads|nonblocking|fork|fork-after|results|die\n");
+  std::fprintf(stderr,
+               "usage: recorder_host kinds|threads|nonblocking|nonblocking-group|default-streams|stream-churn "
+               "ROUNDS|fork|fork-after|results|die\n");
   return 2;
 }

@@ -1,0 +1,225 @@
+// Hosts that hold or use NCCL in ways that broke recorders: whatever they do, they must see what they see without ours.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "recorder/ring/reader.h"
+
+namespace lockstep {
+namespace {
+
+using ring::CallKind;
+using ring::CommSnapshot;
+using ring::OpSnapshot;
+using ring::Snapshot;
+using ring::StreamSnapshot;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+struct Outcome {
+  int status = -1;  // as waitpid gives it
+  std::string out, err;
+};
+
+class HostileTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char folder[] = "/tmp/lockstep_hostile_XXXXXX";
+    ASSERT_NE(mkdtemp(folder), nullptr);
+    folder_ = folder;
+    rings_ = folder_ + "/rings";
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  // `preload`: what stands in LD_PRELOAD, empty for a run without the recorder.
+  Outcome Run(const std::string& program, const std::string& preload, const std::string& environment = "") const {
+    const std::string command = "LOCKSTEP_DIR='" + rings_ + "' " + environment + " LD_PRELOAD='" + preload +
+                                "' timeout 60 " + program + " >'" + folder_ + "/out' 2>'" + folder_ + "/err'";
+    Outcome outcome;
+    outcome.status = std::system(command.c_str());
+    outcome.out = Slurp(folder_ + "/out");
+    outcome.err = Slurp(folder_ + "/err");
+    return outcome;
+  }
+  static std::string Slurp(const std::string& path) {
+    std::ifstream file(path);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  static std::string Program(const std::string& mode, const std::string& arguments = LOCKSTEP_TWIN_1) {
+    return "'" LOCKSTEP_HOSTILE_PROGRAM "' " + mode + " " + arguments;
+  }
+  // The same output and status with and without the recorder.
+  void ExpectSame(const std::string& program, const std::string& environment = "") const {
+    const Outcome plain = Run(program, "", environment);
+    const Outcome recorded = Run(program, LOCKSTEP_LIBRARY, environment);
+    EXPECT_EQ(plain.status, 0) << plain.out << plain.err;
+    EXPECT_EQ(recorded.status, plain.status) << recorded.out << recorded.err;
+    EXPECT_EQ(recorded.out, plain.out);
+  }
+  std::vector<Snapshot> Rings() const {
+    std::vector<Snapshot> snapshots;
+    if (!std::filesystem::exists(rings_)) return snapshots;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(rings_)) {
+      if (!entry.is_regular_file()) continue;
+      Snapshot snapshot;
+      std::string error;
+      EXPECT_TRUE(ring::ReadRingFile(entry.path(), {}, &snapshot, &error)) << error;
+      EXPECT_THAT(snapshot.problems, IsEmpty()) << entry.path();
+      snapshots.push_back(std::move(snapshot));
+    }
+    return snapshots;
+  }
+
+  std::string folder_, rings_;
+};
+
+TEST_F(HostileTest, AnotherToolPreloadedBeforeOrBehindStillSeesEveryCall) {
+  const std::string alone = Run(Program("hooked"), LOCKSTEP_HOOK).out;
+  EXPECT_EQ(alone, "0, hook saw 1\n");
+  for (const char* order : {LOCKSTEP_HOOK ":" LOCKSTEP_LIBRARY, LOCKSTEP_LIBRARY ":" LOCKSTEP_HOOK}) {
+    const Outcome outcome = Run(Program("hooked"), order);
+    EXPECT_EQ(outcome.status, 0) << order;
+    EXPECT_EQ(outcome.out, alone) << order;
+    const std::vector<Snapshot> rings = Rings();
+    ASSERT_THAT(rings, SizeIs(1)) << order;
+    EXPECT_EQ(rings[0].comms.at(0).issued_seq, 1u) << order;
+    // CUDA's calls too.
+    const std::string results = "'" LOCKSTEP_HOST_PROGRAM "' results";
+    EXPECT_EQ(Run(results, order).out, Run(results, "").out) << order;
+    std::filesystem::remove_all(rings_);
+  }
+}
+
+TEST_F(HostileTest, TwoNcclLibrariesKeepTheirInnerCallsToThemselves) {
+  ExpectSame(Program("two", LOCKSTEP_TWIN_1 " " LOCKSTEP_TWIN_2));
+}
+
+TEST_F(HostileTest, AnExtensionThatIsClosedAndOpenedAgainFindsItsNccl) {
+  const Outcome plain = Run(Program("reopen", LOCKSTEP_PLUGIN), "");
+  EXPECT_EQ(plain.out, "0\n0\n0\n");
+  const Outcome outcome = Run(Program("reopen", LOCKSTEP_PLUGIN), LOCKSTEP_LIBRARY);
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_EQ(outcome.out, plain.out);
+  ASSERT_THAT(Rings(), SizeIs(1));
+}
+
+TEST_F(HostileTest, ExceptionsPassThroughTheRecordersFrames) {
+  ExpectSame(Program("exception"));
+}
+
+TEST_F(HostileTest, GarbageAndCallsAtTheWrongTime) {
+  ExpectSame(Program("misuse"));
+  const std::vector<Snapshot> rings = Rings();
+  ASSERT_THAT(rings, SizeIs(1));
+  for (const CommSnapshot& comm : rings[0].comms) {
+    if (comm.origin == CallKind::kNone) {
+      EXPECT_EQ(comm.state, ring::CommState::kInitFailed) << "garbage is no communicator";
+    }
+  }
+  for (const ring::ThreadSnapshot& thread : rings[0].threads) {
+    EXPECT_EQ(thread.group_depth, 0u);
+    EXPECT_EQ(thread.call, CallKind::kNone);
+  }
+}
+
+TEST_F(HostileTest, MoreOfEverythingThanTheTablesHold) {
+  ExpectSame(Program("many"), "LOCKSTEP_RING_KIB=512");
+  const std::vector<Snapshot> rings = Rings();
+  ASSERT_THAT(rings, SizeIs(1));
+  EXPECT_GT(rings[0].records_lost, 0u) << "said, not silent";
+}
+
+TEST_F(HostileTest, LimitsOfTheProcess) {
+  for (const char* mode : {"file-size", "files", "memory"}) {
+    ExpectSame(Program(mode));
+    EXPECT_THAT(Rings(), IsEmpty()) << mode;
+  }
+}
+
+TEST_F(HostileTest, TheOneLineNeitherKillsNorBlocks) {
+  rings_ = "/proc/no/such/folder";
+  ExpectSame(Program("broken-stderr"));
+  ExpectSame(Program("full-stderr"));
+}
+
+TEST_F(HostileTest, RefusedSystemCalls) {
+  const std::string kinds = " '" LOCKSTEP_HOST_PROGRAM "' kinds";
+  const Outcome allowed = Run(Program("deny", "9999" + kinds), "");
+  if (WIFEXITED(allowed.status) && WEXITSTATUS(allowed.status) == 77) GTEST_SKIP() << "no seccomp filters here";
+  const std::vector<int> alone = {SYS_fallocate, SYS_madvise, SYS_getrandom, SYS_tgkill,
+                                  SYS_statfs,    SYS_fstatfs, SYS_prlimit64, SYS_poll};
+  for (const int number : alone) {
+    ExpectSame(Program("deny", std::to_string(number) + " " + Program("misuse")));  // the stand-in needs some of them
+  }
+  std::filesystem::remove_all(rings_);
+  // The late handles of children are still found.
+  ExpectSame(Program("deny", std::to_string(SYS_process_vm_readv) + kinds));
+  const std::vector<Snapshot> rings = Rings();
+  ASSERT_THAT(rings, SizeIs(1));
+  ASSERT_THAT(rings[0].comms, SizeIs(4));
+  for (const CommSnapshot& comm : rings[0].comms) {
+    EXPECT_NE(comm.id, 0u);
+    EXPECT_EQ(comm.state, ring::CommState::kDestroyed);
+  }
+  EXPECT_EQ(rings[0].comms[2].issued_seq, 1u);
+  EXPECT_EQ(rings[0].comms[3].issued_seq, 1u);
+}
+
+TEST_F(HostileTest, NoTicketIsGivenThatNoMarkFollows) {
+  const Outcome outcome = Run("'" LOCKSTEP_HOST_PROGRAM "' nonblocking-group", LOCKSTEP_LIBRARY);
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  const std::vector<Snapshot> rings = Rings();
+  ASSERT_THAT(rings, SizeIs(1));
+  ASSERT_THAT(rings[0].streams, SizeIs(1));
+  EXPECT_EQ(rings[0].streams[0].issued, rings[0].streams[0].completed);
+  EXPECT_EQ(rings[0].comms.at(0).issued_seq, 3u);
+}
+
+TEST_F(HostileTest, ADefaultStreamIsMarkedOnItsOwnDeviceOnly) {
+  const Outcome outcome = Run("'" LOCKSTEP_HOST_PROGRAM "' default-streams", LOCKSTEP_LIBRARY);
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  const std::vector<Snapshot> rings = Rings();
+  ASSERT_THAT(rings, SizeIs(1));
+  ASSERT_THAT(rings[0].streams, SizeIs(2));
+  for (const StreamSnapshot& stream : rings[0].streams) {
+    EXPECT_EQ(stream.marked, stream.device == 0) << "device 0 was the current one";
+    EXPECT_EQ(stream.issued, stream.device == 0 ? 3u : 0u);
+    EXPECT_EQ(stream.completed, stream.issued);
+    EXPECT_EQ(stream.first_error, 0);
+  }
+}
+
+TEST_F(HostileTest, AHandleGivenOutAgainIsAnotherStream) {
+  ASSERT_EQ(Run("'" LOCKSTEP_HOST_PROGRAM "' stream-churn 200", LOCKSTEP_LIBRARY).status, 0);
+  std::vector<Snapshot> rings = Rings();
+  ASSERT_THAT(rings, SizeIs(1));
+  EXPECT_THAT(rings[0].streams, SizeIs(200));
+  for (const OpSnapshot& op : rings[0].ops) {
+    if (op.kind != CallKind::kAllReduce) continue;
+    ASSERT_LT(op.stream, rings[0].streams.size());
+    EXPECT_EQ(rings[0].streams[op.stream].device, rings[0].comms.at(op.comm).device);
+    EXPECT_EQ(op.ticket, 1u);
+  }
+  std::filesystem::remove_all(rings_);
+  ASSERT_EQ(Run("'" LOCKSTEP_HOST_PROGRAM "' stream-churn 600", LOCKSTEP_LIBRARY).status, 0);
+  rings = Rings();
+  ASSERT_THAT(rings, SizeIs(1));
+  EXPECT_THAT(rings[0].streams, SizeIs(256)) << "places of destroyed streams are used again";
+  for (const OpSnapshot& op : rings[0].ops) {
+    if (op.kind == CallKind::kAllReduce) {
+      EXPECT_NE(op.stream, UINT32_MAX);
+    }
+  }
+  for (const StreamSnapshot& stream : rings[0].streams) EXPECT_EQ(stream.completed, stream.issued);
+}
+
+}  // namespace
+}  // namespace lockstep
