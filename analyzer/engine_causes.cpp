@@ -452,6 +452,7 @@ Cause Causes::CycleCause(const std::vector<uint32_t>& sink) const {
       if (e.op == nullptr) continue;
       p2p &= IsPointToPoint(e.op->kind);
       sends &= e.op->kind == CallKind::kSend;
+      c.doubtful |= e.presumed;
       if (c.op == nullptr) c.op = e.op, c.op_rank = r, c.comm = e.comm;
       orders.push_back(absl::StrCat(Who(r), " waits in ", OpText(bundle_, bundle_.ranks[r], *e.op), " on ",
                                     CommText(bundle_.comms[e.comm])));

@@ -113,6 +113,16 @@ std::vector<Cause> Causes::FromSinks() {
       same->confidence = std::min(same->confidence, c.confidence);
     }
   }
+  // An operation that all are in and that does not finish is explained by a member that is known to stand still.
+  std::set<int32_t> still;
+  for (const Cause& c : causes) {
+    if (c.kind != COLLECTIVE_STUCK) still.insert(c.ranks.begin(), c.ranks.end());
+  }
+  const bool certain = std::any_of(causes.begin(), causes.end(), [](const Cause& c) { return !c.doubtful; });
+  std::erase_if(causes, [&](const Cause& c) {
+    if (c.doubtful && certain) return true;
+    return c.kind == COLLECTIVE_STUCK && std::any_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) { return still.contains(r); });
+  });
   return causes;
 }
 

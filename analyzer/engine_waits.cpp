@@ -1,6 +1,7 @@
 #include "analyzer/engine_waits.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace lockstep {
 
@@ -17,21 +18,45 @@ bool IsFaulty(Front front) { return front == Front::kPeersFinished || front == F
 
 WaitGraph::WaitGraph(const Model& model, const std::vector<Mismatch>& mismatches)
     : model_(model), mismatches_(mismatches) {
-  const size_t n = model.bundle.ranks.size();
+  // A rank that merely has not noticed its last completions is no cause, unless there is no other.
+  if (!Build(true) || !sinks.empty()) return;
+  Build(false);
+}
+
+bool WaitGraph::Build(bool forgive) {
+  const size_t n = model_.bundle.ranks.size();
   first_missing_ = static_cast<uint32_t>(2 * n);
-  edges.resize(2 * n);
-  fronts.resize(n);
-  for (size_t r = 0; r < n; ++r) BuildGpu(r);
+  missing_.clear();
+  missing_nodes_.clear();
+  edges.assign(2 * n, {});
+  back.clear();
+  sinks.clear();
+  fronts.assign(n, GpuFront());
+  for (size_t r = 0; r < n; ++r) BuildGpu(r, false);
+  std::vector<std::pair<size_t, GpuFront>> forgiven;
+  for (size_t r = 0; forgive && r < n; ++r) {
+    if (!OnlySlowToNotice(r)) continue;
+    forgiven.push_back({r, fronts[r]});
+    fronts[r] = GpuFront();
+    BuildGpu(r, true);
+  }
+  for (size_t r = 0; r < n; ++r) HoldByFaultyGpus(r);
+  for (const auto& [r, before] : forgiven) {
+    // Nothing holds up what is left: then what it did not notice is all there is.
+    if (fronts[r].front == Front::kAllArrived) fronts[r] = before;
+  }
   for (size_t r = 0; r < n; ++r) HoldByFaultyGpus(r);
   std::vector<bool> distrusted(n);
   for (size_t r = 0; r < n; ++r) distrusted[r] = IsFaulty(fronts[r].front) || fronts[r].front == Front::kMismatched;
-  stopped = FindStoppedHosts(model, distrusted);
+  for (const auto& [r, before] : forgiven) distrusted[r] = true;
+  stopped = FindStoppedHosts(model_, distrusted);
   for (size_t r = 0; r < n; ++r) BuildHost(r);
   back.resize(edges.size());
   for (uint32_t from = 0; from < edges.size(); ++from) {
     for (const Edge& e : edges[from]) back[e.to].push_back(from);
   }
   FindSinks();
+  return !forgiven.empty();
 }
 
 uint32_t WaitGraph::MissingNode(int32_t global_rank) {
@@ -44,7 +69,7 @@ uint32_t WaitGraph::MissingNode(int32_t global_rank) {
 }
 
 // The oldest thing in flight that waits for somebody is what the rank is in; what is queued behind it says nothing.
-void WaitGraph::BuildGpu(size_t rank_index) {
+void WaitGraph::BuildGpu(size_t rank_index, bool skip_finished) {
   const RankView& view = model_.ranks[rank_index];
   const Rank& rank = model_.bundle.ranks[rank_index];
   GpuFront& front = fronts[rank_index];
@@ -64,6 +89,7 @@ void WaitGraph::BuildGpu(size_t rank_index) {
     for (uint32_t i : view.in_flight[unit].ops) AddOp(rank_index, rank.ops[i], &out, &here);
     // Everybody is behind in what is queued behind; only somebody's absence further on still tells something.
     if (unit > 0) std::erase_if(out, [](const Edge& e) { return e.why == Why::kBehind; });
+    if (skip_finished && here.front == Front::kPeersFinished) continue;
     if (here.front == Front::kMismatched || here.front == Front::kPeersFinished) {
       front = here;
       out.clear();
@@ -80,6 +106,58 @@ void WaitGraph::BuildGpu(size_t rank_index) {
     if (here.front == Front::kNotReached) break;
   }
   edges[GpuNode(rank_index)] = std::move(out);
+}
+
+// A framework's watchdog looks every so often, so a dump may lack the last completion or two. More than that it misses only
+// when the GPU, or the watchdog with it, stands still.
+bool WaitGraph::OnlySlowToNotice(size_t rank_index) {
+  constexpr int32_t kBetweenLooks = 2;
+  const Rank& rank = model_.bundle.ranks[rank_index];
+  return fronts[rank_index].front == Front::kPeersFinished && rank.source == Source::kFlightRecorder &&
+         CountUnnoticed(rank_index) <= kBetweenLooks;
+}
+
+int32_t WaitGraph::CountUnnoticed(size_t rank_index) {
+  int32_t count = 0;
+  std::vector<Edge> out;
+  for (const Unit& unit : model_.ranks[rank_index].in_flight) {
+    GpuFront here;
+    out.clear();
+    for (uint32_t i : unit.ops) AddOp(rank_index, model_.bundle.ranks[rank_index].ops[i], &out, &here);
+    count += here.front == Front::kPeersFinished;
+  }
+  return count;
+}
+
+// Ranks that run one program number their sends and receives alike. When a sibling pair has exchanged operation `seq`, and
+// the peer here has issued as much as the sibling's peer, then it has issued its side of it too, and completed it.
+bool WaitGraph::SiblingsExchanged(const Op& op, uint32_t comm, int32_t my_member_rank, const Member& peer) const {
+  constexpr int64_t kSameProgram = 64;  // further apart than that, the numbers are not those of one program
+  if (peer.membership == kNoIndex || my_member_rank < 0 || op.seq < 0) return false;
+  auto issued = [&](const Member& m) {
+    return m.rank_index < 0 || m.membership == kNoIndex ? kUnknown
+                                                        : model_.bundle.ranks[m.rank_index].memberships[m.membership].p2p_issued;
+  };
+  const auto& here = model_.comms[comm];
+  const int64_t own_issued = issued(here.members[my_member_rank]), peer_issued = issued(peer);
+  if (own_issued < 0 || peer_issued < 0) return false;
+  for (uint32_t c = 0; c < model_.comms.size(); ++c) {
+    const CommView& other = model_.comms[c];
+    if (c == comm || other.klass != here.klass) continue;
+    const Member& sibling = other.members[my_member_rank];
+    const int64_t theirs = issued(sibling), their_peer = issued(other.members[op.root_or_peer]);
+    if (theirs < op.seq || their_peer < 0 || std::abs(theirs - own_issued) > kSameProgram) continue;
+    if (peer_issued < their_peer || peer_issued - their_peer > kSameProgram) continue;
+    bool pending = false;
+    for (const Unit& unit : model_.ranks[sibling.rank_index].in_flight) {
+      for (uint32_t i : unit.ops) {
+        const Op& o = model_.bundle.ranks[sibling.rank_index].ops[i];
+        pending |= o.membership == sibling.membership && IsPointToPoint(o.kind) && o.seq == op.seq;
+      }
+    }
+    if (!pending) return true;
+  }
+  return false;
 }
 
 // Whether peers completed with this rank a collective that it holds behind that unit.
@@ -102,7 +180,9 @@ void WaitGraph::HoldByFaultyGpus(size_t rank_index) {
   GpuFront& front = fronts[rank_index];
   if (front.front != Front::kAllArrived || front.op == nullptr) return;
   const Rank& rank = model_.bundle.ranks[rank_index];
-  for (uint32_t i : model_.ranks[rank_index].in_flight[0].ops) {
+  const uint32_t unit = model_.UnitOf(static_cast<int32_t>(rank_index), front.op);
+  if (unit == kNoIndex) return;
+  for (uint32_t i : model_.ranks[rank_index].in_flight[unit].ops) {
     const Op& op = rank.ops[i];
     const uint32_t comm = rank.memberships[op.membership].comm;
     for (size_t m = 0; m < model_.comms[comm].members.size(); ++m) {
@@ -187,6 +267,7 @@ void WaitGraph::AddMember(const Op& op, uint32_t comm, const Member& member, int
     const bool gone = peer.host == HostState::kDead || peer.host == HostState::kStopped;
     const bool presumed = IsPointToPoint(op.kind) && theirs == nullptr &&
                           model_.bundle.ranks[peer_index].source == Source::kFlightRecorder;
+    if (presumed && SiblingsExchanged(op, comm, my_member_rank, member)) return;
     out->push_back({HostNode(peer_index), gone ? Why::kDead : Why::kNotIssued, &op, comm, presumed});
     return;
   }

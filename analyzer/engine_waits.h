@@ -69,9 +69,14 @@ class WaitGraph {
   std::vector<std::vector<uint32_t>> sinks;
 
  private:
-  void BuildGpu(size_t rank_index);
+  void BuildGpu(size_t rank_index, bool skip_finished);
   void HoldByFaultyGpus(size_t rank_index);
   void BuildHost(size_t rank_index);
+  // True when ranks were taken for slow to notice completions.
+  bool Build(bool forgive);
+  int32_t CountUnnoticed(size_t rank_index);
+  bool OnlySlowToNotice(size_t rank_index);
+  bool SiblingsExchanged(const Op& op, uint32_t comm, int32_t my_member_rank, const Member& peer) const;
   bool PeersFinishedLater(size_t rank_index, uint32_t after, GpuFront* front);
   void AddOp(size_t rank_index, const Op& op, std::vector<Edge>* out, GpuFront* front);
   void AddMember(const Op& op, uint32_t comm, const Member& member, int32_t my_member_rank, std::vector<Edge>* out,
