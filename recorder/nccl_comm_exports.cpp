@@ -430,12 +430,14 @@ LOCKSTEP_COLD void AsyncChanged(CommLocal* comm, int error, const void* caller) 
 
 }  // namespace
 
-// On the way of every operation, from inside NCCL, and polled by watchdogs: only a change of value is worth anything.
-LOCKSTEP_EXPORT int ncclCommGetAsyncError(NcclComm handle, int* error) {
-  static RealFunction function = {"ncclCommGetAsyncError"};
-  const auto real = reinterpret_cast<decltype(&ncclCommGetAsyncError)>(RealNccl(&function, LOCKSTEP_CALLER));
+namespace {
+
+RealFunction g_async_error = {"ncclCommGetAsyncError"};
+
+// Polled by watchdogs: only a change of value is worth anything.
+__attribute__((noinline)) int AsyncErrorForHost(NcclComm handle, int* error, const void* caller) noexcept {
+  const auto real = reinterpret_cast<int (*)(NcclComm, int*)>(RealNccl(&g_async_error, caller));
   if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
-  const void* caller = LOCKSTEP_CALLER;
   if (!Recording() || FromNccl(caller)) return real(handle, error);
   const int result = real(handle, error);
   if (result != kNcclSuccess || error == nullptr || !Recording()) return result;
@@ -448,4 +450,17 @@ LOCKSTEP_EXPORT int ncclCommGetAsyncError(NcclComm handle, int* error) {
   if (LOCKSTEP_LIKELY(Load(&comm->last_async) == *error && comm->ready && !HasPending())) return result;
   if (*error != Load(&comm->last_async) || *error == kNcclSuccess) AsyncChanged(comm, *error, caller);
   return result;
+}
+
+}  // namespace
+
+// On the way of every operation, from inside NCCL: such a call is passed on by the shortest way.
+LOCKSTEP_EXPORT int ncclCommGetAsyncError(NcclComm handle, int* error) {
+  const void* caller = LOCKSTEP_CALLER;
+  void* address = LoadAcquire(&g_async_error.address);
+  if (LOCKSTEP_LIKELY(address != nullptr &&
+                      reinterpret_cast<uintptr_t>(caller) - g_async_error.begin < g_async_error.bytes)) {
+    return reinterpret_cast<int (*)(NcclComm, int*)>(address)(handle, error);
+  }
+  return AsyncErrorForHost(handle, error, caller);
 }

@@ -15,7 +15,7 @@ static const uint32_t g_no_stop = 0;
 
 constinit Process g{&g_idle_word, &g_no_stop};
 Tables g_tables;
-thread_local ThreadLocal t_local;
+constinit thread_local ThreadLocal t_local{};
 
 namespace {
 

@@ -96,7 +96,7 @@ struct ThreadLocal {
   uint32_t epoch;
   int32_t group_depth;  // also counted while nothing is recorded: a group may hold the first init
 };
-extern thread_local ThreadLocal t_local __attribute__((tls_model("initial-exec")));
+extern constinit thread_local ThreadLocal t_local __attribute__((tls_model("initial-exec")));
 
 struct CodeRange {
   uintptr_t begin, bytes;

@@ -144,17 +144,18 @@ struct Expected {
   const char* name;
 };
 
-constexpr uint64_t kMostElements = 1 << 16;
+// Far above what any layout needs; a hostile file of 64 MiB must not be blown up to gigabytes.
+constexpr uint64_t kMostElements = 4096;
 
 void FindSections(Reading* reading) {
   static const Expected kExpected[] = {
-      {SectionKind::kComms, &Reading::comms, sizeof(CommEntry), kMostElements - 1, "communicators"},
-      {SectionKind::kPeers, &Reading::peers, sizeof(PeerEntry), 1 << 20, "peers"},
-      {SectionKind::kThreads, &Reading::threads, sizeof(ThreadCell), kMostElements - 1, "threads"},
-      {SectionKind::kRings, &Reading::rings, sizeof(OpSlot), kMostElements - 1, "rings"},
-      {SectionKind::kOverflow, &Reading::overflow, sizeof(OpSlot), 1 << 20, "overflow ring"},
-      {SectionKind::kStreams, &Reading::streams, sizeof(StreamCell), kMostElements - 1, "streams"},
-      {SectionKind::kMarks, &Reading::marks, sizeof(MarkLine), kMostElements - 1, "marks"},
+      {SectionKind::kComms, &Reading::comms, sizeof(CommEntry), kMostElements, "communicators"},
+      {SectionKind::kPeers, &Reading::peers, sizeof(PeerEntry), 1 << 17, "peers"},
+      {SectionKind::kThreads, &Reading::threads, sizeof(ThreadCell), kMostElements, "threads"},
+      {SectionKind::kRings, &Reading::rings, sizeof(OpSlot), kMostElements, "rings"},
+      {SectionKind::kOverflow, &Reading::overflow, sizeof(OpSlot), 1 << 17, "overflow ring"},
+      {SectionKind::kStreams, &Reading::streams, sizeof(StreamCell), kMostElements, "streams"},
+      {SectionKind::kMarks, &Reading::marks, sizeof(MarkLine), kMostElements, "marks"},
   };
   uint32_t sections = reading->header.section_count;
   if (sections > kMaxSections) {

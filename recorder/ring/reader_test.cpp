@@ -195,6 +195,53 @@ TEST_F(ReaderTest, HugeNumbersInEveryWordAreBounded) {
   }
 }
 
+// The largest file, every table announced over all of it and every byte a plausible one.
+TEST_F(ReaderTest, TablesThatLieOnEachOtherOverTheWholeFileAreBounded) {
+  std::vector<unsigned char> bytes(kMaxFileBytes, 1);
+  const std::vector<unsigned char> whole = Valid();
+  std::memcpy(bytes.data(), whole.data(), kPage);
+  Header header;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  header.file_bytes = kMaxFileBytes;
+  header.comms_used = ~uint64_t{0};
+  header.threads_used = header.streams_used = ~uint32_t{0};
+  header.overflow_begun = ~uint64_t{0};
+  for (Section& section : header.sections) {
+    section.offset = kPage;
+    section.count = ~uint64_t{0};
+    if (section.kind == SectionKind::kRings) section.stride = sizeof(OpSlot);
+  }
+  std::memcpy(bytes.data(), &header, sizeof(header));
+  Put(bytes);
+  Snapshot snapshot;
+  std::string error;
+  ASSERT_TRUE(ReadBoth(&snapshot, &error)) << error;
+  EXPECT_LE(snapshot.comms.size(), 4096u);
+  EXPECT_LE(snapshot.threads.size(), 4096u);
+  EXPECT_LE(snapshot.streams.size(), 4096u);
+  EXPECT_LE(snapshot.recent.size(), 4096u * (kRecentCollectives + kRecentP2p));
+  EXPECT_FALSE(snapshot.problems.empty());
+}
+
+// What is no number of elements, bytes or slots at all, in every section in turn.
+TEST_F(ReaderTest, ImpossibleSectionsAreNamedAndLeftOut) {
+  const std::vector<unsigned char> whole = Valid();
+  const uint64_t values[] = {0, 1, 7, 127, kPage - 1, ~uint64_t{0}, ~uint64_t{0} - kPage, uint64_t{1} << 63};
+  for (uint32_t i = 0; i < 7; ++i) {
+    for (const uint64_t value : values) {
+      for (size_t field : {offsetof(Section, offset), offsetof(Section, stride)}) {
+        std::vector<unsigned char> bytes = whole;
+        std::memcpy(bytes.data() + offsetof(Header, sections) + i * sizeof(Section) + field, &value, sizeof(value));
+        Put(bytes);
+        Snapshot snapshot;
+        std::string error;
+        ASSERT_TRUE(ReadBoth(&snapshot, &error)) << error;
+        EXPECT_FALSE(snapshot.problems.empty()) << "section " << i << " field " << field << " value " << value;
+      }
+    }
+  }
+}
+
 TEST_F(ReaderTest, AFileThatChangesWhileItIsReadDoesNoHarm) {
   const std::vector<unsigned char> whole = Valid();
   Put(whole);

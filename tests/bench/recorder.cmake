@@ -16,9 +16,14 @@ add_executable(recorder_bench EXCLUDE_FROM_ALL recorder_bench.cpp $<TARGET_OBJEC
 lockstep_common(recorder_bench NO_SANITIZE)
 target_compile_options(recorder_bench PRIVATE -O2)
 target_link_libraries(recorder_bench PRIVATE Threads::Threads)
-set_target_properties(recorder_calls recorder_bench PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bench")
+add_executable(reader_bench EXCLUDE_FROM_ALL reader_bench.cpp $<TARGET_OBJECTS:lockstep_recorder_core>)
+lockstep_common(reader_bench NO_SANITIZE)
+target_compile_options(reader_bench PRIVATE -O2)
+target_link_libraries(reader_bench PRIVATE lockstep_ring)
+set_target_properties(recorder_calls recorder_bench reader_bench PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bench")
 
 add_custom_target(bench-recorder
   COMMAND recorder_bench $<TARGET_FILE:recorder_calls> $<TARGET_FILE:lockstep> ${CMAKE_BINARY_DIR}/bench/rings
   COMMAND ${CMAKE_COMMAND} -E rm -rf ${CMAKE_BINARY_DIR}/bench/rings
-  DEPENDS recorder_bench recorder_calls lockstep USES_TERMINAL VERBATIM)
+  COMMAND reader_bench
+  DEPENDS recorder_bench recorder_calls reader_bench lockstep USES_TERMINAL VERBATIM)
