@@ -452,6 +452,56 @@ TEST_F(CoreTest, ThreadsBeyondTheRingsShareOneAndNothingIsTorn) {
   EXPECT_GE(seen.size(), 5u) << "four with rings of their own, and the shared one";
 }
 
+// Cells, progress and records as another process meets them while they are written: what is shown belongs together.
+TEST_F(CoreTest, WhatIsReadWhileItIsWrittenBelongsTogether) {
+  Begin(1 << 20);
+  // Two communicators used in turn: a sequence number says whose it is, a count of the first says which it was.
+  MakeComm(0x100, 0, 4);
+  MakeComm(0x200, 0, 4);
+  constexpr uint64_t kCalls = 300000, kAhead = 400000;
+  for (uint64_t i = 0; i < kAhead; ++i) Do(Collective(0x200, i));
+  std::atomic<bool> stop{false};
+  std::thread writer([&] {
+    for (uint64_t i = 1; i <= kCalls && !stop.load(); ++i) {
+      Do(Collective(0x100, i));
+      Do(P2p(CallKind::kSend, 0x100, 2, i));
+      Do(Collective(0x200, i + 1));
+      Do(Collective(0x200, i + 2));
+    }
+    stop = true;
+  });
+  uint64_t looks = 0, last[2] = {};
+  std::vector<std::string> wrong;
+  auto expect = [&](bool good, const std::string& what) {
+    if (!good && wrong.size() < 10) wrong.push_back(what);
+  };
+  while (!stop.load()) {
+    const Snapshot snapshot = Read(++looks % 8 != 0);
+    for (const CommSnapshot& comm : snapshot.comms) {
+      expect(comm.issued_seq >= last[comm.index], "progress went back");
+      expect(comm.launched_seq <= comm.issued_seq, "launched before it was issued");
+      last[comm.index] = comm.issued_seq;
+      for (const ring::HashCheckpoint& checkpoint : comm.checkpoints) {
+        expect(checkpoint.seq <= comm.issued_seq && checkpoint.seq % ring::kCheckpointEvery == 0, "checkpoint");
+      }
+    }
+    for (const ring::ThreadSnapshot& thread : snapshot.threads) {
+      if (thread.call == CallKind::kNone) continue;
+      expect((thread.seq > kAhead) == (thread.comm == 1), "thread cell is torn");
+    }
+    for (const OpSnapshot& op : snapshot.recent) {
+      if (op.comm == 0) expect(op.seq == op.count, "recent operation is torn");
+      if (op.comm == 0) expect((op.kind == CallKind::kSend) == (op.root_or_peer == 2), "recent peer is torn");
+    }
+    for (const OpSnapshot& op : snapshot.ops) {
+      if (op.comm == 0) expect(op.seq == op.count, "record is torn");
+    }
+  }
+  writer.join();
+  EXPECT_THAT(wrong, IsEmpty());
+  EXPECT_GT(looks, 0u);
+}
+
 TEST_F(CoreTest, HandlesAreReusedByGeneration) {
   Begin(1 << 20);
   CommLocal* first = MakeComm(0x100, 0, 2);

@@ -201,9 +201,37 @@ void ReadStreams(Reading* reading) {
   }
 }
 
+namespace {
+
+// What call, of which communicator, with which sequence number, since when: only together do they mean anything, so a
+// cell is read until it is the same twice. False: its thread moves on faster than that, and is inside nothing that
+// lasts.
+bool SettleThread(const Reading& reading, uint64_t index, ThreadCell* cell) {
+  constexpr int kTries = 8;
+  constexpr size_t kMoving = offsetof(ThreadCell, tid);
+  for (int i = 0; i < kTries; ++i) {
+    const ThreadCell before = *cell;
+    if (!reading.file.Read(reading.threads.offset + index * reading.threads.stride, cell, sizeof(*cell))) {
+      *cell = before;
+      return true;
+    }
+    if (std::memcmp(&before, cell, kMoving) == 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 void ReadThreads(Reading* reading, std::vector<ThreadCell>* cells) {
   const uint64_t used = std::min<uint64_t>(reading->header.threads_used, reading->threads.count);
   *cells = ReadTable<ThreadCell>(*reading, reading->threads, used);
+  for (size_t i = 0; i < cells->size(); ++i) {
+    ThreadCell* cell = &(*cells)[i];
+    if (cell->tid != 0 && (cell->call != 0 || cell->wait != 0) && !SettleThread(*reading, i, cell)) {
+      cell->call = 0;
+      cell->wait = 0;
+    }
+  }
   if (cells->size() < used) reading->Problem("threads: the table lies beyond the end of the file");
   for (size_t i = 0; i < cells->size(); ++i) {
     const ThreadCell& cell = (*cells)[i];
