@@ -4,18 +4,10 @@
 #include "recorder/process.h"
 
 namespace lockstep::recorder {
+
 LOCKSTEP_COLD void* ResolveNccl(RealFunction* function, const void* caller) noexcept {
   ErrnoKeeper keep;
   FindCallSite(caller);  // a new call site inside an NCCL library makes that library known
-  const uint32_t copy = NcclCopyOf(caller);
-  if (copy != kNone && caller != nullptr) {
-    void* own = LoadAcquire(&function->in_copy[copy]);
-    if (own == nullptr) {
-      own = FindFunctionIn(function->name, caller);
-      StoreRelease(&function->in_copy[copy], own);
-    }
-    if (own != nullptr) return own;
-  }
   void* address = LoadAcquire(&function->address);
   if (address == nullptr) {
     LoadedObject owner{};
@@ -28,6 +20,15 @@ LOCKSTEP_COLD void* ResolveNccl(RealFunction* function, const void* caller) noex
       function->bytes = owner.text_end - owner.text_begin;
     }
     StoreRelease(&function->address, address);
+  }
+  const uint32_t copy = NcclCopyOf(caller);
+  if (copy != kNone && reinterpret_cast<uintptr_t>(caller) - function->begin >= function->bytes) {
+    void* own = LoadAcquire(&function->in_copy[copy]);
+    if (own == nullptr) {
+      own = FindFunctionIn(function->name, caller);
+      StoreRelease(&function->in_copy[copy], own);
+    }
+    if (own != nullptr) return own;
   }
   if (copy == kNone) Store(&function->host, caller);
   return address;
