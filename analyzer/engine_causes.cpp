@@ -347,6 +347,10 @@ Cause Causes::FromMismatch(const Mismatch& m) const {
   } else if (m.usual_op == nullptr) {
     c.what = absl::StrCat("issued ", OpName(bundle_, *m.odd_op), " ", where, " with ", m.odd_text, "; expected ", m.usual_text);
     c.confidence = 0.9;
+  } else if (m.by_siblings) {
+    c.what = absl::StrCat("issued ", m.odd_text, " against ", m.usual_text, " in collective ", where,
+                          "; ranks in the same role issued the latter");
+    c.confidence = 0.85;
   } else if (m.majority) {
     c.what = absl::StrCat("issued ", m.odd_text, " where ", m.members_seen - static_cast<int>(m.odd_ranks.size()), " of ",
                           m.members_seen, " issued ", m.usual_text, ", collective ", where);

@@ -51,6 +51,8 @@ class Causes {
   Finding ToFinding(const Cause& cause) const;
 
  private:
+  // Keeps of several ranks at odds those that left the order of their siblings, where some did and some did not.
+  void Narrow(Cause* cause);
   Cause FromDivergence(const Divergence& d) const;
   Cause FromMismatch(const Mismatch& m) const;
   std::vector<Cause> Explain(const Mismatch& m) const;
@@ -71,6 +73,7 @@ class Causes {
   const std::vector<Mismatch>& mismatches_;
   const std::vector<Divergence>& divergences_;
   const WaitGraph* graph_;
+  std::vector<bool> out_of_order_;   // made when first needed
 };
 
 }  // namespace lockstep

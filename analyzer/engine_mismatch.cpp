@@ -73,6 +73,11 @@ bool Partition(const Model& model, const std::vector<Seen>& calls, Mismatch* out
   if (classes.size() < 2) return false;
   std::stable_sort(classes.begin(), classes.end(), [](const auto& a, const auto& b) { return a.size() > b.size(); });
   out->majority = classes[0].size() > classes[1].size();
+  if (!out->majority && classes.size() == 2) {
+    const int side = WitnessesAgainst(model, out->comm, out->seq, *classes[0][0]->op, *classes[1][0]->op);
+    if (side == 0) std::swap(classes[0], classes[1]);
+    out->majority = out->by_siblings = side >= 0;
+  }
   out->members_seen = static_cast<int32_t>(calls.size());
   const size_t from = out->majority ? 1 : 0;
   for (size_t i = from; i < classes.size(); ++i) {

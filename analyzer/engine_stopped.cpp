@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace lockstep {
 namespace {
@@ -15,38 +16,53 @@ using ring::IsPointToPoint;
 // the same call everywhere.
 constexpr size_t kMayFillQueue = 64;
 
-// One rank's place in the kinds of communicators that it alone is in once.
+// One rank's place in the kinds of communicators, each of which it is in once.
 struct Place {
-  std::map<std::string, uint32_t> membership_of;  // class -> index into Rank::memberships
+  std::vector<std::pair<uint32_t, uint32_t>> memberships;  // class, index into Rank::memberships; ascending
   bool usable = false;
+
+  uint32_t At(uint32_t klass) const {
+    auto it = std::lower_bound(memberships.begin(), memberships.end(), std::pair(klass, 0u));
+    return it != memberships.end() && it->first == klass ? it->second : kNoIndex;
+  }
 };
 
 class Comparer {
  public:
   explicit Comparer(const Model& model) : model_(model), places_(model.ranks.size()) {
-    std::map<std::string, int> comms_of_class;
-    for (const CommView& view : model.comms) ++comms_of_class[view.klass];
+    std::map<std::string, uint32_t> classes;
+    std::vector<int> comms_of_class;
+    for (const CommView& view : model.comms) {
+      class_of_comm_.push_back(classes.try_emplace(view.klass, static_cast<uint32_t>(classes.size())).first->second);
+      comms_of_class.resize(classes.size());
+      ++comms_of_class[class_of_comm_.back()];
+    }
+    pipeline_.resize(classes.size());
     for (size_t r = 0; r < places_.size(); ++r) {
       const Rank& rank = model.bundle.ranks[r];
+      Place& place = places_[r];
       if (rank.source != Source::kFlightRecorder || rank.damaged) continue;
-      places_[r].usable = true;
       for (uint32_t i = 0; i < rank.memberships.size(); ++i) {
-        const CommView& view = model.comms[rank.memberships[i].comm];
-        places_[r].usable &= places_[r].membership_of.emplace(view.klass, i).second;
+        const uint32_t comm = rank.memberships[i].comm, klass = class_of_comm_[comm];
+        place.memberships.push_back({klass, i});
         // Where one kind of communicator carries sends and receives, a rank's place in it is its part in the program.
-        if (view.used_for_p2p && comms_of_class[view.klass] > 1) pipeline_.insert(view.klass);
+        if (model.comms[comm].used_for_p2p && comms_of_class[klass] > 1) pipeline_[klass] = true;
       }
+      std::sort(place.memberships.begin(), place.memberships.end());
+      place.usable = std::adjacent_find(place.memberships.begin(), place.memberships.end(), [](const auto& a, const auto& b) {
+                       return a.first == b.first;
+                     }) == place.memberships.end();
     }
   }
 
   bool Siblings(size_t a, size_t b) const {
     const Place &x = places_[a], &y = places_[b];
-    if (!x.usable || !y.usable || x.membership_of.size() != y.membership_of.size()) return false;
-    for (auto [klass, i] : x.membership_of) {
-      auto it = y.membership_of.find(klass);
-      if (it == y.membership_of.end()) return false;
-      const Membership &p = At(a, i), &q = At(b, it->second);
-      if (pipeline_.contains(klass)) {
+    if (!x.usable || !y.usable || x.memberships.size() != y.memberships.size()) return false;
+    for (size_t i = 0; i < x.memberships.size(); ++i) {
+      const auto [klass, index] = x.memberships[i];
+      if (y.memberships[i].first != klass) return false;
+      const Membership &p = At(a, index), &q = At(b, y.memberships[i].second);
+      if (pipeline_[klass]) {
         if (p.member_rank != q.member_rank) return false;
         continue;
       }
@@ -73,8 +89,9 @@ class Comparer {
         const Op& op = theirs.ops[i];
         const CommView& comm = model_.comms[theirs.memberships[op.membership].comm];
         if (!IsCollective(op.kind) || comm.used_for_p2p) continue;
-        const Membership& own = At(rank, places_[rank].membership_of.at(comm.klass));
-        if (own.member_rank < 0) continue;
+        const uint32_t index = places_[rank].At(class_of_comm_[theirs.memberships[op.membership].comm]);
+        if (index == kNoIndex || At(rank, index).member_rank < 0) continue;
+        const Membership& own = At(rank, index);
         const Member& member = model_.comms[own.comm].members[own.member_rank];
         if (own.issued >= 0 && std::max(own.issued, member.arrived) < op.seq) return &op;
       }
@@ -88,7 +105,7 @@ class Comparer {
   bool Holds(size_t witness, size_t rank, const Op& op) const {
     const Rank &mine = model_.bundle.ranks[rank], &theirs = model_.bundle.ranks[witness];
     const Membership& own = mine.memberships[op.membership];
-    const uint32_t there = places_[witness].membership_of.at(model_.comms[own.comm].klass);
+    const uint32_t there = places_[witness].At(class_of_comm_[own.comm]);
     for (const Unit& unit : model_.ranks[witness].in_flight) {
       for (uint32_t i : unit.ops) {
         const Op& other = theirs.ops[i];
@@ -104,10 +121,22 @@ class Comparer {
 
   const Model& model_;
   std::vector<Place> places_;
-  std::set<std::string> pipeline_;
+  std::vector<uint32_t> class_of_comm_;
+  std::vector<bool> pipeline_;  // by class
 };
 
 }  // namespace
+
+std::vector<std::vector<int32_t>> FindSiblings(const Model& model) {
+  const Comparer comparer(model);
+  std::vector<std::vector<int32_t>> found(model.ranks.size());
+  for (size_t a = 0; a < found.size(); ++a) {
+    for (size_t b = 0; b < found.size(); ++b) {
+      if (a != b && comparer.Siblings(a, b)) found[a].push_back(static_cast<int32_t>(b));
+    }
+  }
+  return found;
+}
 
 std::vector<StoppedHost> FindStoppedHosts(const Model& model, const std::vector<bool>& distrusted) {
   const size_t n = model.ranks.size();

@@ -16,6 +16,9 @@ struct StoppedHost {
   const Op* next = nullptr;    // the witness's first call that the rank did not make
 };
 
+// By rank index: the ranks of frameworks' dumps that run the same part of the program, about as far.
+std::vector<std::vector<int32_t>> FindSiblings(const Model& model);
+
 // By rank index. `distrusted` ranks, whose records are known not to show what their GPUs completed, are no witnesses.
 std::vector<StoppedHost> FindStoppedHosts(const Model& model, const std::vector<bool>& distrusted);
 

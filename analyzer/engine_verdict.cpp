@@ -92,6 +92,7 @@ std::vector<Cause> Causes::FromSinks() {
       if (here.empty()) here.push_back(CycleCause(sink));
     }
     for (Cause& c : here) {
+      Narrow(&c);
       c.nodes.insert(c.nodes.end(), sink.begin(), sink.end());
       // The same cause seen from several ends, or by several culprits at once, is one finding.
       Cause* same = nullptr;
@@ -126,6 +127,21 @@ std::vector<Cause> Causes::FromSinks() {
   return causes;
 }
 
+void Causes::Narrow(Cause* cause) {
+  if (cause->ranks.size() < 2 || (cause->confidence > 0.8 && cause->kind != ORDER_INVERSION)) return;
+  if (cause->kind == COLLECTIVE_STUCK || cause->kind == RANK_NOT_ARRIVED || cause->kind == GPU_STALL) return;
+  if (out_of_order_.empty()) out_of_order_ = FindOutOfOrder(model_);
+  std::vector<int32_t> left;
+  for (int32_t r : cause->ranks) {
+    if (out_of_order_[r]) left.push_back(r);
+  }
+  if (left.empty() || left.size() == cause->ranks.size()) return;
+  cause->evidence.push_back({"several ranks in the same role issued in one order what the named ranks issued in another: "
+                             "they left out or added a call before", left});
+  cause->ranks = std::move(left);
+  cause->confidence = 0.8;
+}
+
 // A member that skipped, added or moved a call shifts its later ones: the mismatch they cause is its consequence. One that
 // changed a call is told by the members' own majority where they have one.
 std::vector<Cause> Causes::Explain(const Mismatch& m) const {
@@ -148,6 +164,7 @@ std::vector<Cause> Causes::FromDisagreement(const std::vector<Cause>& known) {
   for (const Mismatch& m : mismatches_) {
     std::vector<Cause> here = Explain(m);
     for (Cause& c : here) {
+      Narrow(&c);
       bool explained = false;
       for (int32_t r : c.ranks) explained |= Names(known, r) || Names(causes, r);
       if (!explained) causes.push_back(std::move(c));
