@@ -112,6 +112,7 @@ Verdict Analyze(const Bundle& bundle, const AnalyzeOptions& options) {
   if (causes.empty()) append(finder.FromAbsence());
   if (causes.empty()) append(finder.FromHashes());
   if (causes.empty()) append(finder.FromAsyncErrors());
+  if (causes.empty()) append(finder.FromMissing());
   std::stable_sort(causes.begin(), causes.end(), [](const Cause& a, const Cause& b) { return Order(a.kind) < Order(b.kind); });
 
   verdict.set_verdict(VerdictOf(causes, bundle, live));

@@ -150,18 +150,27 @@ Cause Causes::DeathCause(int32_t rank_index) const {
   return c;
 }
 
+Cause Causes::NoDataCause(int32_t global_rank) const {
+  Cause c;
+  c.kind = RANK_NO_DATA;
+  c.missing = {global_rank};
+  c.what = "left no data";
+  c.confidence = 0.3;
+  c.advice = "1. Look at this rank by hand: is its process alive, was the recorder loaded, was its dump written?\n"
+             "2. Add its dump and analyze again.";
+  c.refuted_by = "its data showing that it had arrived";
+  return c;
+}
+
 Cause Causes::HostCause(uint32_t node) const {
   const int32_t r = graph_->RankOf(node);
   Cause c;
   c.nodes = {node};
   if (r < 0) {
-    c.kind = RANK_NO_DATA;
-    c.missing = {graph_->MissingRank(node)};
+    c = NoDataCause(graph_->MissingRank(node));
+    c.nodes = {node};
     c.what = "others wait for it and it left no data";
     c.confidence = 0.5;
-    c.advice = "1. Look at this rank by hand: is its process alive, was the recorder loaded, was its dump written?\n"
-               "2. Add its dump and analyze again.";
-    c.refuted_by = "its data showing that it had arrived";
     AddWaiterEvidence(node, &c);
     return c;
   }

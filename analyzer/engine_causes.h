@@ -44,6 +44,8 @@ class Causes {
   std::vector<Cause> FromDeaths(const std::vector<Cause>& known);
   // Collectives that some members finished and others never issued (records of a framework, taken after the fact).
   std::vector<Cause> FromAbsence();
+  // Ranks that left no data, when nothing else is known to be wrong.
+  std::vector<Cause> FromMissing() const;
   // Signature hashes that part although no record shows it; asynchronous errors of NCCL.
   std::vector<Cause> FromHashes();
   std::vector<Cause> FromAsyncErrors();
@@ -56,6 +58,10 @@ class Causes {
   Cause FromDivergence(const Divergence& d) const;
   Cause FromMismatch(const Mismatch& m) const;
   std::vector<Cause> Explain(const Mismatch& m) const;
+  // What made the host leave its program, where that shows: the call it came to last was one on which the calls differ, or
+  // one that a rank without data had to take part in. Empty: nothing of the kind.
+  std::vector<Cause> WhyItLeft(uint32_t node) const;
+  Cause NoDataCause(int32_t global_rank) const;
   Cause HostCause(uint32_t node) const;
   Cause GpuCause(uint32_t node) const;
   Cause CycleCause(const std::vector<uint32_t>& sink) const;

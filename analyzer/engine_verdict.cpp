@@ -79,7 +79,8 @@ std::vector<Cause> Causes::FromSinks() {
         here.push_back(GpuCause(v));
       }
     } else if (here.empty() && sink.size() == 1) {
-      here.push_back(HostCause(v));
+      here = WhyItLeft(v);
+      if (here.empty()) here.push_back(HostCause(v));
     } else if (here.empty()) {
       // A circle through an operation on which the calls differ is a mismatch, not a deadlock.
       for (uint32_t w : sink) {
@@ -124,6 +125,69 @@ std::vector<Cause> Causes::FromSinks() {
     if (c.doubtful && certain) return true;
     return c.kind == COLLECTIVE_STUCK && std::any_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) { return still.contains(r); });
   });
+  return causes;
+}
+
+std::vector<Cause> Causes::WhyItLeft(uint32_t node) const {
+  const int32_t r = graph_->RankOf(node);
+  if (r < 0 || bundle_.ranks[r].source != Source::kFlightRecorder) return {};
+  const Rank& rank = bundle_.ranks[r];
+  const Op* last = nullptr;
+  for (const Op& op : rank.ops) {
+    if (op.membership == kNoIndex || !IsCollective(op.kind)) continue;
+    if (last == nullptr || op.record_id > last->record_id) last = &op;
+  }
+  if (last == nullptr) return {};
+  if (!model_.ranks[r].in_flight.empty() && !model_.InFlight(r, *last)) return {};
+  const uint32_t comm = model_.CommOf(rank, *last);
+  for (const Mismatch& m : mismatches_) {
+    if (m.comm == comm && m.seq == last->seq && m.sender < 0) return Explain(m);
+  }
+  // Only where every call blocks does the last one say what the rank was in. Then an exception in it ends the loop.
+  for (const RankView& view : model_.ranks) {
+    if (view.in_flight.size() > 1) return {};
+  }
+  std::vector<Cause> here;
+  for (const Member& m : model_.comms[comm].members) {
+    if (m.rank_index >= 0 && m.rank_index != r && m.arrived > last->seq) return {};  // went past it, so it ended well
+    if (m.rank_index >= 0 && m.rank_index != r && m.membership != kNoIndex && m.arrived == last->seq) {
+      const Rank& other = bundle_.ranks[m.rank_index];
+      for (const Op& op : other.ops) {
+        const Op* theirs = model_.FindCollective(m, last->seq);
+        if (theirs != nullptr && op.membership != kNoIndex && op.record_id > theirs->record_id) return {};
+      }
+    }
+    if (m.rank_index < 0 && m.global_rank >= 0) here.push_back(NoDataCause(m.global_rank));
+  }
+  for (Cause& c : here) {
+    c.confidence = 0.5;
+    c.comm = comm;
+    c.op = last;
+    c.op_rank = r;
+    c.what = "left no data, and others left their program in an operation with it";
+    c.nodes = {node};
+    c.evidence.push_back({absl::StrCat(Who(r), "'s last call is ", OpText(bundle_, rank, *last), " on ",
+                                       CommText(bundle_.comms[comm]), ", which nobody is seen to have finished"), {r}});
+  }
+  return here;
+}
+
+std::vector<Cause> Causes::FromMissing() const {
+  std::vector<Cause> causes;
+  std::set<int32_t> missing;
+  for (const CommView& view : model_.comms) {
+    for (const Member& m : view.members) {
+      if (m.rank_index < 0 && m.global_rank >= 0) missing.insert(m.global_rank);
+    }
+  }
+  for (int32_t rank : missing) {
+    Cause c = NoDataCause(rank);
+    if (causes.empty()) {
+      causes.push_back(std::move(c));
+    } else {
+      causes[0].missing.push_back(rank);
+    }
+  }
   return causes;
 }
 
