@@ -146,15 +146,14 @@ std::vector<StoppedHost> FindStoppedHosts(const Model& model, const std::vector<
     const RankView& view = model.ranks[r];
     if (view.host != HostState::kUnknown || distrusted[r] || view.in_flight.size() > kMayFillQueue) continue;
     StoppedHost host;
-    int siblings = 0;
     for (size_t w = 0; w < n; ++w) {
       if (w == r || distrusted[w] || !comparer.Siblings(w, r)) continue;
-      ++siblings;
       const Op* next = comparer.WentPast(w, r);
       if (next == nullptr) continue;
       if (host.witnesses++ == 0) host.witness = static_cast<int32_t>(w), host.next = next;
     }
-    if (host.witnesses >= std::min(2, siblings) && host.witnesses > 0) found[r] = host;
+    // One alone may itself be the one that left the program.
+    if (host.witnesses >= 2) found[r] = host;
   }
   return found;
 }
