@@ -12,8 +12,8 @@ namespace {
 using ring::IsCollective;
 using ring::IsPointToPoint;
 
-// With more than that in flight the host may have been held by a full launch queue, which fills at about but not exactly
-// the same call everywhere.
+// With more than that in flight the host may have been held by a full launch queue, which fills at about but not
+// exactly the same call everywhere.
 constexpr size_t kMayFillQueue = 64;
 
 // One rank's place in the kinds of communicators, each of which it is in once.
@@ -49,9 +49,9 @@ class Comparer {
         if (model.comms[comm].used_for_p2p && comms_of_class[klass] > 1) pipeline_[klass] = true;
       }
       std::sort(place.memberships.begin(), place.memberships.end());
-      place.usable = std::adjacent_find(place.memberships.begin(), place.memberships.end(), [](const auto& a, const auto& b) {
-                       return a.first == b.first;
-                     }) == place.memberships.end();
+      place.usable = std::adjacent_find(place.memberships.begin(), place.memberships.end(),
+                                        [](const auto& a, const auto& b) { return a.first == b.first; }) ==
+                     place.memberships.end();
     }
   }
 

@@ -11,9 +11,9 @@
 namespace lockstep {
 
 struct StoppedHost {
-  int32_t witness = -1;        // a sibling that went on, into Bundle::ranks; -1: nothing of the kind is known
-  int32_t witnesses = 0;       // how many did
-  const Op* next = nullptr;    // the witness's first call that the rank did not make
+  int32_t witness = -1;      // a sibling that went on, into Bundle::ranks; -1: nothing of the kind is known
+  int32_t witnesses = 0;     // how many did
+  const Op* next = nullptr;  // the witness's first call that the rank did not make
 };
 
 // By rank index: the ranks of frameworks' dumps that run the same part of the program, about as far.
