@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/engine_causes.h"
+#include "analyzer/engine_chain.h"
 
 namespace lockstep {
 
@@ -451,63 +452,7 @@ Finding Causes::ToFinding(const Cause& cause) const {
   f.set_advice(cause.advice);
   f.set_refuted_by(cause.refuted_by);
   f.set_summary(cause.what);
-  if (graph_ == nullptr || cause.nodes.empty()) return f;
-
-  // Victims level by level: who waits for the culprits, who waits for those.
-  std::set<uint32_t> seen(cause.nodes.begin(), cause.nodes.end());
-  for (int32_t r : cause.ranks) {
-    seen.insert(WaitGraph::HostNode(r));
-    seen.insert(WaitGraph::GpuNode(r));
-  }
-  std::vector<uint32_t> level(seen.begin(), seen.end());
-  std::set<int32_t> victims;
-  while (!level.empty()) {
-    struct Link {
-      std::set<int32_t> ranks, waits_for;
-      const Op* op = nullptr;
-      int32_t op_rank = -1;
-      uint32_t comm = kNoIndex;
-    };
-    std::map<std::pair<uint32_t, std::string>, Link> links;
-    std::vector<uint32_t> next;
-    for (uint32_t to : level) {
-      for (uint32_t from : graph_->back[to]) {
-        if (seen.contains(from)) continue;
-        const int32_t waiter = graph_->RankOf(from);
-        if (std::find(next.begin(), next.end(), from) == next.end()) next.push_back(from);
-        for (const Edge& e : graph_->edges[from]) {
-          if (e.to != to || e.why == Why::kOwnGpu) continue;
-          const std::string op = e.op == nullptr ? "communicator set-up" : OpText(bundle_, bundle_.ranks[waiter], *e.op);
-          Link& link = links[{e.comm, op}];
-          link.ranks.insert(bundle_.ranks[waiter].rank);
-          link.waits_for.insert(graph_->RankOf(to) >= 0 ? bundle_.ranks[graph_->RankOf(to)].rank : graph_->MissingRank(to));
-          link.op = e.op;
-          link.comm = e.comm;
-        }
-      }
-    }
-    for (uint32_t v : next) {
-      seen.insert(v);
-      if (graph_->RankOf(v) >= 0) victims.insert(bundle_.ranks[graph_->RankOf(v)].rank);
-    }
-    for (const auto& [key, link] : links) {
-      if (f.chain_size() >= 64) break;
-      ChainLink* out = f.add_chain();
-      for (int32_t r : link.ranks) out->add_ranks(r);
-      for (int32_t r : link.waits_for) out->add_waits_for(r);
-      out->set_operation(key.second);
-      if (link.comm != kNoIndex) {
-        const Communicator& comm = bundle_.comms[link.comm];
-        out->mutable_communicator()->set_id(comm.id);
-        out->mutable_communicator()->set_name(comm.name);
-        out->mutable_communicator()->set_size(comm.size);
-        out->set_text(absl::StrCat("waiting in ", key.second, " on ", CommText(comm)));
-      }
-    }
-    level = std::move(next);
-  }
-  for (auto [rank, index] : culprits) victims.erase(rank);
-  f.set_victim_count(static_cast<int32_t>(victims.size()));
+  if (graph_ != nullptr && !cause.nodes.empty()) AddChain(model_, *graph_, cause, &f);
   return f;
 }
 

@@ -1,0 +1,100 @@
+#include "analyzer/engine_chain.h"
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int kMaxLinks = 64;
+constexpr size_t kMaxNames = 3;
+
+struct Link {
+  std::set<int32_t> ranks, waits_for;   // global
+  std::set<std::string> operations;     // as each rank numbers it
+  std::set<uint32_t> comms;
+  std::string plain;                    // the operation without number and peer
+};
+
+// "dp_0, dp_1, dp_2 and 5 more"; one name where the communicators share it.
+std::string Names(const Bundle& bundle, const std::set<uint32_t>& comms) {
+  std::set<std::string> names;
+  for (uint32_t c : comms) names.insert(CommText(bundle.comms[c]));
+  std::vector<std::string> shown(names.begin(), names.end());
+  const size_t more = shown.size() > kMaxNames ? shown.size() - kMaxNames : 0;
+  if (more > 0) shown.resize(kMaxNames);
+  return absl::StrCat(absl::StrJoin(shown, ", "), more > 0 ? absl::StrCat(" and ", more, " more") : "");
+}
+
+void Write(const Bundle& bundle, const Link& link, Finding* finding) {
+  ChainLink* out = finding->add_chain();
+  for (int32_t r : link.ranks) out->add_ranks(r);
+  for (int32_t r : link.waits_for) out->add_waits_for(r);
+  out->set_operation(link.operations.size() == 1 ? *link.operations.begin() : link.plain);
+  if (link.comms.empty()) return;
+  const Communicator& first = bundle.comms[*link.comms.begin()];
+  const std::string names = Names(bundle, link.comms);
+  out->mutable_communicator()->set_id(first.id);
+  out->mutable_communicator()->set_name(names);
+  out->mutable_communicator()->set_size(first.size);
+  out->set_text(absl::StrCat("waiting in ", out->operation(), " on ", names));
+}
+
+}  // namespace
+
+void AddChain(const Model& model, const WaitGraph& graph, const Cause& cause, Finding* finding) {
+  const Bundle& bundle = model.bundle;
+  auto rank_of = [&](uint32_t node) {
+    return graph.RankOf(node) >= 0 ? bundle.ranks[graph.RankOf(node)].rank : graph.MissingRank(node);
+  };
+  std::set<uint32_t> seen(cause.nodes.begin(), cause.nodes.end());
+  for (int32_t r : cause.ranks) {
+    seen.insert(WaitGraph::HostNode(r));
+    seen.insert(WaitGraph::GpuNode(r));
+  }
+  std::vector<uint32_t> level(seen.begin(), seen.end());
+  std::set<int32_t> victims;
+  while (!level.empty()) {
+    std::map<std::pair<std::string, std::string>, Link> links;  // class of communicator, operation
+    std::set<uint32_t> next;
+    for (uint32_t to : level) {
+      for (uint32_t from : graph.back[to]) {
+        if (seen.contains(from)) continue;
+        next.insert(from);
+        const Rank& waiter = bundle.ranks[graph.RankOf(from)];
+        for (const Edge& e : graph.edges[from]) {
+          if (e.to != to || e.why == Why::kOwnGpu) continue;
+          std::string plain = "communicator set-up", numbered = plain;
+          if (e.op != nullptr) {
+            numbered = OpText(bundle, waiter, *e.op);
+            plain = ring::IsPointToPoint(e.op->kind) ? ring::CallName(e.op->kind) : OpName(bundle, *e.op);
+          }
+          Link& link = links[{e.comm == kNoIndex ? "" : model.comms[e.comm].klass, plain}];
+          link.plain = plain;
+          link.operations.insert(numbered);
+          link.ranks.insert(waiter.rank);
+          link.waits_for.insert(rank_of(to));
+          if (e.comm != kNoIndex) link.comms.insert(e.comm);
+        }
+      }
+    }
+    for (uint32_t v : next) {
+      seen.insert(v);
+      if (graph.RankOf(v) >= 0) victims.insert(rank_of(v));
+    }
+    for (const auto& [key, link] : links) {
+      if (finding->chain_size() < kMaxLinks) Write(bundle, link, finding);
+    }
+    level.assign(next.begin(), next.end());
+  }
+  for (int32_t rank : finding->culprit_ranks()) victims.erase(rank);
+  finding->set_victim_count(static_cast<int32_t>(victims.size()));
+}
+
+}  // namespace lockstep
