@@ -390,6 +390,7 @@ Cause Causes::FromDivergence(const Divergence& d) const {
   auto own_comm = [&](const Rank& r, const Op& op) { return r.memberships[op.membership].comm; };
   if (d.type == Divergence::Type::kSkipped) {
     c.kind = RANK_NOT_ARRIVED;
+    c.cause = "code mismatch";
     // Named as its own communicator numbers it: the sibling's count of that kind of communicator is the same.
     const std::string& klass = model_.comms[own_comm(sibling, *theirs)].klass;
     for (const Membership& ms : rank.memberships) {

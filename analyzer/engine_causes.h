@@ -27,6 +27,7 @@ struct Cause {
   std::vector<std::pair<std::string, std::vector<int32_t>>> evidence;  // text, ranks (indexes)
   std::string what;                    // what the culprits did or did not do, completes "rank 5 = ...: "
   std::string advice, refuted_by;
+  std::string cause;                   // Finding::cause
   bool doubtful = false;               // rests on sends or receives that may as well be complete
   std::vector<uint32_t> nodes;         // of the wait graph, for chain and victims
 };

@@ -451,6 +451,7 @@ Finding Causes::ToFinding(const Cause& cause) const {
   }
   f.set_advice(cause.advice);
   f.set_refuted_by(cause.refuted_by);
+  f.set_cause(cause.cause);
   f.set_summary(cause.what);
   if (graph_ != nullptr && !cause.nodes.empty()) AddChain(model_, *graph_, cause, &f);
   return f;

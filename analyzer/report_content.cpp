@@ -107,7 +107,7 @@ void Add(ReportBlock* block, std::string label, std::vector<std::string> lines) 
 
 ReportBlock FindingBlock(const Finding& finding, const Bundle& bundle) {
   ReportBlock block;
-  Add(&block, "cause", {CauseWord(finding.kind())});
+  Add(&block, "cause", {finding.cause().empty() ? CauseWord(finding.kind()) : Printable(finding.cause(), 40)});
   std::vector<std::string> who, states, moving, stacks;
   const bool several = finding.culprits_size() > 1;
   for (int i = 0; i < finding.culprits_size(); ++i) {
