@@ -99,7 +99,8 @@ void FillComm(const Reading& reading, const CommEntry& entry, CommSnapshot* comm
   comm->ended_ns = clock.ToNs(entry.ended_ticks);
   comm->issued_seq = entry.issued_seq;
   comm->issued_ns = clock.ToNs(entry.issued_ticks);
-  comm->launched_seq = entry.launched_seq;
+  // The copy of a live entry may catch a later launch than issue; what is shown belongs to the issue.
+  comm->launched_seq = std::min(entry.launched_seq, entry.issued_seq);
   comm->signature_hash = entry.signature_hash;
   comm->peers_lost = entry.lost_peers;
   comm->async_error = entry.async_error;
