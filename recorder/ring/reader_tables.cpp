@@ -48,12 +48,14 @@ void Settle(Reading* reading, uint64_t index, CommEntry* entry, CommEntry* befor
   if (!progress) entry->signature_hash = 0;
 }
 
-void AddRecent(Reading* reading, uint32_t comm, const RecentOp* ops, uint32_t size, uint64_t written,
-               uint64_t written_after) {
+// `after` is a later copy of the same operations: one whose guard still stands there was not touched while `ops` was read.
+void AddRecent(Reading* reading, uint32_t comm, const RecentOp* ops, const RecentOp* after, uint32_t size,
+               uint64_t written) {
   const uint64_t first = written > size ? written - size : 0;
   for (uint64_t n = first; n < written; ++n) {
     const RecentOp& recent = ops[n % size];
-    if (recent.guard != n + 1 || n + size < written_after) continue;
+    if (recent.guard != n + 1 || after[n % size].guard != n + 1) continue;
+    if (recent.seq != after[n % size].seq || recent.count != after[n % size].count) continue;
     OpSnapshot op;
     op.comm = comm;
     op.kind = static_cast<CallKind>(recent.kind);
@@ -166,9 +168,9 @@ void ReadComms(Reading* reading) {
     reading->out->comms.push_back(std::move(comm));
     CommEntry after = entry;
     ReadEntry(*reading, i, &after);
-    AddRecent(reading, static_cast<uint32_t>(i), entry.collectives, kRecentCollectives, entry.recent_collectives,
-              after.recent_collectives);
-    AddRecent(reading, static_cast<uint32_t>(i), entry.p2p, kRecentP2p, entry.recent_p2p, after.recent_p2p);
+    AddRecent(reading, static_cast<uint32_t>(i), entry.collectives, after.collectives, kRecentCollectives,
+              entry.recent_collectives);
+    AddRecent(reading, static_cast<uint32_t>(i), entry.p2p, after.p2p, kRecentP2p, entry.recent_p2p);
   }
   if (any_peer) AddPeers(reading, place);
 }
