@@ -126,6 +126,10 @@ struct Process {
   std::vector<std::string> stack;
   std::string stack_refused;
   bool consequence = false;           // ended because the job was being ended
+  std::vector<std::string> python_stack;   // innermost first; empty: not taken
+  std::vector<std::string> stack_later;    // the native stack one sample later; empty: not taken
+  std::vector<std::string> written_files;  // regular files open for writing
+  uint32_t threads_in_d = 0;               // threads in uninterruptible sleep
 };
 
 enum class Source : uint8_t { kRing, kDump, kFlightRecorder };
@@ -168,12 +172,18 @@ struct Problem {
   bool note = false;  // for information: nothing that the analysis needs is missing because of it
 };
 
+// Where a host stands, from dump headers or a topology file. Empty: not known.
+struct HostPlace {
+  std::string host, rack, leaf_switch;
+};
+
 struct Bundle {
   std::vector<Rank> ranks;            // ascending by rank, no duplicates
   std::vector<Communicator> comms;
   std::vector<std::string> strings;   // interned: names, call sites, dtypes
   std::vector<std::string> shapes;    // interned shapes, as text
   std::vector<Problem> problems;
+  std::vector<HostPlace> places;      // ascending by host, no duplicates
   std::string job;
   int32_t ranks_expected = 0;         // from world size, process groups or the manifest; 0 unknown
   // Set by whoever watched the job live: it decided that nothing moves. Then an operation in flight is stuck however young.

@@ -30,6 +30,13 @@ void EncodeProcess(const Process& process, ProcessState* out) {
     out->add_stack(CleanUtf8(process.stack[i], 1024));
   out->set_stack_refused(CleanUtf8(process.stack_refused, 1024));
   out->set_consequence(process.consequence);
+  for (size_t i = 0; i < process.python_stack.size() && i < kMaxStackLines; ++i)
+    out->add_python_stack(CleanUtf8(process.python_stack[i], 1024));
+  for (size_t i = 0; i < process.stack_later.size() && i < kMaxStackLines; ++i)
+    out->add_stack_later(CleanUtf8(process.stack_later[i], 1024));
+  for (size_t i = 0; i < process.written_files.size() && i < kMaxStackLines; ++i)
+    out->add_written_files(CleanUtf8(process.written_files[i], 4096));
+  out->set_threads_in_d(process.threads_in_d);
 }
 
 Process DecodeProcess(const ProcessState& message) {
@@ -46,6 +53,10 @@ Process DecodeProcess(const ProcessState& message) {
   process.stack.assign(message.stack().begin(), message.stack().end());
   process.stack_refused = message.stack_refused();
   process.consequence = message.consequence();
+  process.python_stack.assign(message.python_stack().begin(), message.python_stack().end());
+  process.stack_later.assign(message.stack_later().begin(), message.stack_later().end());
+  process.written_files.assign(message.written_files().begin(), message.written_files().end());
+  process.threads_in_d = message.threads_in_d();
   return process;
 }
 

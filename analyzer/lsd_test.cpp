@@ -76,6 +76,10 @@ std::string Describe(const Bundle& bundle, const Rank& rank) {
       << p.ended_mono_ns << ' ' << p.cpu_ns_between_samples << ' ' << p.io_bytes_between_samples << ' '
       << p.sample_gap_ns << ' ' << p.wchan << ' ' << p.stack_refused << ' ' << p.consequence;
   for (const std::string& frame : p.stack) out << " <" << frame;
+  for (const std::string& frame : p.python_stack) out << " p<" << frame;
+  for (const std::string& frame : p.stack_later) out << " l<" << frame;
+  for (const std::string& file : p.written_files) out << " w<" << file;
+  out << ' ' << p.threads_in_d;
   for (const Membership& m : rank.memberships) {
     const Communicator& c = bundle.comms.at(m.comm);
     out << "\ncomm " << c.id << ' ' << c.name << ' ' << c.size << ' ' << c.parent_id << ' ' << c.ordinal << ' '
@@ -195,6 +199,10 @@ class RandomBundle {
     rank.process.wchan = "futex_wait";
     if (Coin()) rank.process.stack = {"read", "load_batch (data.py:3)"};
     rank.process.stack_refused = Coin() ? "ptrace refused" : "";
+    if (Coin()) rank.process.python_stack = {"forward (model.py:9)", "train (train.py:1)"};
+    if (Coin()) rank.process.stack_later = {"read"};
+    if (Coin()) rank.process.written_files = {"/ckpt/step10/rank0.pt"};
+    rank.process.threads_in_d = static_cast<uint32_t>(Number(0, 3));
     rank.process.consequence = Coin();
     rank.captured_ns = Big();
     rank.real_minus_mono_ns = Big();
