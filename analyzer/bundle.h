@@ -80,38 +80,51 @@ enum class OpState : uint8_t {
   kCaptured,    // recorded into a CUDA graph
 };
 
+// One call. A bundle holds millions: what few readers need stands in side tables, and bools are bits.
 struct Op {
   uint32_t membership = kNoIndex;  // index into Rank::memberships; kNoIndex for calls without a communicator
+  int32_t root_or_peer = -1;       // member rank
   ring::CallKind kind = ring::CallKind::kNone;
   OpState state = OpState::kUnknown;
-  bool in_batch = false;           // member of a framework's coalesced batch
-  bool batch_end = false;          // the record that stands for a whole coalesced batch
-  bool retired = false;            // Flight Recorder: the watchdog dropped it from its list
-  bool recent_only = false;        // from the communicator's recent operations, gone from the rings
+  bool in_batch : 1 = false;       // member of a framework's coalesced batch
+  bool batch_end : 1 = false;      // the record that stands for a whole coalesced batch
+  bool retired : 1 = false;        // Flight Recorder: the watchdog dropped it from its list
+  bool recent_only : 1 = false;    // from the communicator's recent operations, gone from the rings
   uint8_t datatype = ring::kNoDatatype, reduction = ring::kNoReduction;
-  int32_t root_or_peer = -1;       // member rank
+  int16_t result = 0;
   int64_t seq = kUnknown;          // collective: in the communicator; send, receive: in (peer, direction) or p2p_seq_id
   int64_t count = -1;              // elements as passed; -1 unknown (Flight Recorder has shapes instead)
   uint32_t thread = kNoIndex;      // index into Rank::threads, or of the source's thread numbering
-  int64_t index = 0;               // program order inside the rank's thread
-  uint64_t group = 0;
   uint32_t stream = kNoIndex;      // index into Rank::streams
+  int64_t index = 0;               // program order inside the rank's thread
   int64_t ticket = 0;
   int64_t enter_ns = 0, return_ns = 0;  // rank's clock; return_ns 0: not returned or not recorded
   int64_t started_ns = 0, completed_ns = 0;  // 0 unknown
-  int32_t result = 0;
   uint64_t caller = 0;
-  uint32_t caller_object = 0;
   uint64_t graph = 0;
-  uint64_t send_address = 0, recv_address = 0;
+  uint32_t caller_object = 0;
+  uint32_t group = 0;              // 0: no explicit group; else a number of the thread's own
+  uint32_t addresses = kNoIndex;   // index into Rank::addresses
   // Flight Recorder only; empty elsewhere. Shapes are interned: index into Bundle::shapes, kNoIndex none.
+  uint32_t dtypes = kNoIndex;      // index into Bundle::strings: "Float -> Half"
   uint32_t input_shape = kNoIndex, output_shape = kNoIndex;   // e.g. "[[4,4]]" as index
   int64_t input_elements = -1, output_elements = -1;          // sum over tensors; -1 unknown
-  uint32_t dtypes = kNoIndex;      // index into Bundle::strings: "Float -> Half"
   uint32_t name = kNoIndex;        // index into Bundle::strings: "_all_gather_base"; kNoIndex: CallName(kind)
   uint32_t call_site = kNoIndex;   // index into Bundle::strings: "train.py:812 forward"
   int64_t op_id = kUnknown;        // Flight Recorder op_id / record_id order
   int64_t record_id = kUnknown;
+};
+static_assert(sizeof(Op) <= 168);
+
+// A source's 64-bit group number as Op::group holds it: 0 stays "none".
+constexpr uint32_t GroupNumber(uint64_t group) {
+  const auto low = static_cast<uint32_t>(group);
+  return low == 0 && group != 0 ? UINT32_MAX : low;
+}
+
+// Where an operation's buffers were: for people and viewers, the analysis does without.
+struct OpAddresses {
+  uint64_t send = 0, recv = 0;
 };
 
 enum class Life : uint8_t { kUnknown, kRunning, kExited, kKilled, kGone };
@@ -152,6 +165,7 @@ struct Rank {
   Process process;
   std::vector<Membership> memberships;
   std::vector<Op> ops;                // per thread in program order, oldest first
+  std::vector<OpAddresses> addresses; // that ops refer to; may be empty
   std::vector<ring::ThreadSnapshot> threads;   // .comm is an index into `memberships` here
   std::vector<ring::StreamSnapshot> streams;
   int64_t captured_ns = 0;            // rank's clock when its data was taken; 0 unknown

@@ -51,12 +51,14 @@ auto At(const List& list, int i) {
 
 }  // namespace
 
-OpColumns EncodeOps(absl::Span<const Op> ops, const TextIndexes& texts) {
+OpColumns EncodeOps(const Rank& rank, absl::Span<const Op> ops, const TextIndexes& texts) {
   OpColumns c;
   c.set_count(static_cast<uint32_t>(ops.size()));
   Op last;
+  OpAddresses last_addresses;
   last.seq = last.index = last.ticket = 0;
   for (const Op& op : ops) {
+    const OpAddresses at = op.addresses < rank.addresses.size() ? rank.addresses[op.addresses] : OpAddresses();
     c.add_communicator(static_cast<int32_t>(op.membership));
     c.add_kind(static_cast<uint32_t>(op.kind));
     c.add_stage(static_cast<uint32_t>(op.state));
@@ -76,8 +78,8 @@ OpColumns EncodeOps(absl::Span<const Op> ops, const TextIndexes& texts) {
     c.add_caller_delta(Minus(static_cast<int64_t>(op.caller), static_cast<int64_t>(last.caller)));
     c.add_caller_object(op.caller_object);
     c.add_graph(op.graph);
-    c.add_send_address_delta(Minus(static_cast<int64_t>(op.send_address), static_cast<int64_t>(last.send_address)));
-    c.add_recv_address_delta(Minus(static_cast<int64_t>(op.recv_address), static_cast<int64_t>(last.recv_address)));
+    c.add_send_address_delta(Minus(static_cast<int64_t>(at.send), static_cast<int64_t>(last_addresses.send)));
+    c.add_recv_address_delta(Minus(static_cast<int64_t>(at.recv), static_cast<int64_t>(last_addresses.recv)));
     c.add_flags(FlagsOf(op));
     c.add_started_ns_delta(op.started_ns != 0 ? Minus(op.started_ns, op.enter_ns) : 0);
     c.add_completed_ns_delta(op.completed_ns != 0 ? Minus(op.completed_ns, op.enter_ns) : 0);
@@ -91,6 +93,7 @@ OpColumns EncodeOps(absl::Span<const Op> ops, const TextIndexes& texts) {
     c.add_op_id(Plus(op.op_id, 2));
     c.add_record_id(Plus(op.record_id, 2));
     last = op;
+    last_addresses = at;
   }
   // Those that a source often does not have at all.
   DropZeros(c.mutable_group());
@@ -116,7 +119,7 @@ OpColumns EncodeOps(absl::Span<const Op> ops, const TextIndexes& texts) {
   return c;
 }
 
-absl::Status DecodeOps(const OpColumns& c, const TextIndexes& texts, std::vector<Op>* ops) {
+absl::Status DecodeOps(const OpColumns& c, const TextIndexes& texts, Rank* rank) {
   const int count = static_cast<int>(c.count());
   const int sizes[] = {c.communicator_size(),
                        c.kind_size(),
@@ -157,8 +160,9 @@ absl::Status DecodeOps(const OpColumns& c, const TextIndexes& texts, std::vector
           absl::StrCat("operation columns disagree: a list of ", size, " entries beside ", count));
     }
   }
-  ops->reserve(ops->size() + c.count());
+  rank->ops.reserve(rank->ops.size() + c.count());
   Op last;
+  OpAddresses at;
   last.seq = last.index = last.ticket = 0;
   for (int i = 0; i < count; ++i) {
     Op op;
@@ -173,20 +177,22 @@ absl::Status DecodeOps(const OpColumns& c, const TextIndexes& texts, std::vector
     op.seq = Plus(last.seq, At(c.seq_delta(), i));
     op.thread = At(c.thread(), i);
     op.index = Plus(last.index, At(c.index_delta(), i));
-    op.group = At(c.group(), i);
+    op.group = GroupNumber(At(c.group(), i));
     op.stream = static_cast<uint32_t>(At(c.stream(), i));
     op.ticket = Plus(last.ticket, At(c.ticket_delta(), i));
     op.enter_ns = Plus(last.enter_ns, At(c.enter_ns_delta(), i));
     const int64_t duration = At(c.duration_ns(), i);
     op.return_ns = duration == -1 ? 0 : Plus(op.enter_ns, duration);
-    op.result = At(c.result(), i);
+    op.result = static_cast<int16_t>(std::clamp<int32_t>(At(c.result(), i), INT16_MIN, INT16_MAX));
     op.caller = static_cast<uint64_t>(Plus(static_cast<int64_t>(last.caller), At(c.caller_delta(), i)));
     op.caller_object = At(c.caller_object(), i);
     op.graph = At(c.graph(), i);
-    op.send_address =
-        static_cast<uint64_t>(Plus(static_cast<int64_t>(last.send_address), At(c.send_address_delta(), i)));
-    op.recv_address =
-        static_cast<uint64_t>(Plus(static_cast<int64_t>(last.recv_address), At(c.recv_address_delta(), i)));
+    at.send = static_cast<uint64_t>(Plus(static_cast<int64_t>(at.send), At(c.send_address_delta(), i)));
+    at.recv = static_cast<uint64_t>(Plus(static_cast<int64_t>(at.recv), At(c.recv_address_delta(), i)));
+    if (at.send != 0 || at.recv != 0) {
+      op.addresses = static_cast<uint32_t>(rank->addresses.size());
+      rank->addresses.push_back(at);
+    }
     const uint32_t flags = At(c.flags(), i);
     op.in_batch = flags & kInBatch;
     op.batch_end = flags & kBatchEnd;
@@ -203,7 +209,7 @@ absl::Status DecodeOps(const OpColumns& c, const TextIndexes& texts, std::vector
     op.call_site = TextIn(At(c.call_site(), i), texts.strings);
     op.op_id = Minus(At(c.op_id(), i), 2);
     op.record_id = Minus(At(c.record_id(), i), 2);
-    ops->push_back(op);
+    rank->ops.push_back(op);
     last = op;
   }
   return absl::OkStatus();

@@ -17,12 +17,13 @@ struct TextIndexes {
   std::vector<uint32_t> strings, shapes;  // from the bundle's (or the file's) index
 };
 
-OpColumns EncodeOps(absl::Span<const Op> ops, const TextIndexes& texts);
+// `ops` are some of the rank's.
+OpColumns EncodeOps(const Rank& rank, absl::Span<const Op> ops, const TextIndexes& texts);
 
-// Appends the columns' operations to *ops. Indexes of communicators, threads and streams are as the file has them, not
+// Appends the columns' operations to rank->ops. Indexes of communicators, threads and streams are as the file has them, not
 // checked; text indexes are translated, those out of range become none. Error when a list has neither 0 nor `count`
-// entries; *ops is then unchanged.
-absl::Status DecodeOps(const OpColumns& columns, const TextIndexes& texts, std::vector<Op>* ops);
+// entries; *rank is then unchanged.
+absl::Status DecodeOps(const OpColumns& columns, const TextIndexes& texts, Rank* rank);
 
 }  // namespace lockstep
 

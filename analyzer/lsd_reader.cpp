@@ -273,7 +273,7 @@ class LsdReader {
   void TakeOps(const OpChunk& chunk, uint64_t offset) {
     ReadRank* rank = Find(chunk.rank(), offset);
     if (rank == nullptr) return;
-    if (absl::Status status = Unpack(chunk, &rank->loose.rank.ops); !status.ok()) {
+    if (absl::Status status = Unpack(chunk, &rank->loose.rank); !status.ok()) {
       rank->damaged = true;
       Damage(offset,
              absl::StrCat("a chunk of ", chunk.count(), " operations cannot be used (", status.message(), "): skipped"),
@@ -281,7 +281,7 @@ class LsdReader {
     }
   }
 
-  absl::Status Unpack(const OpChunk& chunk, std::vector<Op>* ops) {
+  absl::Status Unpack(const OpChunk& chunk, Rank* rank) {
     const std::string& packed = chunk.zstd();
     if (chunk.count() > kLsdMaxChunkOps || chunk.raw_bytes() > kLsdMaxRawBytes ||
         chunk.raw_bytes() > chunk.count() * kLsdMaxOpBytes + 1024) {
@@ -303,7 +303,7 @@ class LsdReader {
         columns.count() != chunk.count()) {
       return absl::DataLossError("it does not hold what it says");
     }
-    if (absl::Status status = DecodeOps(columns, texts_, ops); !status.ok()) return status;
+    if (absl::Status status = DecodeOps(columns, texts_, rank); !status.ok()) return status;
     operations_ += chunk.count();
     return absl::OkStatus();
   }

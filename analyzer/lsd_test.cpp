@@ -117,12 +117,13 @@ std::string Describe(const Bundle& bundle, const Rank& rank) {
     for (const auto& d : s.depends_on) out << " d" << d.stream << ':' << d.ticket;
   }
   for (const Op& o : rank.ops) {
+    const OpAddresses at = o.addresses == kNoIndex ? OpAddresses() : rank.addresses.at(o.addresses);
     out << "\nop " << o.membership << ' ' << static_cast<int>(o.kind) << ' ' << static_cast<int>(o.state) << ' '
         << o.in_batch << o.batch_end << o.retired << o.recent_only << ' ' << int{o.datatype} << ' ' << int{o.reduction}
         << ' ' << o.root_or_peer << ' ' << o.seq << ' ' << o.count << ' ' << o.thread << ' ' << o.index << ' '
         << o.group << ' ' << o.stream << ' ' << o.ticket << ' ' << o.enter_ns << ' ' << o.return_ns << ' '
         << o.started_ns << ' ' << o.completed_ns << ' ' << o.result << ' ' << o.caller << ' ' << o.caller_object << ' '
-        << o.graph << ' ' << o.send_address << ' ' << o.recv_address << ' ' << TextAt(bundle.shapes, o.input_shape)
+        << o.graph << ' ' << at.send << ' ' << at.recv << ' ' << TextAt(bundle.shapes, o.input_shape)
         << ' ' << TextAt(bundle.shapes, o.output_shape) << ' ' << o.input_elements << ' ' << o.output_elements << ' '
         << TextAt(bundle.strings, o.dtypes) << ' ' << TextAt(bundle.strings, o.name) << ' '
         << TextAt(bundle.strings, o.call_site) << ' ' << o.op_id << ' ' << o.record_id;
@@ -300,7 +301,7 @@ class RandomBundle {
     return m;
   }
 
-  Op MakeOp(const Rank& rank) {
+  Op MakeOp(Rank& rank) {
     Op o;
     o.membership =
         Number(0, 9) == 0 ? kNoIndex : static_cast<uint32_t>(Number(0, static_cast<int>(rank.memberships.size()) - 1));
@@ -317,19 +318,21 @@ class RandomBundle {
     o.count = Coin() ? -1 : Big();
     o.thread = Coin() ? kNoIndex : static_cast<uint32_t>(Number(0, static_cast<int>(rank.threads.size()) - 1));
     o.index = Big();
-    o.group = static_cast<uint64_t>(Number(0, 3));
+    o.group = static_cast<uint32_t>(Number(0, 3));
     o.stream = Coin() ? kNoIndex : static_cast<uint32_t>(Number(0, static_cast<int>(rank.streams.size()) - 1));
     o.ticket = Big();
     o.enter_ns = Big();
     o.return_ns = Coin() ? 0 : o.enter_ns + Number(0, 1 << 30);
     o.started_ns = Coin() ? 0 : Big();
     o.completed_ns = Coin() ? 0 : Big();
-    o.result = Number(0, 7);
+    o.result = static_cast<int16_t>(Number(0, 7));
     o.caller = static_cast<uint64_t>(Big());
     o.caller_object = static_cast<uint32_t>(Big());
     o.graph = static_cast<uint64_t>(Number(0, 2));
-    o.send_address = static_cast<uint64_t>(Big());
-    o.recv_address = ~static_cast<uint64_t>(Big());
+    if (Coin()) {
+      o.addresses = static_cast<uint32_t>(rank.addresses.size());
+      rank.addresses.push_back({static_cast<uint64_t>(Big()), ~static_cast<uint64_t>(Big())});
+    }
     o.input_shape = Coin() ? kNoIndex : static_cast<uint32_t>(Number(0, 3));
     o.output_shape = Coin() ? kNoIndex : static_cast<uint32_t>(Number(0, 3));
     o.input_elements = Number(-1, 1000);
@@ -604,7 +607,8 @@ TEST_F(LsdTest, FullDiskLeavesNothingBehindAndTheOldFileAlone) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 20000; ++i) {
     Op op;
-    op.send_address = random();
+    op.addresses = static_cast<uint32_t>(bundle.ranks[0].addresses.size());
+    bundle.ranks[0].addresses.push_back({random(), 0});
     op.count = static_cast<int64_t>(random() >> 1);
     bundle.ranks[0].ops.push_back(op);
   }

@@ -248,16 +248,16 @@ class LsdWriter {
     }
     for (size_t first = 0; first < rank.ops.size(); first += kLsdChunkOps) {
       const size_t count = std::min<size_t>(kLsdChunkOps, rank.ops.size() - first);
-      if (absl::Status status = WriteOps(rank.rank, {rank.ops.data() + first, count}); !status.ok()) return status;
+      if (absl::Status status = WriteOps(rank, {rank.ops.data() + first, count}); !status.ok()) return status;
     }
     return absl::OkStatus();
   }
 
-  absl::Status WriteOps(int32_t rank, absl::Span<const Op> ops) {
-    const std::string raw = EncodeOps(ops, texts_).SerializeAsString();
+  absl::Status WriteOps(const Rank& rank, absl::Span<const Op> ops) {
+    const std::string raw = EncodeOps(rank, ops, texts_).SerializeAsString();
     DumpRecord record;
     OpChunk* chunk = record.mutable_ops();
-    chunk->set_rank(rank);
+    chunk->set_rank(rank.rank);
     chunk->set_count(static_cast<uint32_t>(ops.size()));
     chunk->set_raw_bytes(static_cast<uint32_t>(raw.size()));
     std::string* packed = chunk->mutable_zstd();

@@ -98,17 +98,15 @@ Op MakeOp(const ring::OpSnapshot& from, uint32_t membership, uint32_t thread, ui
   op.count = Total(from.count);
   op.thread = thread;
   op.index = Total(from.index);
-  op.group = from.group;
+  op.group = GroupNumber(from.group);
   op.stream = stream;
   op.ticket = Total(from.ticket);
   op.enter_ns = from.enter_ns;
   op.return_ns = from.return_ns;
-  op.result = from.result;
+  op.result = static_cast<int16_t>(std::clamp<int32_t>(from.result, INT16_MIN, INT16_MAX));
   op.caller = from.caller;
   op.caller_object = from.caller_object;
   op.graph = from.graph;
-  op.send_address = from.send_address;
-  op.recv_address = from.recv_address;
   return op;
 }
 
@@ -329,6 +327,10 @@ class RankMaker {
           StateOf(from.stage, from.ticket, stream < loose_.rank.streams.size() ? &loose_.rank.streams[stream] : nullptr,
                   loose_.rank.gpu_marks);
       op.recent_only = recent;
+      if (from.send_address != 0 || from.recv_address != 0) {
+        op.addresses = static_cast<uint32_t>(loose_.rank.addresses.size());
+        loose_.rank.addresses.push_back({from.send_address, from.recv_address});
+      }
       loose_.rank.ops.push_back(op);
     };
     for (const ring::OpSnapshot& op : input_.snapshot.ops) {
