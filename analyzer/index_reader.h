@@ -1,0 +1,83 @@
+// Reads index.lsi through mmap, as a hostile file: every reference between tables is checked when it is opened, every
+// value of a column when it is asked for. An index is written under another name and renamed, so a mapped one is never
+// cut short by its writer.
+#ifndef LOCKSTEP_ANALYZER_INDEX_READER_H_
+#define LOCKSTEP_ANALYZER_INDEX_READER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "analyzer/bundle.h"
+#include "analyzer/index_format.h"
+
+namespace lockstep {
+
+// One operation as far as an index holds it.
+struct IndexOp {
+  ring::CallKind kind = ring::CallKind::kNone;
+  OpState state = OpState::kUnknown;
+  std::optional<uint64_t> membership;      // into memberships()
+  int64_t seq = kUnknown;
+  // Rank's clock; 0 not known. return_ns 0: has not returned.
+  int64_t enter_ns = 0, return_ns = 0, started_ns = 0, completed_ns = 0;
+  uint64_t bytes_at_least = 0;             // payload, rounded down to a power of two; 0 not known
+};
+
+// Immutable after opening; any thread.
+class IndexReader {
+ public:
+  // Errors name the file and what is wrong: NotFound, FailedPrecondition (a newer version), DataLoss (damaged: make it again).
+  static absl::StatusOr<std::unique_ptr<IndexReader>> Open(const std::string& path);
+  ~IndexReader();
+  IndexReader(const IndexReader&) = delete;
+  IndexReader& operator=(const IndexReader&) = delete;
+
+  uint64_t source() const { return header_->source; }
+  absl::Span<const IndexRank> ranks() const { return ranks_; }
+  absl::Span<const IndexComm> comms() const { return comms_; }
+  absl::Span<const IndexMembership> memberships() const { return memberships_; }
+  // Global rank of each member, or empty where the members are not known.
+  absl::Span<const int32_t> members(const IndexComm& comm) const {
+    return members_.subspan(comm.first_member, comm.members_known);
+  }
+  std::string_view text(uint32_t index) const;  // empty for an index that is not there
+  uint64_t operations() const { return kinds_.size(); }
+  // Operation `index` of all, which belongs to ranks()[rank].
+  IndexOp op(size_t rank, uint64_t index) const;
+
+  // The stored cells of one member, newest collectives of the communicator last; raw IndexCell values, 0 where the row's
+  // counters must tell. Empty for a member that the communicator does not have.
+  absl::Span<const uint8_t> cells(const IndexComm& comm, int32_t member) const;
+  // What the cell of (member, sequence number) shows, with `membership` the member's own counters or null without data.
+  IndexCell CellAt(const IndexComm& comm, int32_t member, int64_t seq, const IndexMembership* membership) const;
+
+ private:
+  IndexReader() = default;
+  template <typename T>
+  absl::Span<const T> Section(IndexSection section) const;
+  absl::Status Check(const std::string& path);
+  absl::Status CheckSections(const std::string& path);
+  absl::Status CheckTables(const std::string& path) const;
+
+  void* map_ = nullptr;
+  size_t bytes_ = 0;
+  const IndexHeader* header_ = nullptr;
+  absl::Span<const IndexRank> ranks_;
+  absl::Span<const IndexComm> comms_;
+  absl::Span<const int32_t> members_;
+  absl::Span<const IndexMembership> memberships_;
+  absl::Span<const uint64_t> text_offsets_;
+  absl::Span<const char> texts_;
+  absl::Span<const uint8_t> kinds_, states_, sizes_, cells_;
+  absl::Span<const uint16_t> op_memberships_, hosts_;
+  absl::Span<const uint32_t> seqs_, enters_, starts_, ends_;
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_INDEX_READER_H_
