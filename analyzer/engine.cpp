@@ -55,8 +55,8 @@ VerdictKind VerdictOf(const std::vector<Cause>& causes, const Bundle& bundle, bo
     case SLOW_HOST:
       return VERDICT_SLOW;
     default:
-      // Seen live and not yet known to stand still: it may be slow.
-      return live && !bundle.known_stalled ? VERDICT_LATE : VERDICT_HUNG;
+      // Seen live and not yet known to stand still, or seen at work: it may be slow.
+      return (live || causes[0].moving) && !bundle.known_stalled ? VERDICT_LATE : VERDICT_HUNG;
   }
 }
 

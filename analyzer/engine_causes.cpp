@@ -260,6 +260,13 @@ Cause Causes::HostCause(uint32_t node) const {
                "2. The network and the other ranks only wait for it.";
   }
   AddHostEvidence(r, &c);
+  if (c.kind == HOST_STALL || c.kind == RANK_NOT_ARRIVED) {
+    const ActivityView activity = ClassifyActivity(rank.process);
+    c.stall = activity.stall;
+    c.moving = activity.moving == Moving::kYes;
+    // Where the host's place is not recorded, its stack shows it as well.
+    if (c.stall != Stall::kUnknown && view.host == HostState::kUnknown) c.kind = HOST_STALL, c.confidence = 0.9;
+  }
   return c;
 }
 

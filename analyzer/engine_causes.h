@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/engine_activity.h"
 #include "analyzer/engine_mismatch.h"
 #include "analyzer/engine_model.h"
 #include "analyzer/engine_program.h"
@@ -28,6 +29,8 @@ struct Cause {
   std::string what;                    // what the culprits did or did not do, completes "rank 5 = ...: "
   std::string advice, refuted_by;
   std::string cause;                   // Finding::cause
+  Stall stall = Stall::kUnknown;       // what the named hosts are seen in
+  bool moving = false;                 // one of the named hosts uses CPU or I/O
   bool doubtful = false;               // rests on sends or receives that may as well be complete
   std::vector<uint32_t> nodes;         // of the wait graph, for chain and victims
 };

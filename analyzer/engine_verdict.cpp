@@ -45,6 +45,7 @@ bool OneFinding(const Bundle& bundle, const Cause& a, const Cause& b) {
            bundle.ranks[c.ranks[0]].source == Source::kFlightRecorder;
   };
   if (still(a) && still(b)) return true;
+  if (!SameStall(a.stall, b.stall)) return false;
   return a.kind == b.kind && a.kind != COLLECTIVE_STUCK && a.kind != DEADLOCK_CYCLE && a.kind != ORDER_INVERSION;
 }
 
@@ -114,6 +115,8 @@ std::vector<Cause> Causes::FromSinks() {
       same->missing.insert(same->missing.end(), c.missing.begin(), c.missing.end());
       same->nodes.insert(same->nodes.end(), c.nodes.begin(), c.nodes.end());
       same->confidence = std::min(same->confidence, c.confidence);
+      same->stall = std::max(same->stall, c.stall);
+      same->moving |= c.moving;
     }
   }
   // An operation that all are in and that does not finish is explained by a member that is known to stand still.
@@ -453,6 +456,7 @@ Finding Causes::ToFinding(const Cause& cause) const {
   f.set_refuted_by(cause.refuted_by);
   f.set_cause(cause.cause);
   f.set_summary(cause.what);
+  if (cause.kind == HOST_STALL || cause.kind == RANK_NOT_ARRIVED) DescribeStall(bundle_, cause.ranks, &f);
   if (graph_ != nullptr && !cause.nodes.empty()) AddChain(model_, *graph_, cause, &f);
   return f;
 }
