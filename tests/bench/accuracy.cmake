@@ -1,0 +1,11 @@
+# The analyzer scored over the labelled corpus: a sample here, all of it by `./dev accuracy`.
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+if(LOCKSTEP_TESTS)
+  add_test(NAME accuracy_scorer COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/accuracy/accuracy_test.py")
+  set_tests_properties(accuracy_scorer PROPERTIES TIMEOUT 120)
+  if(TARGET lockstep-corpus)
+    add_test(NAME accuracy_sample COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/accuracy/accuracy.py"
+      --build "${CMAKE_BINARY_DIR}" --out "${CMAKE_BINARY_DIR}/accuracy_sample" --scales 8,64 --variants plain --check --fresh)
+    set_tests_properties(accuracy_sample PROPERTIES TIMEOUT 600 LABELS integration)
+  endif()
+endif()

@@ -1,0 +1,381 @@
+#!/usr/bin/env python3
+"""Scores the analyzer over the labelled corpus: generates each case with lockstep-corpus, runs lockstep-analyze on it,
+compares the verdict with the truth that came with the case, and prints who was right how often, and how sure.
+
+A run can be ended and started again: cases that were scored by the same programs are not run a second time. Each case's
+files are deleted once it is scored."""
+
+import argparse
+import collections
+import concurrent.futures
+import datetime
+import hashlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import scoring  # noqa: E402
+import tables  # noqa: E402
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+VARIANTS = ("plain", "missing1", "missing10", "overwritten", "skew", "skewstep", "cut", "shuffled", "nostart", "firstfile", "rank0",
+            "lastrank", "twofaults")
+FORMATS = ("lsd", "fr")
+SCALES = (8, 64, 1024, 24576)
+# From here on a case takes gigabytes: one at a time.
+LARGE = 4096
+NOT_APPLICABLE = 4  # exit status of lockstep-corpus: this scenario does not exist in this format or variant
+
+Case = collections.namedtuple("Case", "scenario ranks seed format variant")
+
+
+def name_of(case):
+    return f"{case.scenario:02d}.{case.ranks}.{case.format}.{case.variant}.{case.seed}"
+
+
+def numbers(text):
+    """"1,4-6" -> [1, 4, 5, 6]"""
+    chosen = []
+    for part in text.split(","):
+        first, dash, last = part.partition("-")
+        try:
+            chosen += range(int(first), int(last if dash else first) + 1)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"'{part}' is no number and no range")
+    return chosen
+
+
+def words(allowed):
+    def parse(text):
+        chosen = text.split(",")
+        unknown = [word for word in chosen if word not in allowed]
+        if unknown:
+            raise argparse.ArgumentTypeError(f"unknown '{unknown[0]}'; there are {', '.join(allowed)}")
+        return chosen
+    return parse
+
+
+def default_set(scenario, ranks, form, variant):
+    """What a full run holds: all at 8 and 64 ranks; at 1,024 every scenario plain and every second variant, the formats taking
+    turns; at more ranks every scenario plain in our own format."""
+    if ranks <= 64:
+        return True
+    if ranks <= 1024:
+        if variant == "plain":
+            return True
+        turn = scenario + VARIANTS.index(variant)
+        return turn % 2 == 0 and form == FORMATS[turn // 2 % 2]
+    return variant == "plain" and form == "lsd"
+
+
+def digest(path):
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()[:16]
+
+
+class Run:
+    def __init__(self, options):
+        self.options = options
+        self.corpus = os.path.join(options.build, "bin/lockstep-corpus")
+        self.analyze = os.path.join(options.build, "bin/lockstep-analyze")
+        for program in (self.corpus, self.analyze):
+            if not os.path.exists(program):
+                sys.exit(f"accuracy: {program} is missing; build first (./dev build)")
+        self.version = f"{digest(self.corpus)}.{digest(self.analyze)}"
+        self.lock = threading.Lock()
+        self.large = threading.Lock()
+        self.known = {}
+        self.store = None
+        listing = json.loads(self.call([self.corpus, "list", "--json"]))
+        entries = listing["scenarios"] if isinstance(listing, dict) else listing
+        self.scenarios = {int(entry.get("scenario", entry.get("number", 0))): entry for entry in entries}
+        self.names = {number: entry.get("name", "") for number, entry in self.scenarios.items()}
+
+    def call(self, command, statuses=(0,)):
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        if done.returncode not in statuses:
+            sys.exit(f"accuracy: {' '.join(command)} ended with {done.returncode}: {done.stderr.strip()[-300:]}")
+        return done.stdout
+
+    def cases(self):
+        options = self.options
+        chosen = []
+        for ranks in options.scales:
+            for variant in options.variants:
+                for form in options.formats:
+                    for scenario in options.scenarios or sorted(self.scenarios):
+                        if scenario not in self.scenarios:
+                            sys.exit(f"accuracy: lockstep-corpus knows no scenario {scenario}")
+                        entry = self.scenarios[scenario]
+                        if form not in entry.get("formats", FORMATS) or variant not in entry.get("variants", VARIANTS):
+                            continue
+                        if not options.all and not default_set(scenario, ranks, form, variant):
+                            continue
+                        for seed in range(options.seeds):
+                            chosen.append(Case(scenario, ranks, options.seed_base + 1000 * seed + scenario, form, variant))
+        return chosen
+
+    def open_store(self):
+        path = os.path.join(self.options.out, "results.jsonl")
+        os.makedirs(self.options.out, exist_ok=True)
+        if self.options.fresh and os.path.exists(path):
+            os.unlink(path)
+        if os.path.exists(path):
+            with open(path) as file:
+                for line in file:
+                    try:
+                        result = json.loads(line)
+                    except ValueError:
+                        continue  # the line that was being written when a run was killed
+                    if result.get("version") == self.version:
+                        self.known[result["case"], result["marks"]] = result
+        self.store = open(path, "a", buffering=1)
+
+    def generate_command(self, case, folder):
+        options = self.options
+        command = [self.corpus, "generate", "--scenario", str(case.scenario), "--ranks", str(case.ranks), "--seed", str(case.seed),
+                   "--format", case.format, "--marks", options.marks, "--variant", case.variant, "--out", folder]
+        return command
+
+    def run_case(self, case):
+        known = self.known.get((name_of(case), self.options.marks))
+        if known is not None:
+            return known
+        if case.ranks >= LARGE:
+            with self.large:
+                return self.score_case(case)
+        return self.score_case(case)
+
+    def score_case(self, case):
+        folder = tempfile.mkdtemp(prefix=f"case-{name_of(case)}-", dir=self.options.scratch)
+        keep = self.options.keep
+        result = {"case": name_of(case), "version": self.version, "marks": self.options.marks, **case._asdict(), "identifiable": True,
+                  "needs": "", "outcome": "error", "seconds": 0.0, "rss_mib": 0, "findings": []}
+        try:
+            began = time.monotonic()
+            made = subprocess.run(self.generate_command(case, folder), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, text=True)
+            result["generate_seconds"] = time.monotonic() - began
+            if made.returncode == NOT_APPLICABLE:
+                result["outcome"] = "not a case"
+                result["text"] = made.stderr.strip()[-300:]
+            elif made.returncode != 0:
+                result["text"] = f"lockstep-corpus ended with {made.returncode}: {made.stderr.strip()[-300:]}"
+            else:
+                with open(os.path.join(folder, "truth.json")) as file:
+                    truth = json.load(file)
+                self.judge(case, folder, truth, result)
+            if self.options.keep_wrong and result["outcome"] not in ("right", "set", "not a case"):
+                keep = True
+        finally:
+            if keep:
+                kept = os.path.join(self.options.out, "kept", name_of(case))
+                shutil.rmtree(kept, ignore_errors=True)
+                os.makedirs(os.path.dirname(kept), exist_ok=True)
+                shutil.move(folder, kept)
+                result["kept"] = kept
+            else:
+                shutil.rmtree(folder, ignore_errors=True)
+        with self.lock:
+            self.store.write(json.dumps(result) + "\n")
+        return result
+
+    def judge(self, case, folder, truth, result):
+        report = os.path.join(folder, "verdict.json")
+        errors = os.path.join(folder, "analyze.err")
+        command = [self.analyze, "--format", "json", *self.options.analyze_option, os.path.join(folder, "data")]
+        began = time.monotonic()
+        with open(report, "wb") as out, open(errors, "wb") as err:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err)
+        watch = threading.Timer(self.options.timeout, process.kill)
+        watch.start()
+        _, status, usage = os.wait4(process.pid, 0)
+        watch.cancel()
+        process.returncode = os.waitstatus_to_exitcode(status)
+        result["seconds"] = time.monotonic() - began
+        result["rss_mib"] = usage.ru_maxrss // 1024
+        result["identifiable"] = bool(truth.get("identifiable", True))
+        result["needs"] = truth.get("needs") or ""
+        result["truth"] = truth
+        try:
+            with open(report) as file:
+                verdict = json.load(file)
+        except ValueError:
+            with open(errors, errors="replace") as file:
+                result["text"] = f"lockstep-analyze ended with {process.returncode}: {file.read().strip()[-300:]}"
+            return
+        result.update(scoring.score(truth, verdict))
+        if process.returncode != (0 if verdict.get("verdict") == "HEALTHY" else 1):
+            result["outcome"] = "error"
+            result["text"] = f"exit status {process.returncode} with the verdict {verdict.get('verdict')}"
+        result["verdict"] = verdict.get("verdict")
+        result["said"] = [said(finding) for finding in verdict.get("findings") or []]
+
+
+def ranks_text(ranks, most=8):
+    return ",".join(map(str, ranks[:most])) + (f",.. ({len(ranks)})" if len(ranks) > most else "")
+
+
+def said(finding):
+    return (f"{finding.get('kind')} [{ranks_text(finding.get('culprit_ranks') or [])}] {finding.get('confidence', 0):.2f} "
+            f"on {(finding.get('communicator') or {}).get('name', '')}")
+
+
+def truth_text(truth):
+    if truth.get("healthy"):
+        return "healthy"
+    text = f"{'|'.join(truth.get('kinds_allowed') or [])} [{ranks_text(truth.get('culprit_ranks') or [])}]"
+    if truth.get("culprit_hosts"):
+        text += f" hosts {ranks_text(truth['culprit_hosts'], 3)}"
+    if truth.get("set_allowed"):
+        text += " or " + " or ".join(f"[{ranks_text(each)}]" for each in truth["set_allowed"][:3])
+    if truth.get("second_fault"):
+        text += " and " + truth_text(truth["second_fault"])
+    return text
+
+
+def line_of(result):
+    text = f"{result['outcome']:6} {result['case']}"
+    if result["outcome"] == "right" and result.get("second_found") is not False and not result.get("blame_behind"):
+        return text
+    if "truth" not in result:
+        return f"{text}: {result.get('text', '')}"
+    if result.get("text"):
+        text += f": {result['text']}"
+    return f"{text}\n    said  {result.get('verdict')}: {'; '.join(result.get('said', [])[:4]) or 'nothing'}\n    truth {truth_text(result['truth'])}"
+
+
+def machine():
+    name = platform.machine()
+    try:
+        with open("/proc/cpuinfo") as file:
+            name = next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), name)
+    except OSError:
+        pass
+    cores = len(os.sched_getaffinity(0))
+    return f"{cores} cores of {name}, {platform.system()} {platform.release()}"
+
+
+def commit():
+    try:
+        text = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty", "--abbrev=12"], stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, text=True).stdout.strip()
+    except OSError:
+        text = ""
+    return text or "unknown"
+
+
+def heading(results, options, arguments):
+    ended = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
+    seeds = sorted({result["seed"] for result in results})
+    return [f"As printed by `tests/bench/accuracy/accuracy.py {' '.join(arguments)}`, {ended}, commit {commit()}, {machine()}.",
+            f"{len(results)} cases, seeds {seeds[0]} to {seeds[-1]}; GPU marks: {options.marks}."]
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="build folder (build)")
+    parser.add_argument("--scenarios", type=numbers, help="only these, e.g. 1,4-6")
+    parser.add_argument("--scales", type=lambda text: [int(part) for part in text.split(",")], default=list(SCALES),
+                        help="ranks, e.g. 8,64 (%s)" % ",".join(map(str, SCALES)))
+    parser.add_argument("--variants", type=words(VARIANTS), default=list(VARIANTS), help=f"of {', '.join(VARIANTS)} (all)")
+    parser.add_argument("--formats", type=words(FORMATS), default=list(FORMATS), help="lsd (own dumps), fr (Flight Recorder) (both)")
+    parser.add_argument("--marks", choices=("off", "done", "full"), default="full", help="GPU marks of own dumps (full)")
+    parser.add_argument("--seed-base", type=int, default=1, help="scenario N is generated with the seed BASE + N (1)")
+    parser.add_argument("--seeds", type=int, default=1, help="cases of each kind, with different seeds (1)")
+    parser.add_argument("--all", action="store_true", help="every variant and format also at 1,024 ranks and more")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="cases at the same time (one a core)")
+    parser.add_argument("--timeout", type=float, default=300, help="seconds an analysis may take (300)")
+    parser.add_argument("--out", default=None, help="results and kept cases (BUILD/accuracy)")
+    parser.add_argument("--scratch", default=None, help="where cases are generated (OUT/scratch)")
+    parser.add_argument("--fresh", action="store_true", help="forget earlier results")
+    parser.add_argument("--keep", action="store_true", help="keep the files of every case")
+    parser.add_argument("--keep-wrong", action="store_true", help="keep the files of cases that are not right")
+    parser.add_argument("--analyze-option", action="append", default=[], help="option handed to lockstep-analyze")
+    parser.add_argument("--markdown", metavar="FILE", help="write the tables to FILE (- standard output, instead of progress)")
+    parser.add_argument("--list", action="store_true", help="print the cases and end")
+    parser.add_argument("--check", action="store_true",
+                        help="fail (status 1) on false blame, or where a culprit that the record identifies is not named")
+    options = parser.parse_args(arguments)
+    if options.jobs < 1 or options.seeds < 1:
+        parser.error("--jobs and --seeds must be at least 1")
+    options.build = os.path.abspath(options.build)
+    options.out = os.path.abspath(options.out or os.path.join(options.build, "accuracy"))
+    options.scratch = os.path.abspath(options.scratch or os.path.join(options.out, "scratch"))
+    return options
+
+
+def acceptable(result):
+    """What --check demands of a case."""
+    if result["outcome"] in ("right", "kind"):
+        return not result.get("blame_behind")
+    return result["outcome"] == "set"
+
+
+def main(arguments):
+    options = parse(arguments)
+    run = Run(options)
+    cases = run.cases()
+    if options.list:
+        print("\n".join(name_of(case) for case in cases))
+        return 0
+    if not cases:
+        sys.exit("accuracy: no case is left by the filters")
+    run.open_store()
+    # What an earlier run left when it was killed.
+    shutil.rmtree(options.scratch, ignore_errors=True)
+    os.makedirs(options.scratch)
+    progress = sys.stderr if options.markdown == "-" else sys.stdout
+    results, began = [], time.monotonic()
+    pool = concurrent.futures.ThreadPoolExecutor(options.jobs)
+    futures = [pool.submit(run.run_case, case) for case in cases]
+    interrupted = False
+    try:
+        for done, future in enumerate(concurrent.futures.as_completed(futures), 1):
+            result = future.result()
+            if result["outcome"] == "not a case":
+                continue
+            results.append(result)
+            if result["outcome"] != "right" or result.get("second_found") is False or result.get("blame_behind"):
+                print(f"[{done}/{len(cases)}] {line_of(result)}", file=progress, flush=True)
+    except KeyboardInterrupt:
+        interrupted = True
+        pool.shutdown(wait=True, cancel_futures=True)
+        print("\naccuracy: interrupted; start it again to go on", file=sys.stderr)
+    pool.shutdown(wait=True)
+    shutil.rmtree(options.scratch, ignore_errors=True)
+    if not results:
+        print("accuracy: none of these is a case", file=sys.stderr)
+        return 1
+    results.sort(key=lambda result: (result["ranks"], result["format"], result["scenario"], VARIANTS.index(result["variant"])))
+    if options.markdown:
+        text = tables.markdown(results, run.names, VARIANTS, heading(results, options, arguments))
+        if options.markdown == "-":
+            sys.stdout.write(text)
+        else:
+            with open(options.markdown, "w") as file:
+                file.write(text)
+    print(f"\n{len(results)} cases in {time.monotonic() - began:.0f} s\n", file=progress)
+    rows = [[f"{scale:,}", form, *tables.totals_row(here)] for scale in options.scales for form in options.formats
+            if (here := [r for r in results if r["ranks"] == scale and r["format"] == form])]
+    print(tables.table(["ranks", "format", *tables.TOTALS], [*rows, ["all", "", *tables.totals_row(results)]], left=2), file=progress)
+    print("\n" + tables.calibration_table(results), file=progress)
+    if interrupted:
+        return 130
+    wrong = [result for result in results if not acceptable(result)]
+    if options.check and wrong:
+        print(f"\naccuracy: {len(wrong)} of {len(results)} cases are wrong", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

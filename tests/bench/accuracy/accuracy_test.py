@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""The scorer scored: marks for verdicts whose worth is plain, and whole runs over programs that say what they are told."""
+
+import contextlib
+import io
+import json
+import os
+import stat
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import accuracy  # noqa: E402
+import scoring  # noqa: E402
+
+
+def finding(kind="HOST_STALL", ranks=(3,), confidence=0.95, host=None, **more):
+    return {"kind": kind, "culprit_ranks": list(ranks), "confidence": confidence,
+            "culprits": [{"rank": rank, "host": host or f"node{rank // 8}", "gpu": rank % 8} for rank in ranks], **more}
+
+
+def verdict(*findings, word=None):
+    return {"verdict": word or ("HUNG" if findings else "HEALTHY"), "findings": list(findings)}
+
+
+def truth(**more):
+    return {"scenario": 7, "healthy": False, "identifiable": True, "verdicts_allowed": ["HUNG"], "culprit_ranks": [3],
+            "culprit_hosts": [], "set_allowed": [], "kinds_allowed": ["HOST_STALL"], "second_fault": None, **more}
+
+
+class Scoring(unittest.TestCase):
+    def outcome(self, what, *findings, word=None):
+        return scoring.score(what, verdict(*findings, word=word))["outcome"]
+
+    def test_one_rank(self):
+        self.assertEqual(self.outcome(truth(), finding()), "right")
+        self.assertEqual(self.outcome(truth(), finding(kind="RANK_DEAD")), "kind")
+        self.assertEqual(self.outcome(truth(), finding(ranks=(4,))), "blame")
+        self.assertEqual(self.outcome(truth()), "missed")
+        self.assertEqual(self.outcome(truth(culprit_ranks=[3, 4]), finding()), "partial")
+
+    def test_only_the_first_finding_counts(self):
+        marks = scoring.score(truth(), verdict(finding(ranks=(4,)), finding()))
+        self.assertTrue(marks["false_blame"])
+        self.assertFalse(marks["right_culprit"])
+        marks = scoring.score(truth(), verdict(finding(), finding(ranks=(4,))))
+        self.assertTrue(marks["right_culprit"])
+        self.assertFalse(marks["false_blame"])
+        self.assertTrue(marks["blame_behind"])
+        self.assertFalse(scoring.score(truth(), verdict(finding(), finding(ranks=(4,), confidence=0.5)))["blame_behind"])
+
+    def test_sets(self):
+        self.assertEqual(self.outcome(truth(), finding(ranks=(3, 9))), "set")
+        self.assertEqual(self.outcome(truth(), finding(ranks=range(8))), "set", "one host")
+        self.assertEqual(self.outcome(truth(), finding(ranks=range(9))), "blame", "two hosts")
+        self.assertEqual(self.outcome(truth(), finding(ranks=(8, 9))), "blame", "the truth is not in it")
+        switch = {"kind": "switch", "name": "leaf3", "culprits": 16, "members": 16}
+        self.assertEqual(self.outcome(truth(), finding(ranks=range(16), common_factor=switch)), "set")
+        self.assertEqual(self.outcome(truth(set_allowed=[[3, 9, 20]]), finding(ranks=(20, 9, 3))), "right")
+
+    def test_hosts(self):
+        host = truth(culprit_ranks=[], culprit_hosts=["node1"])
+        self.assertEqual(self.outcome(host, finding(ranks=range(8, 16))), "right")
+        self.assertEqual(self.outcome(host, finding(ranks=range(7, 16))), "blame")
+        # A rank and its host: the host's other ranks are no second name for the rank.
+        self.assertEqual(self.outcome(truth(culprit_hosts=["node0"]), finding(ranks=(5,))), "blame")
+
+    def test_healthy(self):
+        healthy = truth(healthy=True, culprit_ranks=[], verdicts_allowed=["HEALTHY"])
+        self.assertEqual(self.outcome(healthy), "right")
+        self.assertEqual(self.outcome(healthy, finding(), word="HUNG"), "blame")
+        self.assertEqual(self.outcome(healthy, word="LATE"), "kind")
+
+    def test_two_faults(self):
+        two = truth(second_fault={"culprit_ranks": [9], "kinds_allowed": ["RANK_DEAD"]})
+        marks = scoring.score(two, verdict(finding(kind="RANK_DEAD", ranks=(9,)), finding()))
+        self.assertEqual((marks["outcome"], marks["second_found"], marks["blame_behind"]), ("right", True, False))
+        marks = scoring.score(two, verdict(finding()))
+        self.assertEqual((marks["outcome"], marks["second_found"]), ("right", False))
+        self.assertEqual(scoring.score(two, verdict(finding(ranks=(3, 9))))["outcome"], "right")
+        self.assertEqual(scoring.score(two, verdict(finding(), finding(ranks=(17,))))["blame_behind"], True)
+
+    def test_calibration(self):
+        marks = [scoring.score(truth(), verdict(finding(confidence=0.95))), scoring.score(truth(), verdict(finding(ranks=(4,))))]
+        self.assertEqual([row[2:] for row in scoring.calibration(marks)], [(0, 0)] * 5 + [(2, 1)])
+
+
+CORPUS = """#!{python}
+import json, os, sys
+if sys.argv[1] == "list":
+    print(json.dumps({{"scenarios": [{{"scenario": 7, "name": "data loader"}}, {{"scenario": 36, "name": "idle by design"}}]}}))
+    sys.exit(0)
+given = dict(zip(sys.argv[2::2], sys.argv[3::2]))
+os.makedirs(os.path.join(given["--out"], "data"))
+json.dump(given, open(os.path.join(given["--out"], "data", "given"), "w"))
+healthy = given["--scenario"] == "36"
+if given["--format"] == "fr" and healthy:
+    sys.exit(4)
+json.dump({{"healthy": healthy, "identifiable": True, "culprit_ranks": [] if healthy else [3], "kinds_allowed": ["HOST_STALL"],
+           "verdicts_allowed": ["HEALTHY" if healthy else "HUNG"]}}, open(os.path.join(given["--out"], "truth.json"), "w"))
+"""
+ANALYZE = """#!{python}
+import json, os, sys
+given = json.load(open(os.path.join(sys.argv[-1], "given")))
+if given["--variant"] == "cut":
+    sys.exit(139)
+if given["--scenario"] == "36":
+    print(json.dumps({{"verdict": "HEALTHY", "findings": []}}))
+    sys.exit(0)
+rank = 5 if given["--variant"] == "skew" else 3
+print(json.dumps({{"verdict": "HUNG", "findings": [{{"kind": "HOST_STALL", "culprit_ranks": [rank], "confidence": 0.95}}]}}))
+sys.exit(1)
+"""
+
+
+class Runs(unittest.TestCase):
+    def setUp(self):
+        self.temporary = tempfile.TemporaryDirectory()
+        self.build = self.temporary.name
+        os.mkdir(os.path.join(self.build, "bin"))
+        for name, text in (("lockstep-corpus", CORPUS), ("lockstep-analyze", ANALYZE)):
+            path = os.path.join(self.build, "bin", name)
+            with open(path, "w") as file:
+                file.write(text.format(python=sys.executable))
+            os.chmod(path, os.stat(path).st_mode | stat.S_IXUSR)
+
+    def tearDown(self):
+        self.temporary.cleanup()
+
+    def play(self, *arguments):
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            status = accuracy.main(["--build", self.build, "--scales", "8", *arguments])
+        return status, out.getvalue()
+
+    def test_check(self):
+        self.assertEqual(self.play("--variants", "plain,shuffled", "--check")[0], 0)
+        status, out = self.play("--variants", "skew", "--check")
+        self.assertEqual(status, 1)
+        self.assertIn("said  HUNG: HOST_STALL [5] 0.95", out)
+        status, out = self.play("--variants", "cut", "--check")
+        self.assertEqual(status, 1)
+        self.assertIn("ended with 139", out)
+
+    def test_resumes_and_leaves_nothing(self):
+        store = os.path.join(self.build, "accuracy/results.jsonl")
+        self.play("--variants", "plain")
+        with open(store) as file:
+            first = file.read()
+        self.assertEqual(first.count("\n"), 4)  # one of them no case
+        with open(store, "a") as file:
+            file.write('{"case": "torn')
+        self.play("--variants", "plain")
+        with open(store) as file:
+            self.assertEqual(file.read(), first + '{"case": "torn')
+        self.play("--variants", "plain", "--fresh")
+        with open(store) as file:
+            self.assertEqual(file.read().count("\n"), 4)
+        self.assertEqual(os.listdir(os.path.join(self.build, "accuracy")), ["results.jsonl"])
+
+    def test_keeps_the_wrong_ones(self):
+        self.play("--variants", "plain,skew", "--formats", "lsd", "--keep-wrong")
+        self.assertEqual(os.listdir(os.path.join(self.build, "accuracy/kept")), ["07.8.lsd.skew.8"])
+
+    def test_markdown(self):
+        status, out = self.play("--variants", "plain,skew,cut", "--markdown", "-")
+        self.assertEqual(status, 0)
+        self.assertRegex(out, r"\| +7 +\| data loader +\| ok +\| BLAME +\| ERROR")
+        self.assertRegex(out, r"0.90 and above \| +4 +\| +2")
+        self.assertIn("### 8 ranks, Flight Recorder dumps", out)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,144 @@
+"""Compares what the analyzer said of one case with the truth that was written before it.
+
+A truth is what `lockstep-corpus generate` leaves in truth.json. A verdict is the JSON of `lockstep analyze`. Nothing here
+knows a scenario: every rule reads only these two.
+"""
+
+# Findings at least this sure must be right nine times in ten, and may blame nobody wrongly behind the first one either.
+SURE = 0.9
+SMALL_SET = 2  # ranks that an abstention may name where they share no host and no switch
+
+
+def _truths(truth):
+    """The independent faults of a case: one, or two."""
+    second = truth.get("second_fault")
+    return [truth] + ([second] if isinstance(second, dict) and second else [])
+
+
+def _hosts(finding):
+    return {culprit.get("host", "") for culprit in finding.get("culprits") or []}
+
+
+def culprit_is_right(finding, truth):
+    """Exactly the culprits, a set that the truth allows in their place, or exactly the host."""
+    named = set(finding.get("culprit_ranks") or [])
+    if named == set(truth.get("culprit_ranks") or []) and named:
+        return True
+    if named and any(named == set(allowed) for allowed in truth.get("set_allowed") or []):
+        return True
+    hosts = set(truth.get("culprit_hosts") or [])
+    if not hosts or not named:
+        return False
+    factor = finding.get("common_factor") or {}
+    if len(hosts) == 1 and factor.get("kind") == "host" and factor.get("name") in hosts:
+        return True
+    # Ranks of the right hosts only, all of them there.
+    return _hosts(finding) == hosts and bool(truth.get("host_is_culprit", not truth.get("culprit_ranks")))
+
+
+def abstained_well(finding, truth):
+    """The truth lies in the named set, and the set is no larger than two ranks, one host or one switch."""
+    named = set(finding.get("culprit_ranks") or [])
+    wanted = set(truth.get("culprit_ranks") or [])
+    if not named or not wanted or not wanted <= named:
+        return False
+    if len(named) <= SMALL_SET:
+        return True
+    hosts = _hosts(finding)
+    if len(hosts) == 1 and "" not in hosts:
+        return True
+    factor = finding.get("common_factor") or {}
+    return factor.get("kind") in ("host", "switch", "rack", "rail") and factor.get("culprits") == len(named)
+
+
+def kind_is_right(finding, truth):
+    kinds = truth.get("kinds_allowed") or []
+    return not kinds or finding.get("kind") in kinds
+
+
+def _blames_wrongly(finding, truths):
+    """Names a rank that no fault of the case has, and is no permitted set or good abstention."""
+    if any(culprit_is_right(finding, truth) or abstained_well(finding, truth) for truth in truths):
+        return False
+    named = set(finding.get("culprit_ranks") or [])
+    known = set()
+    for truth in truths:
+        known |= set(truth.get("culprit_ranks") or [])
+        for allowed in truth.get("set_allowed") or []:
+            known |= set(allowed)
+    return bool(named - known)
+
+
+def score(truth, verdict):
+    """The marks of one case, as a dict:
+
+    outcome   right: culprits and kind; kind: culprits right, kind wrong; set: abstained well; missed: nobody named;
+              partial: of the culprits only some; blame: a healthy rank was named; healthy: nothing was found, rightly
+    right_culprit, right_kind, false_blame, abstained_well: bool
+    blame_behind  a finding behind the first that is sure and blames wrongly
+    second_found  None without a second fault, else whether a finding names it
+    verdict_right whether the word is among those that the truth allows
+    findings  [(confidence, right)] of every finding, for the calibration
+    """
+    findings = verdict.get("findings") or []
+    allowed = truth.get("verdicts_allowed") or []
+    marks = {"right_culprit": False, "right_kind": False, "false_blame": False, "abstained_well": False, "blame_behind": False,
+             "second_found": None, "verdict_right": not allowed or verdict.get("verdict") in allowed, "findings": []}
+    if truth.get("healthy"):
+        marks["false_blame"] = bool(findings)
+        good = not findings
+        marks["right_culprit"] = marks["right_kind"] = good and marks["verdict_right"]
+        marks["outcome"] = "blame" if findings else ("right" if marks["verdict_right"] else "kind")
+        marks["findings"] = [(finding.get("confidence", 0), False) for finding in findings]
+        return marks
+
+    truths = _truths(truth)
+    for finding in findings:
+        good = any((culprit_is_right(finding, each) or abstained_well(finding, each)) and kind_is_right(finding, each)
+                   for each in truths)
+        marks["findings"].append((finding.get("confidence", 0), good))
+    if len(truths) > 1:
+        marks["second_found"] = all(
+            any(culprit_is_right(finding, each) or abstained_well(finding, each) for finding in findings) or
+            # Two faults of one kind may be told as one finding that names both.
+            any(set(each.get("culprit_ranks") or [0]) <= set(finding.get("culprit_ranks") or []) for finding in findings)
+            for each in truths)
+    marks["blame_behind"] = any(finding.get("confidence", 0) >= SURE and _blames_wrongly(finding, truths) for finding in findings[1:])
+    if not findings:
+        marks["outcome"] = "missed"
+        # Where the record shows nothing, to say nothing is what is asked for.
+        if not truth.get("identifiable", True) and not truth.get("culprit_ranks"):
+            marks["outcome"] = "set"
+            marks["abstained_well"] = True
+        return marks
+    first = findings[0]
+    both = {"culprit_ranks": sorted(set().union(*(set(each.get("culprit_ranks") or []) for each in truths)))}
+    candidates = truths + ([both] if len(truths) > 1 else [])
+    right = next((each for each in candidates if culprit_is_right(first, each)), None)
+    marks["right_culprit"] = right is not None
+    marks["right_kind"] = any(kind_is_right(first, each) for each in ([right] if right not in (None, both) else truths))
+    if right is None:
+        marks["abstained_well"] = any(abstained_well(first, each) for each in truths)
+        marks["false_blame"] = not marks["abstained_well"] and _blames_wrongly(first, truths)
+    marks["right_kind"] = marks["right_kind"] and (right is not None or marks["abstained_well"])
+    if right is not None:
+        marks["outcome"] = "right" if marks["right_kind"] else "kind"
+    elif marks["abstained_well"]:
+        marks["outcome"] = "set"
+    elif marks["false_blame"]:
+        marks["outcome"] = "blame"
+    else:
+        marks["outcome"] = "partial" if first.get("culprit_ranks") else "missed"
+    return marks
+
+
+def calibration(scores, edges=(0.0, 0.5, 0.7, 0.8, 0.9, 0.95)):
+    """[(low, high, findings, right)] over every finding of every case."""
+    bins = [[low, high, 0, 0] for low, high in zip(edges, edges[1:] + (1.0000001,))]
+    for marks in scores:
+        for confidence, right in marks["findings"]:
+            for each in bins:
+                if each[0] <= confidence < each[1]:
+                    each[2] += 1
+                    each[3] += bool(right)
+    return [tuple(each) for each in bins]
