@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "tests/workload/device.h"
+#include "tests/workload/faults.h"
 
 namespace trainsim {
 namespace {
@@ -78,7 +79,8 @@ Group GroupOf(const Options& options, CommKind kind, int rank) {
   return group;
 }
 
-Communicators::Communicators(const Options& options, const Environment& environment, StoreClient* store) {
+Communicators::Communicators(const Options& options, const Environment& environment, StoreClient* store)
+    : options_(options), rank_(environment.rank) {
   for (int i = 0; i < kCommKinds; ++i) {
     Comm& comm = comms_[i];
     comm.kind = static_cast<CommKind>(i);
@@ -91,19 +93,35 @@ Communicators::Communicators(const Options& options, const Environment& environm
     CUDA_OK(cudaEventCreateWithFlags(&comm.done, cudaEventDisableTiming));
   }
   Comm& world = comms_[static_cast<size_t>(CommKind::kWorld)];
+  if (StrikesAtStart(options_, rank_, FaultKind::kNeverInit, CommKind::kWorld)) SleepForEver();
   ncclConfig_t config = ConfigNamed(world.name);
   NCCL_OK(ncclCommInitRankConfig(&world.handle, world.size(), ExchangeId(world, store), world.index(), &config));
   for (CommKind kind : {CommKind::kTp, CommKind::kDp, CommKind::kEp}) {
-    Comm& comm = comms_[static_cast<size_t>(kind)];
-    if (comm.size() < 2) continue;
-    config = ConfigNamed(comm.name);
-    NCCL_OK(ncclCommSplit(world.handle, comm.group.number, comm.index(), &comm.handle, &config));
+    if (comms_[static_cast<size_t>(kind)].size() >= 2) Split(kind);
   }
   Comm& pp = comms_[static_cast<size_t>(CommKind::kPp)];
   if (pp.size() > 1) {
+    if (StrikesAtStart(options_, rank_, FaultKind::kNeverInit, CommKind::kPp)) SleepForEver();
     config = ConfigNamed(pp.name);
     NCCL_OK(ncclCommInitRankConfig(&pp.handle, pp.size(), ExchangeId(pp, store), pp.index(), &config));
   }
+}
+
+void Communicators::Split(CommKind kind) {
+  Comm& comm = comms_[static_cast<size_t>(kind)];
+  int color = comm.group.number;
+  if (StrikesAtStart(options_, rank_, FaultKind::kWrongColor, kind)) {
+    const int groups = options_.WorldSize() / comm.size();
+    color = groups > 1 ? (color + 1) % groups : color + 1;
+  }
+  ncclConfig_t config = ConfigNamed(comm.name);
+  NCCL_OK(ncclCommSplit(comms_[static_cast<size_t>(CommKind::kWorld)].handle, color, comm.index(), &comm.handle, &config));
+}
+
+void Communicators::Recreate(CommKind kind) {
+  Comm& comm = comms_[static_cast<size_t>(kind)];
+  NCCL_OK(ncclCommAbort(comm.handle));
+  Split(kind);
 }
 
 void Communicators::Destroy() {

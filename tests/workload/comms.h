@@ -55,10 +55,17 @@ class Communicators {
 
   Comm& operator[](CommKind kind) { return comms_[static_cast<size_t>(kind)]; }
 
+  // Aborts one split communicator with whatever is queued on it, and splits it from world again. Collective over the job.
+  void Recreate(CommKind kind);
+
   // Finalizes and destroys all, the children first; then the streams.
   void Destroy();
 
  private:
+  void Split(CommKind kind);
+
+  const Options& options_;
+  const int rank_;
   Comm comms_[kCommKinds];
 };
 

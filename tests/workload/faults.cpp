@@ -3,15 +3,19 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 
+#include "tests/workload/comms.h"
 #include "tests/workload/device.h"
 
 namespace trainsim {
 namespace {
 
-[[noreturn]] void SleepForEver() {
-  while (true) pause();
+[[noreturn]] void ComputeForEver() {
+  volatile uint64_t value = 1;
+  while (true) value = value * 6364136223846793005ULL + 1;
 }
 
 void CUDART_CB BlockStream(void* /*unused*/) {
@@ -38,9 +42,33 @@ ncclDataType_t OtherType(ncclDataType_t type) {
 
 }  // namespace
 
+void SleepForEver() {
+  while (true) pause();
+}
+
+void WaitForBatchForEver() {
+  int ends[2];
+  char byte = 0;
+  if (pipe(ends) != 0) FailCall("pipe", std::strerror(errno), __FILE__, __LINE__);
+  while (true) {
+    if (read(ends[0], &byte, 1) < 0 && errno != EINTR) FailCall("read", std::strerror(errno), __FILE__, __LINE__);
+  }
+}
+
+bool StrikesAtStart(const Options& options, int rank, FaultKind kind, CommKind comm) {
+  for (const Fault& fault : options.faults) {
+    if (fault.rank != rank || fault.kind != kind || fault.comm != comm) continue;
+    std::fprintf(stderr, "trainsim: rank %d: fault %s at the start of %s\n", rank, Name(kind), Name(comm));
+    return true;
+  }
+  return false;
+}
+
 FaultPlan::FaultPlan(const Options& options, int rank) : rank_(rank) {
   for (const Fault& fault : options.faults) {
-    if (fault.rank == rank) planned_.push_back({fault, options.CommSize(fault.comm), false});
+    if (fault.rank == rank && !AtStart(fault.kind)) {
+      planned_.push_back({fault, options.CommSize(fault.comm), GroupOf(options, fault.comm, rank).index, false});
+    }
   }
 }
 
@@ -53,7 +81,7 @@ void FaultPlan::Arrive(CommKind comm, OpKind op, cudaStream_t stream, CallArgs* 
   const int index = issued_[static_cast<size_t>(comm)][static_cast<size_t>(op)]++;
   for (Planned& planned : planned_) {
     const Fault& fault = planned.fault;
-    if (fault.step != step_ || fault.comm != comm || fault.op != op || fault.nth != index) continue;
+    if (!AtOperation(fault.kind) || fault.step != step_ || fault.comm != comm || fault.op != op || fault.nth != index) continue;
     planned.played = true;
     std::fprintf(stderr, "trainsim: rank %d: fault %s in step %d at %s %s %d\n", rank_, Name(fault.kind), step_,
                  Name(comm), Name(op), index);
@@ -61,10 +89,23 @@ void FaultPlan::Arrive(CommKind comm, OpKind op, cudaStream_t stream, CallArgs* 
   }
 }
 
+bool FaultPlan::Due(FaultKind kind) {
+  for (Planned& planned : planned_) {
+    if (planned.fault.kind != kind || planned.fault.step != step_ || planned.played) continue;
+    planned.played = true;
+    std::fprintf(stderr, "trainsim: rank %d: fault %s in step %d\n", rank_, Name(kind), step_);
+    return true;
+  }
+  return false;
+}
+
 std::string FaultPlan::Unplayed() const {
   for (const Planned& planned : planned_) {
     const Fault& fault = planned.fault;
     if (planned.played || fault.step != step_) continue;
+    if (!AtOperation(fault.kind)) {
+      return std::string("fault ") + Name(fault.kind) + " was not played: this rank's step has no place for it";
+    }
     const int issued = issued_[static_cast<size_t>(fault.comm)][static_cast<size_t>(fault.op)];
     return std::string("fault ") + Name(fault.kind) + " was not played: a step issues " + std::to_string(issued) + " " +
            Name(fault.comm) + " " + Name(fault.op) + " on this rank, nth=" + std::to_string(fault.nth) +
@@ -117,6 +158,17 @@ void FaultPlan::Play(const Planned& planned, cudaStream_t stream, CallArgs* args
     case FaultKind::kExitEarly:
     case FaultKind::kException:
       throw LeaveLoop{fault.kind};
+    case FaultKind::kSpinHost:
+      ComputeForEver();
+    case FaultKind::kOpenGroup:
+      NCCL_OK(ncclGroupStart());
+      return;
+    case FaultKind::kWrongPeer:
+      args->root = fault.value ? static_cast<int>(*fault.value) : (args->root + 1) % planned.comm_size;
+      if (args->root == planned.own_index) args->root = (args->root + 1) % planned.comm_size;
+      return;
+    default:
+      return;  // strikes elsewhere
   }
 }
 

@@ -19,7 +19,7 @@ struct CallArgs {
   size_t count = 0;
   ncclDataType_t type = ncclFloat32;
   ncclRedOp_t reduction = ncclSum;
-  int root = 0;
+  int root = 0;             // of sends and receives: the peer
   bool other_kind = false;  // call AllGather where AllReduce was meant
   int times = 1;            // how often to call
 };
@@ -40,6 +40,9 @@ class FaultPlan {
   // it: they change *args, put something on the stream, throw LeaveLoop, or never return.
   void Arrive(CommKind comm, OpKind op, cudaStream_t stream, CallArgs* args);
 
+  // Whether a fault of `kind`, which has a place of its own, is due in this step. It counts as played then.
+  bool Due(FaultKind kind);
+
   // Empty when every fault of the current step has been played; else a line that says which was not, and why.
   std::string Unplayed() const;
 
@@ -47,6 +50,7 @@ class FaultPlan {
   struct Planned {
     Fault fault;
     int comm_size = 0;
+    int own_index = 0;  // of this rank among the members
     bool played = false;
   };
   void Play(const Planned& planned, cudaStream_t stream, CallArgs* args) const;
@@ -56,6 +60,13 @@ class FaultPlan {
   std::vector<Planned> planned_;
   std::array<std::array<int, kOpKinds>, kCommKinds> issued_{};  // in the current step
 };
+
+// The fault of `kind` that strikes while `comm` is made on `rank`; it is announced then. False where none does.
+bool StrikesAtStart(const Options& options, int rank, FaultKind kind, CommKind comm);
+
+[[noreturn]] void SleepForEver();
+// Reads from a pipe that nobody writes to, as a loader does whose workers hang.
+[[noreturn]] void WaitForBatchForEver();
 
 }  // namespace trainsim
 

@@ -10,9 +10,10 @@
 namespace trainsim {
 namespace {
 
-constexpr std::array<const char*, 14> kFaultNames = {
-    "stall-host",     "stall-gpu",       "kill",       "segv",     "stop",       "skip",     "extra", "wrong-count",
-    "wrong-datatype", "wrong-reduction", "wrong-root", "wrong-op", "exit-early", "exception"};
+constexpr std::array<const char*, 22> kFaultNames = {
+    "stall-host",     "stall-gpu",       "kill",         "segv",       "stop",       "skip",       "extra",     "wrong-count",
+    "wrong-datatype", "wrong-reduction", "wrong-root",   "wrong-op",   "exit-early", "exception",  "spin-host", "open-group",
+    "wrong-peer",     "stall-loader",    "swap-order",   "no-group",   "never-init", "wrong-color"};
 constexpr std::array<const char*, kCommKinds> kCommNames = {"world", "tp", "pp", "dp", "ep"};
 constexpr std::array<const char*, kOpKinds> kOpNames = {"allreduce", "broadcast", "allgather", "reducescatter",
                                                         "alltoall",  "send",      "recv"};
@@ -114,6 +115,8 @@ std::vector<const char*> OpsOf(FaultKind kind) {
       return {"broadcast"};
     case FaultKind::kWrongOp:
       return {"allreduce"};
+    case FaultKind::kWrongPeer:
+      return {"send", "recv"};
     default:
       return {};
   }
@@ -132,6 +135,9 @@ OpKind DefaultOp(FaultKind kind, CommKind comm) {
 
 // Where a fault happens when nobody says: the tensor group, else the innermost group that has more than one rank.
 CommKind DefaultComm(const Options& options, FaultKind kind) {
+  if (kind == FaultKind::kSwapOrder) return CommKind::kDp;
+  if (kind == FaultKind::kNoGroup || kind == FaultKind::kWrongPeer) return CommKind::kPp;
+  if (kind == FaultKind::kStallLoader || kind == FaultKind::kNeverInit) return CommKind::kWorld;
   for (CommKind comm : {CommKind::kTp, CommKind::kDp, CommKind::kPp}) {
     if (comm == CommKind::kPp && !OpsOf(kind).empty()) continue;
     if (options.CommSize(comm) > 1) return comm;
@@ -139,9 +145,38 @@ CommKind DefaultComm(const Options& options, FaultKind kind) {
   return CommKind::kWorld;
 }
 
+// Communicators that a fault with a place of its own may have; empty: all.
+std::vector<CommKind> CommsOf(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::kStallLoader:
+      return {CommKind::kWorld};
+    case FaultKind::kSwapOrder:
+      return {CommKind::kDp};
+    case FaultKind::kNoGroup:
+      return {CommKind::kPp};
+    case FaultKind::kNeverInit:
+      return {CommKind::kWorld, CommKind::kPp};
+    case FaultKind::kWrongColor:
+      return {CommKind::kTp, CommKind::kDp, CommKind::kEp};
+    default:
+      return {};
+  }
+}
+
 bool CheckPlace(const Options& options, const Fault& fault, bool op_given, std::string* error) {
   const std::string kind = Name(fault.kind);
   const std::string comm = Name(fault.comm);
+  const std::vector<CommKind> comms = CommsOf(fault.kind);
+  if (!comms.empty() && std::find(comms.begin(), comms.end(), fault.comm) == comms.end()) {
+    std::vector<const char*> names;
+    for (CommKind each : comms) names.push_back(Name(each));
+    *error = "kind=" + kind + " has no place on comm=" + comm + "; communicators for it: " + Join(names);
+    return false;
+  }
+  if (!AtOperation(fault.kind) && (op_given || fault.nth != 0)) {
+    *error = "kind=" + kind + " has a place of its own; op= and nth= do not go with it";
+    return false;
+  }
   if (options.CommSize(fault.comm) < 2) {
     *error = "comm=" + comm + " has a single rank in this job and issues nothing; communicators with more:";
     for (int i = 0; i < kCommKinds; ++i) {
@@ -149,6 +184,11 @@ bool CheckPlace(const Options& options, const Fault& fault, bool op_given, std::
     }
     return false;
   }
+  if (fault.kind == FaultKind::kWrongPeer && options.CommSize(fault.comm) < 3) {
+    *error = "kind=wrong-peer needs a pipeline of three stages or more, so that there is another peer";
+    return false;
+  }
+  if (!AtOperation(fault.kind)) return true;
   const std::vector<const char*> in_comm = OpsOf(fault.comm);
   const std::vector<const char*> of_kind = OpsOf(fault.kind);
   std::vector<const char*> allowed;
@@ -173,10 +213,10 @@ bool CheckValue(const Options& options, const Fault& fault, std::string* error) 
   int64_t high = 0;
   if (fault.kind == FaultKind::kWrongCount) {
     high = fault.comm == CommKind::kWorld ? 2 * kLossCount : 2 * std::max(options.elements, kSmallCount);
-  } else if (fault.kind == FaultKind::kWrongRoot) {
+  } else if (fault.kind == FaultKind::kWrongRoot || fault.kind == FaultKind::kWrongPeer) {
     high = options.CommSize(fault.comm) - 1;
   } else {
-    *error = "value= goes with kind=wrong-count and kind=wrong-root only";
+    *error = "value= goes with kind=wrong-count, kind=wrong-root and kind=wrong-peer only";
     return false;
   }
   if (*fault.value < 0 || *fault.value > high) {
@@ -255,6 +295,21 @@ bool ParsePause(const Options& options, const std::string& text, bool has_rank, 
   return true;
 }
 
+bool ParseStraggler(const Options& options, const std::string& text, Straggler* straggler, std::string* error) {
+  std::map<std::string, std::string> pairs;
+  if (!ToPairs(text, &pairs, error)) return false;
+  auto milliseconds = pairs.extract("ms");
+  if (!milliseconds || !pairs.contains("rank") || pairs.size() != 1) {
+    *error = "'" + text + "': expected rank=R,ms=MS";
+    return false;
+  }
+  if (!ToSeconds(milliseconds.mapped(), &straggler->milliseconds)) {
+    *error = "ms=" + milliseconds.mapped() + ": expected a number, 0 or more";
+    return false;
+  }
+  return TakeInteger(&pairs, "rank", 0, options.WorldSize() - 1, &straggler->rank, error);
+}
+
 bool CheckShape(Options* options, std::string* error) {
   const int64_t world = int64_t{options->tp} * options->pp * options->dp;
   if (world > kMaxWorld) {
@@ -263,6 +318,10 @@ bool CheckShape(Options* options, std::string* error) {
   }
   if (options->dp % options->ep != 0) {
     *error = "--ep " + std::to_string(options->ep) + " does not divide --dp " + std::to_string(options->dp);
+    return false;
+  }
+  if (options->recreate_step > 0 && options->dp < 2) {
+    *error = "--recreate needs a data group of two ranks or more";
     return false;
   }
   // Every group's share of a buffer is then whole, and half a count is one too.
@@ -318,7 +377,21 @@ int Options::CommSize(CommKind comm) const {
 
 bool Options::ExpectsWrongData() const {
   return std::any_of(faults.begin(), faults.end(), [](const Fault& fault) {
-    return fault.kind >= FaultKind::kSkip && fault.kind <= FaultKind::kWrongOp;
+    switch (fault.kind) {
+      case FaultKind::kSkip:
+      case FaultKind::kExtra:
+      case FaultKind::kWrongCount:
+      case FaultKind::kWrongDatatype:
+      case FaultKind::kWrongReduction:
+      case FaultKind::kWrongRoot:
+      case FaultKind::kWrongOp:
+      case FaultKind::kOpenGroup:
+      case FaultKind::kWrongPeer:
+      case FaultKind::kWrongColor:
+        return true;
+      default:
+        return false;
+    }
   });
 }
 
@@ -343,6 +416,10 @@ std::string HelpText() {
          "  --slow-start SEC         the first step begins late, by half of SEC on rank 0 up to SEC on the last (0)\n"
          "  --checkpoint step=K,seconds=S[,rank=R]   after step K rank R (0) writes to a file for S seconds\n"
          "  --evaluate step=K,seconds=S              after step K every rank evaluates for S seconds without NCCL\n"
+         "  --recreate K             after step K an operation of each data group does not end; its ranks abort the\n"
+         "                           communicator and make it anew (0: never)\n"
+         "  --straggle rank=R,ms=MS  rank R's GPU computes MS longer than the others' in every step\n"
+         "  --jitter MS              in every step another rank's GPU computes MS longer (0)\n"
          "  --seed N                 the data (1)\n"
          "  --sync stream|event|device               how the host waits for a step's loss (stream)\n"
          "  --print-every N          rank 0 prints a line each N steps (10)\n"
@@ -366,8 +443,18 @@ std::string HelpText() {
          "  wrong-op         AllGather instead of AllReduce\n"
          "  exit-early       leaves the loop and exits 0; nothing is waited for, nothing destroyed\n"
          "  exception        leaves the loop by an exception that is swallowed, and destroys its communicators\n"
+         "  spin-host        the host computes for ever before the operation\n"
+         "  open-group       ncclGroupStart without its end before the operation: nothing is launched from there on\n"
+         "  wrong-peer       the next stage but one, or V, is the peer (send, recv)\n"
+         "These have a place of their own in step K:\n"
+         "  stall-loader     the rank reads its next batch from a pipe that stays empty\n"
+         "  swap-order       the loss (world) is reduced before the gradients' norm (dp)\n"
+         "  no-group         sends and receives of the steady state without a group; give it to both neighbours\n"
+         "And these at the start:\n"
+         "  never-init       the rank never comes to the communicator's initialization (world, pp)\n"
+         "  wrong-color      the rank splits with its neighbour group's colour (tp, dp, ep)\n"
          "\n"
-         "Every operation's result is verified, unless skip, extra or a wrong-* fault was asked for.\n"
+         "Every operation's result is verified, unless skip, extra, open-group or a wrong-* fault was asked for.\n"
          "Exit status: 0 done, 1 a CUDA, NCCL or start-up error, 2 usage, 3 wrong data.\n";
 }
 
@@ -391,8 +478,10 @@ bool Parse(const std::vector<std::string>& args, Options* options, bool* help, s
       {"--elements", {1, kMaxElements, &elements}},
       {"--seed", {0, 2'000'000'000, &seed}},
       {"--print-every", {1, 1'000'000'000, &options->print_every}},
+      {"--recreate", {0, 1'000'000'000, &options->recreate_step}},
   };
   std::map<std::string, double*> seconds = {{"--pace-ms", &options->pace_ms},
+                                            {"--jitter", &options->jitter_ms},
                                             {"--slow-start", &options->slow_start_s},
                                             {"--store-timeout", &options->store_timeout_s}};
   // Kept until the shape is known: they are checked against it.
@@ -411,7 +500,7 @@ bool Parse(const std::vector<std::string>& args, Options* options, bool* help, s
       name.resize(equals);
     }
     const bool known = numbers.contains(name) || seconds.contains(name) || name == "--sync" || name == "--fault" ||
-                       name == "--checkpoint" || name == "--evaluate";
+                       name == "--checkpoint" || name == "--evaluate" || name == "--straggle";
     if (!known) {
       *error = "unknown option '" + args[i] + "'; --help lists them";
       return false;
@@ -453,6 +542,8 @@ bool Parse(const std::vector<std::string>& args, Options* options, bool* help, s
     bool good = false;
     if (name == "--fault") {
       good = ParseFault(*options, value, &options->faults.emplace_back(), error);
+    } else if (name == "--straggle") {
+      good = ParseStraggler(*options, value, &options->straggler, error);
     } else {
       const bool checkpoint = name == "--checkpoint";
       Pause& pause = (checkpoint ? options->checkpoints : options->evaluations).emplace_back();

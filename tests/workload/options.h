@@ -24,7 +24,24 @@ enum class FaultKind {
   kWrongOp,
   kExitEarly,
   kException,
+  kSpinHost,
+  kOpenGroup,
+  kWrongPeer,
+  // At a place of the step that the kind itself says; `op` and `nth` mean nothing to them.
+  kStallLoader,
+  kSwapOrder,
+  kNoGroup,
+  // While the communicators are made; `step` means nothing to them, either.
+  kNeverInit,
+  kWrongColor,
 };
+// Whether a fault strikes at an operation, and not at a place of its own.
+inline constexpr bool AtOperation(FaultKind kind) {
+  return kind < FaultKind::kStallLoader;
+}
+inline constexpr bool AtStart(FaultKind kind) {
+  return kind >= FaultKind::kNeverInit;
+}
 
 enum class CommKind { kWorld, kTp, kPp, kDp, kEp };
 inline constexpr int kCommKinds = 5;
@@ -40,13 +57,19 @@ struct Fault {
   CommKind comm = CommKind::kTp;
   OpKind op = OpKind::kAllReduce;
   int nth = 0;
-  std::optional<int64_t> value;  // wrong-count: the count; wrong-root: the root
+  std::optional<int64_t> value;  // wrong-count: the count; wrong-root: the root; wrong-peer: the peer
 };
 
 struct Pause {
   int step = 0;  // after this step
   double seconds = 0;
   int rank = 0;  // checkpoint only: who writes
+};
+
+// A rank whose GPU computes longer than the others' in every step.
+struct Straggler {
+  int rank = -1;  // -1: none
+  double milliseconds = 0;
 };
 
 enum class SyncKind { kStream, kEvent, kDevice };
@@ -64,6 +87,9 @@ struct Options {
   double slow_start_s = 0;
   std::vector<Pause> checkpoints;
   std::vector<Pause> evaluations;
+  int recreate_step = 0;  // after this step the data group is aborted and made anew; 0 never
+  Straggler straggler;
+  double jitter_ms = 0;   // in every step another rank computes longer by this
   uint64_t seed = 1;
   int print_every = 10;
   SyncKind sync = SyncKind::kStream;
@@ -72,7 +98,7 @@ struct Options {
 
   int WorldSize() const { return tp * pp * dp; }
   int CommSize(CommKind comm) const;
-  // A skip, extra or wrong-* fault makes wrong data on purpose; nothing is verified then.
+  // Some faults make wrong data on purpose; nothing is verified then.
   bool ExpectsWrongData() const;
 };
 

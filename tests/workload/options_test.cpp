@@ -105,6 +105,31 @@ TEST(Options, RefusesFaultsThatMakeNoSense) {
   EXPECT_THAT(ErrorOf({"--tp", "8", "--fault", "rank=5,step=2,kind=skip,comm=dp"}), HasSubstr("world tp"));
 }
 
+TEST(Options, FaultsWithAPlaceOfTheirOwn) {
+  EXPECT_EQ(Parsed(WithFault("rank=5,step=20,kind=swap-order")).faults[0].comm, CommKind::kDp);
+  EXPECT_EQ(Parsed(WithFault("rank=5,step=20,kind=no-group")).faults[0].comm, CommKind::kPp);
+  EXPECT_EQ(Parsed(WithFault("rank=5,step=1,kind=never-init")).faults[0].comm, CommKind::kWorld);
+  EXPECT_EQ(Parsed(WithFault("rank=5,step=1,kind=wrong-color")).faults[0].comm, CommKind::kTp);
+  EXPECT_TRUE(Parsed(WithFault("rank=5,step=1,kind=wrong-color")).ExpectsWrongData());
+  EXPECT_FALSE(Parsed(WithFault("rank=5,step=20,kind=stall-loader")).ExpectsWrongData());
+  EXPECT_EQ(Parsed({"--pp", "4", "--fault", "rank=1,step=1,kind=wrong-peer"}).faults[0].op, OpKind::kSend);
+  EXPECT_THAT(ErrorOf(WithFault("rank=5,step=20,kind=wrong-peer")), HasSubstr("three stages"));
+  EXPECT_THAT(ErrorOf(WithFault("rank=5,step=20,kind=swap-order,comm=tp")), HasSubstr("for it: dp"));
+  EXPECT_THAT(ErrorOf(WithFault("rank=5,step=20,kind=no-group,nth=2")), HasSubstr("place of its own"));
+  EXPECT_THAT(ErrorOf({"--tp", "4", "--fault", "rank=1,step=1,kind=swap-order"}), HasSubstr("single rank"));
+}
+
+TEST(Options, SlowRanks) {
+  const Options options = Parsed({"--tp", "2", "--dp", "2", "--straggle", "rank=3,ms=2.5", "--jitter", "4", "--recreate", "7"});
+  EXPECT_EQ(options.straggler.rank, 3);
+  EXPECT_DOUBLE_EQ(options.straggler.milliseconds, 2.5);
+  EXPECT_DOUBLE_EQ(options.jitter_ms, 4);
+  EXPECT_EQ(options.recreate_step, 7);
+  EXPECT_THAT(ErrorOf({"--tp", "2", "--straggle", "rank=2,ms=1"}), HasSubstr("0 to 1"));
+  EXPECT_THAT(ErrorOf({"--tp", "2", "--straggle", "rank=1"}), HasSubstr("rank=R,ms=MS"));
+  EXPECT_THAT(ErrorOf({"--tp", "2", "--recreate", "3"}), HasSubstr("data group"));
+}
+
 TEST(Options, RefusesNonsense) {
   EXPECT_THAT(ErrorOf({"--tq", "2"}), HasSubstr("--tq"));
   EXPECT_THAT(ErrorOf({"--tp"}), HasSubstr("lacks its value"));

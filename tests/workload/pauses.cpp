@@ -62,6 +62,7 @@ void WriteCheckpoint(double seconds) {
 }
 
 void PauseAfter(const Options& options, int rank, int step, Trainer* trainer) {
+  if (options.recreate_step == step) trainer->Recreate();
   for (const Pause& pause : options.checkpoints) {
     if (pause.step == step && pause.rank == rank) WriteCheckpoint(pause.seconds);
   }

@@ -149,8 +149,13 @@ void Trainer::Step(int step) {
   LoadBatch();
   BroadcastInputs();
   Pipeline();
-  Optimize();
-  ReduceLoss();
+  if (comms_[CommKind::kDp].used() && faults_.Due(FaultKind::kSwapOrder)) {
+    ReduceLoss();
+    Optimize();
+  } else {
+    Optimize();
+    ReduceLoss();
+  }
   WaitForLoss();
   if (!options_.ExpectsWrongData()) Verify();
   if (std::string unplayed = faults_.Unplayed(); !unplayed.empty()) {
@@ -160,6 +165,7 @@ void Trainer::Step(int step) {
 }
 
 void Trainer::LoadBatch() {
+  if (faults_.Due(FaultKind::kStallLoader)) WaitForBatchForEver();
   for (auto& [key, plane] : planes_) {
     Fill(&plane, Base(rank_));
     if (key.first == CommKind::kWorld && plane.type == ncclFloat64) {
@@ -211,9 +217,18 @@ void Trainer::BroadcastInputs() {
 
 void Trainer::Compute() {
   CUDA_OK(cudaMemsetAsync(work_.data(), 0, work_.size(), compute_));
-  if (options_.pace_ms > 0) {
-    LaunchNap(compute_, options_.pace_ms / 1e3 / (2.0 * options_.layers * options_.micro_batches));
+  const double milliseconds = options_.pace_ms + ExtraMilliseconds();
+  if (milliseconds > 0) LaunchNap(compute_, milliseconds / 1e3 / (2.0 * options_.layers * options_.micro_batches));
+}
+
+double Trainer::ExtraMilliseconds() const {
+  double extra = rank_ == options_.straggler.rank ? options_.straggler.milliseconds : 0;
+  if (options_.jitter_ms > 0) {
+    // All ranks draw the same one.
+    const uint64_t drawn = (options_.seed + static_cast<uint64_t>(step_)) * 0x9e3779b97f4a7c15ULL >> 33;
+    if (drawn % static_cast<uint64_t>(options_.WorldSize()) == static_cast<uint64_t>(rank_)) extra += options_.jitter_ms;
   }
+  return extra;
 }
 
 void Trainer::ForwardLayer() {
@@ -428,6 +443,15 @@ void Trainer::Verify() {
       std::_Exit(3);
     }
   }
+}
+
+void Trainer::Recreate() {
+  Comm& dp = comms_[CommKind::kDp];
+  if (dp.index() != 0) {
+    const Memory& result = results_[static_cast<size_t>(CommKind::kDp)];
+    NCCL_OK(ncclAllReduce(Input(CommKind::kDp, ncclFloat32), result.data(), kSmallCount, ncclFloat32, ncclSum, dp.handle, dp.stream));
+  }
+  comms_.Recreate(CommKind::kDp);
 }
 
 void Trainer::ComputeFor(double seconds) {

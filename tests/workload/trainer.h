@@ -29,6 +29,9 @@ class Trainer {
   // Mean loss over all ranks of the last step.
   double loss() const { return loss_; }
 
+  // Leaves an operation of the data group without its first member, aborts the communicator on all, and makes it anew.
+  void Recreate();
+
   // Occupies the GPU for a while without any communication, and waits for it.
   void ComputeFor(double seconds);
 
@@ -60,6 +63,7 @@ class Trainer {
   void LoadBatch();
   void BroadcastInputs();
   void Compute();
+  double ExtraMilliseconds() const;
   void ForwardLayer();
   void BackwardLayer();
   void ExpertForward();
@@ -76,7 +80,7 @@ class Trainer {
   void Backward(bool last);
   void StageActivation(int64_t share, const Memory& buffer);
   void ExpectActivation(const Memory& buffer, int sender, int64_t share, const char* what);
-  CallArgs ArriveAtPeer(OpKind op);
+  CallArgs ArriveAtPeer(OpKind op, int peer);
   void SendForward(int micro_batch);
   void RecvForward(int micro_batch);
   void SendBackward(int micro_batch);
@@ -105,6 +109,7 @@ class Trainer {
   FaultPlan faults_;
   const Place place_;
   int step_ = 0;
+  bool no_group_ = false;  // of this step's steady sends and receives: a fault
   double loss_ = 0;
 
   cudaStream_t compute_ = nullptr;

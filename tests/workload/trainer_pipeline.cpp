@@ -13,6 +13,7 @@ void Trainer::Pipeline() {
   const bool last = stage == stages - 1;
   const int warm_up = std::min(stages - stage - 1, batches);
   const int steady = batches - warm_up;
+  no_group_ = stages > 1 && steady > 0 && faults_.Due(FaultKind::kNoGroup);
   for (int i = 0; i < warm_up; ++i) {
     if (!first) RecvForward(i);
     Forward();
@@ -60,8 +61,9 @@ void Trainer::ExpectActivation(const Memory& buffer, int sender, int64_t share, 
   Expect(pp, what, ncclBfloat16, buffer.data() + 2 * (options_.elements - 1), ShareValue(Base(rank), share));
 }
 
-CallArgs Trainer::ArriveAtPeer(OpKind op) {
+CallArgs Trainer::ArriveAtPeer(OpKind op, int peer) {
   CallArgs args;
+  args.root = peer;
   args.count = static_cast<size_t>(options_.elements);
   args.type = ncclBfloat16;
   faults_.Arrive(CommKind::kPp, op, comms_[CommKind::kPp].stream, &args);
@@ -72,9 +74,9 @@ void Trainer::SendForward(int micro_batch) {
   Comm& pp = comms_[CommKind::kPp];
   StageActivation(micro_batch, send_next_);
   HandOver(pp);
-  const CallArgs send = ArriveAtPeer(OpKind::kSend);
+  const CallArgs send = ArriveAtPeer(OpKind::kSend, place_.pp + 1);
   for (int i = 0; i < send.times; ++i) {
-    NCCL_OK(ncclSend(send_next_.data(), send.count, send.type, place_.pp + 1, pp.handle, pp.stream));
+    NCCL_OK(ncclSend(send_next_.data(), send.count, send.type, send.root, pp.handle, pp.stream));
   }
   TakeBack(pp);
 }
@@ -83,9 +85,9 @@ void Trainer::RecvForward(int micro_batch) {
   Comm& pp = comms_[CommKind::kPp];
   Poison(recv_prev_);
   HandOver(pp);
-  const CallArgs recv = ArriveAtPeer(OpKind::kRecv);
+  const CallArgs recv = ArriveAtPeer(OpKind::kRecv, place_.pp - 1);
   for (int i = 0; i < recv.times; ++i) {
-    NCCL_OK(ncclRecv(recv_prev_.data(), recv.count, recv.type, place_.pp - 1, pp.handle, pp.stream));
+    NCCL_OK(ncclRecv(recv_prev_.data(), recv.count, recv.type, recv.root, pp.handle, pp.stream));
   }
   TakeBack(pp);
   ExpectActivation(recv_prev_, place_.pp - 1, micro_batch, "Recv (activation)");
@@ -95,9 +97,9 @@ void Trainer::SendBackward(int micro_batch) {
   Comm& pp = comms_[CommKind::kPp];
   StageActivation(options_.micro_batches + micro_batch, send_prev_);
   HandOver(pp);
-  const CallArgs send = ArriveAtPeer(OpKind::kSend);
+  const CallArgs send = ArriveAtPeer(OpKind::kSend, place_.pp - 1);
   for (int i = 0; i < send.times; ++i) {
-    NCCL_OK(ncclSend(send_prev_.data(), send.count, send.type, place_.pp - 1, pp.handle, pp.stream));
+    NCCL_OK(ncclSend(send_prev_.data(), send.count, send.type, send.root, pp.handle, pp.stream));
   }
   TakeBack(pp);
 }
@@ -106,9 +108,9 @@ void Trainer::RecvBackward(int micro_batch) {
   Comm& pp = comms_[CommKind::kPp];
   Poison(recv_next_);
   HandOver(pp);
-  const CallArgs recv = ArriveAtPeer(OpKind::kRecv);
+  const CallArgs recv = ArriveAtPeer(OpKind::kRecv, place_.pp + 1);
   for (int i = 0; i < recv.times; ++i) {
-    NCCL_OK(ncclRecv(recv_next_.data(), recv.count, recv.type, place_.pp + 1, pp.handle, pp.stream));
+    NCCL_OK(ncclRecv(recv_next_.data(), recv.count, recv.type, recv.root, pp.handle, pp.stream));
   }
   TakeBack(pp);
   ExpectActivation(recv_next_, place_.pp + 1, options_.micro_batches + micro_batch, "Recv (gradient)");
@@ -120,16 +122,16 @@ void Trainer::SendForwardRecvBackward(int forward, int backward) {
   Poison(recv_next_);
   HandOver(pp);
   // Faults strike before the group is open: a stalled rank has then left nothing half done.
-  const CallArgs send = ArriveAtPeer(OpKind::kSend);
-  const CallArgs recv = ArriveAtPeer(OpKind::kRecv);
-  NCCL_OK(ncclGroupStart());
+  const CallArgs send = ArriveAtPeer(OpKind::kSend, place_.pp + 1);
+  const CallArgs recv = ArriveAtPeer(OpKind::kRecv, place_.pp + 1);
+  if (!no_group_) NCCL_OK(ncclGroupStart());
   for (int i = 0; i < send.times; ++i) {
-    NCCL_OK(ncclSend(send_next_.data(), send.count, send.type, place_.pp + 1, pp.handle, pp.stream));
+    NCCL_OK(ncclSend(send_next_.data(), send.count, send.type, send.root, pp.handle, pp.stream));
   }
   for (int i = 0; i < recv.times; ++i) {
-    NCCL_OK(ncclRecv(recv_next_.data(), recv.count, recv.type, place_.pp + 1, pp.handle, pp.stream));
+    NCCL_OK(ncclRecv(recv_next_.data(), recv.count, recv.type, recv.root, pp.handle, pp.stream));
   }
-  NCCL_OK(ncclGroupEnd());
+  if (!no_group_) NCCL_OK(ncclGroupEnd());
   TakeBack(pp);
   ExpectActivation(recv_next_, place_.pp + 1, options_.micro_batches + backward, "Recv (gradient)");
 }
@@ -139,16 +141,16 @@ void Trainer::SendBackwardRecvForward(int backward, int forward) {
   StageActivation(options_.micro_batches + backward, send_prev_);
   Poison(recv_prev_);
   HandOver(pp);
-  const CallArgs send = ArriveAtPeer(OpKind::kSend);
-  const CallArgs recv = ArriveAtPeer(OpKind::kRecv);
-  NCCL_OK(ncclGroupStart());
+  const CallArgs send = ArriveAtPeer(OpKind::kSend, place_.pp - 1);
+  const CallArgs recv = ArriveAtPeer(OpKind::kRecv, place_.pp - 1);
+  if (!no_group_) NCCL_OK(ncclGroupStart());
   for (int i = 0; i < send.times; ++i) {
-    NCCL_OK(ncclSend(send_prev_.data(), send.count, send.type, place_.pp - 1, pp.handle, pp.stream));
+    NCCL_OK(ncclSend(send_prev_.data(), send.count, send.type, send.root, pp.handle, pp.stream));
   }
   for (int i = 0; i < recv.times; ++i) {
-    NCCL_OK(ncclRecv(recv_prev_.data(), recv.count, recv.type, place_.pp - 1, pp.handle, pp.stream));
+    NCCL_OK(ncclRecv(recv_prev_.data(), recv.count, recv.type, recv.root, pp.handle, pp.stream));
   }
-  NCCL_OK(ncclGroupEnd());
+  if (!no_group_) NCCL_OK(ncclGroupEnd());
   TakeBack(pp);
   ExpectActivation(recv_prev_, place_.pp - 1, forward, "Recv (activation)");
 }

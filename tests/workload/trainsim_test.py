@@ -80,6 +80,17 @@ class Case(unittest.TestCase):
             return states
 
 
+    def check_special(self, fault, expected, expected_exits, extra=(), shape=SHAPE):
+        """A fault with a place of its own."""
+        rank = int(fault.split(",")[0].partition("=")[2])
+        kind = fault.split("kind=")[1].split(",")[0]
+        with self.subTest(fault=fault), self.start([*shape, "--steps", str(STEPS), "--fault", fault, *extra]) as job:
+            played = jobs.wait_for(lambda: f"fault {kind}" in job.text(rank, "err") or job.exits(), PATIENCE_S)
+            self.assertTrue(played, f"{fault} was never played\n{job.errors()}")
+            self.assertEqual((job.settle(PATIENCE_S), job.exits()), (expected, expected_exits), job.errors())
+            self.assertIn(f"fault {kind}", job.text(rank, "err"))
+
+
 class Healthy(Case):
     def test_eight_ranks(self):
         out = self.run_to_end([*SHAPE, "--steps", "20"])
@@ -104,6 +115,14 @@ class Healthy(Case):
         out = self.run_to_end([*SHAPE, "--steps", "6", "--pace-ms", "2", "--slow-start", "0.4", "--checkpoint",
                                "step=2,seconds=0.3,rank=3", "--evaluate", "step=4,seconds=0.3"])
         self.assertIn("step 6/6", out)
+
+    def test_a_group_made_anew(self):
+        out = self.run_to_end([*SHAPE, "--ep", "2", "--steps", "6", "--recreate", "3"])
+        self.assertIn("step 6/6", out)
+
+    def test_slow_ranks(self):
+        out = self.run_to_end([*SHAPE, "--steps", "4", "--straggle", "rank=5,ms=20", "--jitter", "5"])
+        self.assertIn("step 4/4", out)
 
     def test_same_data_every_time(self):
         arguments = [*SHAPE, "--steps", "4", "--seed", "7"]
@@ -156,6 +175,19 @@ class Stall(Case):
             self.check_fault("stall-gpu", comm, rank, {})
 
 
+    def test_spinning_host(self):
+        # Never idle, so it does not settle: its peers do.
+        fault = "rank=5,step=6,kind=spin-host,comm=dp"
+        with self.start([*SHAPE, "--steps", str(STEPS), "--fault", fault]) as job:
+            self.assertTrue(jobs.wait_for(lambda: "fault spin-host" in job.text(5, "err"), PATIENCE_S), job.errors())
+            self.assertEqual(job.settle(5), "running", job.errors())
+            self.assertEqual((job.exits(), job.states()[5][0]), ({}, "R"), job.errors())
+            self.assertLess(job.last_step(), STEPS)
+
+    def test_loader(self):
+        self.check_special("rank=5,step=6,kind=stall-loader", "hung", {})
+
+
 class Operation(Case):
     def test_skip(self):
         for comm, rank in zip(COMMS, (0, 5, 7, 5, 0)):
@@ -164,6 +196,26 @@ class Operation(Case):
     def test_extra(self):
         for comm, rank in zip(COMMS, (5, 7, 0, 0, 5)):
             self.check_fault("extra", comm, rank, {})
+
+
+    def test_open_group(self):
+        self.check_fault("open-group", "dp", 5, {5: 0})
+
+    def test_order_of_two_communicators(self):
+        self.check_special("rank=5,step=6,kind=swap-order", "hung", {})
+
+    def test_peers(self):
+        large = ["--elements", "65536"]
+        self.check_special("rank=0,step=6,kind=no-group", "hung", {}, [*large, "--fault", "rank=4,step=6,kind=no-group"])
+        self.check_special("rank=3,step=6,kind=wrong-peer", "hung", {}, large, ["--pp", "4", "--dp", "2"])
+        # One neighbour alone that sends before it receives meets a receive.
+        self.check_special("rank=0,step=6,kind=no-group", "ended", {rank: 0 for rank in range(8)}, large)
+
+    def test_initialization(self):
+        for comm in ("world", "pp"):
+            self.check_special(f"rank=5,step=1,kind=never-init,comm={comm}", "hung", {})
+        for comm in ("tp", "dp"):
+            self.check_special(f"rank=5,step=1,kind=wrong-color,comm={comm}", "ended", {rank: 0 for rank in range(8)})
 
 
 class Mismatch(Case):
@@ -205,7 +257,8 @@ class Several(Case):
     def test_table_is_complete(self):
         kinds = {kind for kind, _ in readme_table()}
         self.assertEqual(kinds, {"stall-host", "stall-gpu", "kill", "segv", "stop", "skip", "extra", "wrong-count",
-                                 "wrong-datatype", "wrong-reduction", "wrong-root", "wrong-op", "exit-early", "exception"})
+                                 "wrong-datatype", "wrong-reduction", "wrong-root", "wrong-op", "exit-early", "exception", "spin-host",
+                                 "open-group"})
 
     def test_two_faults(self):
         outcome, exits, _, _, errors = self.run_fault("kill", "tp", 5, ["--fault", f"rank=0,step={FAULT_STEP},kind=stop"])
