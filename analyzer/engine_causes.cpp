@@ -16,13 +16,14 @@ using ring::IsPointToPoint;
 
 Causes::Causes(const Model& model, const std::vector<Mismatch>& mismatches, const std::vector<Divergence>& divergences,
                const WaitGraph* graph)
-    : model_(model), bundle_(model.bundle), mismatches_(mismatches), divergences_(divergences), graph_(graph) {}
+    : model_(model), bundle_(model.bundle), mismatches_(mismatches), divergences_(divergences), graph_(graph) {
+  divergence_of_rank_.assign(bundle_.ranks.size(), -1);
+  for (size_t i = divergences_.size(); i-- > 0;) divergence_of_rank_[divergences_[i].rank] = static_cast<int32_t>(i);
+}
 
 const Divergence* Causes::DivergenceOf(int32_t rank_index) const {
-  for (const Divergence& d : divergences_) {
-    if (d.rank == rank_index) return &d;
-  }
-  return nullptr;
+  const int32_t index = divergence_of_rank_[rank_index];
+  return index < 0 ? nullptr : &divergences_[index];
 }
 
 std::string Causes::Who(int32_t rank_index) const { return absl::StrCat("rank ", bundle_.ranks[rank_index].rank); }
@@ -32,32 +33,41 @@ std::string Causes::Seconds(const Rank& rank, int64_t since_ns) const {
   return absl::StrFormat(" for %.1f s", static_cast<double>(rank.captured_ns - since_ns) / 1e9);
 }
 
-const Edge* Causes::FirstWaiter(uint32_t node, uint32_t* from) const {
-  const Edge* first = nullptr;
+// The smallest communicator is the closest to the place in the program where the rank stopped; among equals, the earliest.
+// A framework numbers sends for itself, so its collectives say better where that was.
+Causes::Waiter Causes::FirstWaiter(uint32_t node) const {
+  Waiter first;
   std::tuple<bool, int32_t, int64_t> first_key;
+  auto consider = [&](const Edge& e, uint32_t from) {
+    const Rank& waiter = bundle_.ranks[graph_->RankOf(from)];
+    const bool own_numbers = e.op != nullptr && waiter.source == Source::kFlightRecorder && IsPointToPoint(e.op->kind);
+    const std::tuple<bool, int32_t, int64_t> key = {own_numbers, e.comm == kNoIndex ? 0 : bundle_.comms[e.comm].size,
+                                                    e.op != nullptr ? e.op->enter_ns + waiter.real_minus_mono_ns : 0};
+    if (first.edge != nullptr && key >= first_key) return;
+    first = {&e, from};
+    first_key = key;
+  };
   for (uint32_t w : graph_->back[node]) {
+    if (graph_->Kind(w) == WaitGraph::NodeKind::kCollective) {
+      const Waiter& in = FirstIn(w);
+      if (in.edge != nullptr) consider(*in.edge, in.from);
+      continue;
+    }
     for (const Edge& e : graph_->edges[w]) {
-      if (e.to != node || e.why == Why::kOwnGpu) continue;
-      const Rank& waiter = bundle_.ranks[graph_->RankOf(w)];
-      // The smallest communicator is the closest to the place in the program where the rank stopped; among equals, the
-      // earliest. A framework numbers sends for itself, so its collectives say better where that was.
-      const bool own_numbers =
-          e.op != nullptr && waiter.source == Source::kFlightRecorder && IsPointToPoint(e.op->kind);
-      const std::tuple<bool, int32_t, int64_t> key = {own_numbers, e.comm == kNoIndex ? 0 : bundle_.comms[e.comm].size,
-                                                      e.op != nullptr ? e.op->enter_ns + waiter.real_minus_mono_ns : 0};
-      if (first == nullptr || key < first_key) {
-        first = &e;
-        first_key = key;
-        *from = w;
-      }
+      if (e.to == node && e.why != Why::kOwnGpu) consider(e, w);
     }
   }
   return first;
 }
 
+const Causes::Waiter& Causes::FirstIn(uint32_t collective) const {
+  auto [it, fresh] = first_in_.try_emplace(collective);
+  if (fresh) it->second = FirstWaiter(collective);
+  return it->second;
+}
+
 void Causes::AddWaiterEvidence(uint32_t node, Cause* cause) const {
-  uint32_t from = 0;
-  const Edge* edge = FirstWaiter(node, &from);
+  const auto [edge, from] = FirstWaiter(node);
   if (edge == nullptr) return;
   if (cause->op == nullptr) {
     cause->comm = edge->comm;
@@ -65,22 +75,23 @@ void Causes::AddWaiterEvidence(uint32_t node, Cause* cause) const {
     cause->op_rank = graph_->RankOf(from);
   }
   if (edge->op == nullptr || edge->comm == kNoIndex) return;
-  std::vector<int32_t> waiting;
-  std::set<int32_t> names;
-  for (uint32_t w : graph_->back[node]) {
-    for (const Edge& e : graph_->edges[w]) {
-      if (e.to == node && e.comm == edge->comm && e.op != nullptr && e.op->seq == edge->op->seq &&
-          e.op->kind == edge->op->kind && names.insert(graph_->RankOf(w)).second) {
-        waiting.push_back(graph_->RankOf(w));
+  std::set<int32_t> waiting;
+  if (edge->why == Why::kIn) {
+    for (uint32_t w : graph_->back[edge->to]) waiting.insert(graph_->RankOf(w));
+  } else {
+    for (uint32_t w : graph_->back[node]) {
+      for (const Edge& e : graph_->edges[w]) {
+        const bool same = e.to == node && e.comm == edge->comm && e.op != nullptr && e.op->seq == edge->op->seq &&
+                          e.op->kind == edge->op->kind && graph_->RankOf(w) >= 0;
+        if (same) waiting.insert(graph_->RankOf(w));
       }
     }
   }
-  std::sort(waiting.begin(), waiting.end());
   const Rank& waiter = bundle_.ranks[graph_->RankOf(from)];
   const Communicator& comm = bundle_.comms[edge->comm];
   cause->evidence.push_back({absl::StrCat(waiting.size(), " of ", comm.size, " members of ", CommText(comm), " wait in ",
                                           OpText(bundle_, waiter, *edge->op), Seconds(waiter, edge->op->enter_ns)),
-                             waiting});
+                             std::vector<int32_t>(waiting.begin(), waiting.end())});
 }
 
 void Causes::AddHostEvidence(int32_t rank_index, Cause* cause) const {
@@ -183,8 +194,7 @@ Cause Causes::HostCause(uint32_t node) const {
     return c;
   }
   c.ranks = {r};
-  uint32_t from = 0;
-  const Edge* edge = FirstWaiter(node, &from);
+  const auto [edge, from] = FirstWaiter(node);
   std::string never;
   if (edge != nullptr && edge->op != nullptr) {
     never = absl::StrCat("never entered ", OpText(bundle_, bundle_.ranks[graph_->RankOf(from)], *edge->op), " on ",
@@ -267,238 +277,6 @@ Cause Causes::HostCause(uint32_t node) const {
     // Where the host's place is not recorded, its stack shows it as well.
     if (c.stall != Stall::kUnknown && view.host == HostState::kUnknown) c.kind = HOST_STALL, c.confidence = 0.9;
   }
-  return c;
-}
-
-Cause Causes::GpuCause(uint32_t node) const {
-  const int32_t r = graph_->RankOf(node);
-  const Rank& rank = bundle_.ranks[r];
-  const GpuFront& front = graph_->fronts[r];
-  Cause c;
-  c.nodes = {node};
-  c.ranks = {r};
-  c.comm = front.comm;
-  c.op = front.op;
-  c.op_rank = r;
-  const std::string what = front.op == nullptr ? "its operation" : OpText(bundle_, rank, *front.op);
-  const std::string where = front.comm == kNoIndex ? "" : absl::StrCat(" on ", CommText(bundle_.comms[front.comm]));
-  if (front.front == Front::kPeersFinished) {
-    c.kind = GPU_STALL;
-    c.what = absl::StrCat("its GPU never completed ", what, where, ", which its peers completed with it");
-    c.confidence = 0.85;
-    c.evidence.push_back({absl::StrCat(Who(r), ": ", what, where, " is unfinished here and finished on its peers"), {r}});
-    int behind = 0;
-    for (const Membership& ms : rank.memberships) {
-      if (ms.completed < 0) continue;
-      for (const Member& m : model_.comms[ms.comm].members) {
-        if (m.rank_index < 0 || m.membership == kNoIndex || m.rank_index == r) continue;
-        if (bundle_.ranks[m.rank_index].memberships[m.membership].completed > ms.completed) {
-          ++behind;
-          break;
-        }
-      }
-    }
-    if (behind > 1) {
-      c.evidence.push_back({absl::StrCat("it stands still in ", behind, " communicators at once: not one stream, the GPU"), {r}});
-      c.confidence = 0.93;
-    }
-    c.advice = "1. Read the host's kernel log for Xid errors and nvidia-smi for this GPU's state.\n"
-               "2. Drain the GPU if it is gone; restart the job without it.";
-    c.refuted_by = "the rank's own watchdog merely being slow to notice completions";
-  } else if (front.front == Front::kNotReached) {
-    c.kind = GPU_STALL;
-    c.what = absl::StrCat("its stream never reached ", what, where, ": work ahead of it that is not NCCL's does not end");
-    c.confidence = 0.92;
-    c.evidence.push_back({absl::StrCat(Who(r), " issued ", what, where, " but its GPU did not start it; its peers' did"), {r}});
-    c.advice = "1. Look for a kernel or host callback that never ends on this GPU, ahead of the collective.\n"
-               "2. Read the host's kernel log for Xid errors.";
-    c.refuted_by = "a start mark of that operation on that GPU";
-  } else {
-    c.kind = COLLECTIVE_STUCK;
-    c.confidence = 0.6;
-    if (front.op != nullptr && IsCollective(front.op->kind)) {
-      for (const Member& m : model_.comms[front.comm].members) {
-        if (m.rank_index >= 0 && m.rank_index != r && m.membership != kNoIndex) c.ranks.push_back(m.rank_index);
-      }
-    } else if (front.op != nullptr && front.op->root_or_peer >= 0) {
-      const auto& members = model_.comms[front.comm].members;
-      if (static_cast<size_t>(front.op->root_or_peer) < members.size() && members[front.op->root_or_peer].rank_index >= 0) {
-        c.ranks.push_back(members[front.op->root_or_peer].rank_index);
-      }
-    }
-    std::sort(c.ranks.begin(), c.ranks.end());
-    c.ranks.erase(std::unique(c.ranks.begin(), c.ranks.end()), c.ranks.end());
-    for (int32_t m : c.ranks) c.nodes.push_back(WaitGraph::GpuNode(m));
-    c.what = absl::StrCat("all members entered ", what, where, " and none finishes it");
-    c.evidence.push_back({absl::StrCat("every member of ", where.empty() ? "it" : CommText(bundle_.comms[front.comm]), " arrived in ", what), c.ranks});
-    c.advice = "1. Suspect the network between these ranks, or one of their GPUs: the record cannot tell which.\n"
-               "2. Read link and Xid errors on their hosts; full GPU marks or profiler data would tell more.";
-    c.refuted_by = "a member that had not arrived";
-  }
-  if (front.op != nullptr && rank.captured_ns > 0) {
-    c.evidence.push_back({absl::StrCat(Who(r), " has been in it", Seconds(rank, front.op->enter_ns)), {r}});
-  }
-  AddWaiterEvidence(node, &c);
-  return c;
-}
-
-Cause Causes::FromMismatch(const Mismatch& m) const {
-  // Where the members alone give no majority, a sibling group may have told which of them left the program.
-  Cause c;
-  c.kind = m.kind;
-  c.comm = m.comm;
-  c.op = m.odd_op;
-  c.op_rank = m.odd_ranks.empty() ? -1 : m.odd_ranks[0];
-  c.ranks = m.odd_ranks;
-  const std::string where = absl::StrCat("#", m.seq, " on ", CommText(bundle_.comms[m.comm]));
-  if (m.sender >= 0) {
-    const std::string other = absl::StrCat(m.usual_text, m.odd_op->kind == CallKind::kSend ? " received" : " sent");
-    c.what = absl::StrCat("issued ", OpText(bundle_, bundle_.ranks[c.op_rank], *m.odd_op), " on ",
-                          CommText(bundle_.comms[m.comm]), " with ", m.odd_text, " against ", other,
-                          m.majority ? "; ranks at the same place of the program issued the other" : "; nothing recorded tells which is right");
-    c.confidence = m.majority ? 0.9 : 0.5;
-  } else if (m.kind == MISMATCH_SPLITS) {
-    c.what = absl::StrCat("in ", OpName(bundle_, *m.odd_op), " ", where, " ", m.odd_text, " but ", m.usual_text);
-    c.confidence = 0.6;
-  } else if (m.usual_op == nullptr) {
-    c.what = absl::StrCat("issued ", OpName(bundle_, *m.odd_op), " ", where, " with ", m.odd_text, "; expected ", m.usual_text);
-    c.confidence = 0.9;
-  } else if (m.by_siblings) {
-    c.what = absl::StrCat("issued ", m.odd_text, " against ", m.usual_text, " in collective ", where,
-                          "; ranks in the same role issued the latter");
-    c.confidence = 0.85;
-  } else if (m.majority) {
-    c.what = absl::StrCat("issued ", m.odd_text, " where ", m.members_seen - static_cast<int>(m.odd_ranks.size()), " of ",
-                          m.members_seen, " issued ", m.usual_text, ", collective ", where);
-    c.confidence = 0.95;
-  } else {
-    c.what = absl::StrCat("disagree in collective ", where, ": ", m.odd_text, " against ", m.usual_text,
-                          "; nothing recorded tells which is right");
-    c.confidence = 0.5;
-  }
-  if (m.usual_op != nullptr && m.usual_rank >= 0) {
-    c.evidence.push_back({absl::StrCat(Who(c.op_rank), ": ", ArgumentsText(bundle_, *m.odd_op), "; ", Who(m.usual_rank), ": ",
-                                       ArgumentsText(bundle_, *m.usual_op)),
-                          {c.op_rank, m.usual_rank}});
-  }
-  c.advice = "1. Compare the arguments at this call site on the named ranks: data-dependent shape, branch or configuration.\n"
-             "2. Results since then may be wrong even where nothing hangs.";
-  c.refuted_by = "records of the other members showing the same arguments";
-  return c;
-}
-
-Cause Causes::FromDivergence(const Divergence& d) const {
-  const Rank& rank = bundle_.ranks[d.rank];
-  const Rank& sibling = bundle_.ranks[d.sibling_rank];
-  Cause c;
-  c.ranks = {d.rank};
-  c.confidence = d.siblings_agreeing >= 3 ? 0.93 : 0.85;
-  const Op* theirs = d.sibling;
-  auto own_comm = [&](const Rank& r, const Op& op) { return r.memberships[op.membership].comm; };
-  if (d.type == Divergence::Type::kSkipped) {
-    c.kind = RANK_NOT_ARRIVED;
-    c.cause = "code mismatch";
-    // Named as its own communicator numbers it: the sibling's count of that kind of communicator is the same.
-    const std::string& klass = model_.comms[own_comm(sibling, *theirs)].klass;
-    for (const Membership& ms : rank.memberships) {
-      if (model_.comms[ms.comm].klass == klass) c.comm = ms.comm;
-    }
-    if (c.comm == kNoIndex) c.comm = own_comm(sibling, *theirs);
-    c.op = theirs;
-    c.op_rank = d.sibling_rank;
-    c.what = absl::StrCat("skipped ", OpName(bundle_, *theirs), " #", theirs->seq, " on ", CommText(bundle_.comms[c.comm]),
-                          " and went on");
-    c.evidence.push_back({absl::StrCat(d.siblings_agreeing, " of ", d.family_size, " ranks in the same role issued ",
-                                       ArgumentsText(bundle_, *theirs), " there; ", Who(d.rank), " issued ",
-                                       d.own == nullptr ? "nothing" : ArgumentsText(bundle_, *d.own), " instead"),
-                          {d.sibling_rank, d.rank}});
-    c.advice = "1. Find the branch around this call that the named rank did not take (data-dependent condition, early continue).";
-  } else if (d.type == Divergence::Type::kExtra) {
-    c.kind = RANK_AHEAD;
-    c.comm = own_comm(rank, *d.own);
-    c.op = d.own;
-    c.op_rank = d.rank;
-    c.what = absl::StrCat("issued an extra ", OpName(bundle_, *d.own), " #", d.own->seq, " on ", CommText(bundle_.comms[c.comm]),
-                          " that no rank in the same role issued");
-    c.evidence.push_back({absl::StrCat(d.siblings_agreeing, " of ", d.family_size, " ranks in the same role went on with ",
-                                       ArgumentsText(bundle_, *theirs)),
-                          {d.sibling_rank, d.rank}});
-    c.advice = "1. Find the code path on which only this rank makes the call (logging, evaluation, a retry).";
-  } else if (d.type == Divergence::Type::kReordered) {
-    c.kind = ORDER_INVERSION;
-    c.comm = own_comm(rank, *d.own);
-    c.op = d.own;
-    c.op_rank = d.rank;
-    c.what = absl::StrCat("issued ", OpText(bundle_, rank, *d.own), " on ", CommText(bundle_.comms[c.comm]),
-                          " at another place than its siblings, which issued ", OpText(bundle_, sibling, *theirs), " on ",
-                          CommText(bundle_.comms[own_comm(sibling, *theirs)]), " there");
-    c.evidence.push_back({absl::StrCat(d.siblings_agreeing, " of ", d.family_size,
-                                       " ranks in the same role issued the same calls in another order"),
-                          {d.sibling_rank, d.rank}});
-    c.advice = "1. Make every rank issue operations of different communicators in one order, or from one stream.";
-  } else {
-    std::string own_text, their_text;
-    c.kind = CompareCalls(bundle_, *d.own, *theirs, &own_text, &their_text);
-    c.comm = own_comm(rank, *d.own);
-    c.op = d.own;
-    c.op_rank = d.rank;
-    c.what = absl::StrCat("issued ", own_text, " where ", d.siblings_agreeing, " ranks in the same role issued ", their_text,
-                          ", ", OpName(bundle_, *theirs), " #", d.own->seq, " on ", CommText(bundle_.comms[c.comm]));
-    c.evidence.push_back({absl::StrCat(Who(d.rank), ": ", ArgumentsText(bundle_, *d.own), "; ", Who(d.sibling_rank),
-                                       " at the same place: ", ArgumentsText(bundle_, *theirs)),
-                          {d.rank, d.sibling_rank}});
-    c.advice = "1. Compare the arguments at this call site on the named rank: data-dependent shape, branch or configuration.\n"
-               "2. Results since then may be wrong even where nothing hangs.";
-  }
-  c.refuted_by = "the ranks in the same role running a different program by design";
-  return c;
-}
-
-Cause Causes::CycleCause(const std::vector<uint32_t>& sink) const {
-  Cause c;
-  c.nodes = sink;
-  std::set<int32_t> ranks;
-  for (uint32_t v : sink) {
-    if (graph_->RankOf(v) >= 0) ranks.insert(graph_->RankOf(v));
-  }
-  c.ranks.assign(ranks.begin(), ranks.end());
-  c.kind = DEADLOCK_CYCLE;
-  c.confidence = 0.8;
-  std::vector<std::string> orders;
-  bool p2p = true, sends = true;
-  for (uint32_t v : sink) {
-    if (graph_->IsHost(v)) continue;
-    const int32_t r = graph_->RankOf(v);
-    for (const Edge& e : graph_->edges[v]) {
-      if (e.op == nullptr) continue;
-      p2p &= IsPointToPoint(e.op->kind);
-      sends &= e.op->kind == CallKind::kSend;
-      c.doubtful |= e.presumed;
-      if (c.op == nullptr) c.op = e.op, c.op_rank = r, c.comm = e.comm;
-      orders.push_back(absl::StrCat(Who(r), " waits in ", OpText(bundle_, bundle_.ranks[r], *e.op), " on ",
-                                    CommText(bundle_.comms[e.comm])));
-      c.evidence.push_back({orders.back(), {r}});
-      break;
-    }
-  }
-  // Two ranks that have both issued both operations, in opposite orders.
-  bool inverted = false;
-  for (uint32_t v : sink) {
-    for (const Edge& e : graph_->edges[v]) inverted |= e.why == Why::kBehind && std::binary_search(sink.begin(), sink.end(), e.to);
-  }
-  if (inverted && !p2p) {
-    c.kind = ORDER_INVERSION;
-    c.what = "issued the same operations in different orders and wait for each other";
-    c.advice = "1. Make every rank issue operations of different communicators in one order, or from one stream.";
-  } else if (p2p && sends) {
-    c.what = "wait for each other in sends: each must receive before the other's send ends";
-    c.advice = "1. Put the sends and receives of a pair into one group (ncclGroupStart .. ncclGroupEnd).";
-  } else {
-    c.what = "wait for each other in a circle";
-    c.advice = "1. Compare the order of calls of the named ranks around the operations listed: one of them left out, added or "
-               "reordered a call.";
-  }
-  c.refuted_by = "one of the operations completing";
   return c;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "analyzer/engine_activity.h"
 #include "analyzer/engine_mismatch.h"
 #include "analyzer/engine_model.h"
@@ -32,6 +33,9 @@ struct Cause {
   Stall stall = Stall::kUnknown;       // what the named hosts are seen in
   bool moving = false;                 // one of the named hosts uses CPU or I/O
   bool doubtful = false;               // rests on sends or receives that may as well be complete
+  bool hypothesis = false;             // fits the evidence, not proven by it
+  std::vector<std::string> alternatives;
+  std::string tells_apart;
   std::vector<uint32_t> nodes;         // of the wait graph, for chain and victims
 };
 
@@ -68,12 +72,21 @@ class Causes {
   Cause NoDataCause(int32_t global_rank) const;
   Cause HostCause(uint32_t node) const;
   Cause GpuCause(uint32_t node) const;
-  Cause CycleCause(const std::vector<uint32_t>& sink) const;
+  Cause StuckCause(uint32_t node) const;
+  std::vector<Cause> CycleCauses(const std::vector<uint32_t>& sink) const;
+  Cause LaunchOrderCause(const std::vector<uint32_t>& sink) const;
   Cause DeathCause(int32_t rank_index) const;
   const Divergence* DivergenceOf(int32_t rank_index) const;
-  // The operation, of those that wait for this node, that was entered first.
-  const Edge* FirstWaiter(uint32_t node, uint32_t* from) const;
+  // An operation that waits for this node: the one closest to the place in the program where it stopped.
+  struct Waiter {
+    const Edge* edge = nullptr;        // out of the queue or host `from`
+    uint32_t from = 0;
+  };
+  Waiter FirstWaiter(uint32_t node) const;
+  const Waiter& FirstIn(uint32_t collective) const;
   void AddWaiterEvidence(uint32_t node, Cause* cause) const;
+  // Several ranks that stand still in the same way are told together.
+  void Merge(std::vector<Cause>* causes, Cause cause) const;
   void AddHostEvidence(int32_t rank_index, Cause* cause) const;
   std::string Who(int32_t rank_index) const;
   std::string Seconds(const Rank& rank, int64_t since_ns) const;
@@ -84,6 +97,8 @@ class Causes {
   const std::vector<Divergence>& divergences_;
   const WaitGraph* graph_;
   std::vector<bool> out_of_order_;   // made when first needed
+  std::vector<int32_t> divergence_of_rank_;                             // into divergences_, -1 none
+  mutable absl::flat_hash_map<uint32_t, Waiter> first_in_;              // by node of a collective
 };
 
 }  // namespace lockstep

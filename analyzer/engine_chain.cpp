@@ -56,31 +56,51 @@ void AddChain(const Model& model, const WaitGraph& graph, const Cause& cause, Fi
   std::set<uint32_t> seen(cause.nodes.begin(), cause.nodes.end());
   for (int32_t r : cause.ranks) {
     seen.insert(WaitGraph::HostNode(r));
-    seen.insert(WaitGraph::GpuNode(r));
+    for (uint32_t q = graph.FirstQueue(r); q < graph.FirstQueue(r + 1); ++q) seen.insert(graph.QueueNode(q));
   }
   std::vector<uint32_t> level(seen.begin(), seen.end());
   std::set<int32_t> victims;
+  const std::set<int32_t> culprits(finding->culprit_ranks().begin(), finding->culprit_ranks().end());
   while (!level.empty()) {
     std::map<std::pair<std::string, std::string>, Link> links;  // class of communicator, operation
     std::set<uint32_t> next;
+    auto add = [&](const Edge& e, uint32_t from, const std::set<int32_t>& waits_for) {
+      const Rank& waiter = bundle.ranks[graph.RankOf(from)];
+      std::string plain = "communicator set-up", numbered = plain;
+      if (e.op != nullptr) {
+        numbered = OpText(bundle, waiter, *e.op);
+        plain = ring::IsPointToPoint(e.op->kind) ? ring::CallName(e.op->kind) : OpName(bundle, *e.op);
+      }
+      Link& link = links[{e.comm == kNoIndex ? "" : model.comms[e.comm].klass, plain}];
+      link.plain = plain;
+      link.operations.insert(numbered);
+      link.ranks.insert(waiter.rank);
+      link.waits_for.insert(waits_for.begin(), waits_for.end());
+      if (e.comm != kNoIndex) link.comms.insert(e.comm);
+    };
+    std::map<uint32_t, std::set<int32_t>> collectives;  // reached from this level, and for whom
     for (uint32_t to : level) {
+      if (graph.Kind(to) == WaitGraph::NodeKind::kCollective) collectives.try_emplace(to, culprits);
       for (uint32_t from : graph.back[to]) {
+        if (graph.Kind(from) == WaitGraph::NodeKind::kCollective) {
+          if (!seen.contains(from)) collectives[from].insert(rank_of(to));
+          continue;
+        }
         if (seen.contains(from)) continue;
         next.insert(from);
-        const Rank& waiter = bundle.ranks[graph.RankOf(from)];
         for (const Edge& e : graph.edges[from]) {
-          if (e.to != to || e.why == Why::kOwnGpu) continue;
-          std::string plain = "communicator set-up", numbered = plain;
-          if (e.op != nullptr) {
-            numbered = OpText(bundle, waiter, *e.op);
-            plain = ring::IsPointToPoint(e.op->kind) ? ring::CallName(e.op->kind) : OpName(bundle, *e.op);
-          }
-          Link& link = links[{e.comm == kNoIndex ? "" : model.comms[e.comm].klass, plain}];
-          link.plain = plain;
-          link.operations.insert(numbered);
-          link.ranks.insert(waiter.rank);
-          link.waits_for.insert(rank_of(to));
-          if (e.comm != kNoIndex) link.comms.insert(e.comm);
+          const bool own = e.why == Why::kOwnGpu || e.why == Why::kStreamOrder || e.why == Why::kLaunchOrder;
+          if (e.to == to && !own && e.why != Why::kIn) add(e, from, {rank_of(to)});
+        }
+      }
+    }
+    for (const auto& [collective, waits_for] : collectives) {
+      seen.insert(collective);
+      for (uint32_t from : graph.back[collective]) {
+        if (seen.contains(from)) continue;
+        next.insert(from);
+        for (const Edge& e : graph.edges[from]) {
+          if (e.to == collective) add(e, from, waits_for);
         }
       }
     }

@@ -51,9 +51,32 @@ bool OneFinding(const Bundle& bundle, const Cause& a, const Cause& b) {
 
 }  // namespace
 
+// The same cause seen from several ends, or by several culprits at once, is one finding.
+void Causes::Merge(std::vector<Cause>* causes, Cause c) const {
+  constexpr size_t kEnough = 24;
+  Cause* same = nullptr;
+  for (Cause& known : *causes) {
+    if (OneFinding(bundle_, known, c)) same = &known;
+  }
+  if (same == nullptr) {
+    causes->push_back(std::move(c));
+    return;
+  }
+  if ((same->ranks != c.ranks || !c.missing.empty()) && same->evidence.size() < kEnough) {
+    same->evidence.insert(same->evidence.end(), c.evidence.begin(), c.evidence.end());
+  }
+  same->ranks.insert(same->ranks.end(), c.ranks.begin(), c.ranks.end());
+  same->missing.insert(same->missing.end(), c.missing.begin(), c.missing.end());
+  same->nodes.insert(same->nodes.end(), c.nodes.begin(), c.nodes.end());
+  same->confidence = std::min(same->confidence, c.confidence);
+  same->stall = std::max(same->stall, c.stall);
+  same->moving |= c.moving;
+}
+
 std::vector<Cause> Causes::FromSinks() {
   std::vector<Cause> causes;
   if (graph_ == nullptr) return causes;
+  std::set<std::pair<uint32_t, int64_t>> told;  // stuck collectives: every member is an end of the graph
   for (const auto& sink : graph_->sinks) {
     std::set<int32_t> ranks;
     bool ended = false;
@@ -71,13 +94,15 @@ std::vector<Cause> Causes::FromSinks() {
       }
     }
     const uint32_t v = sink[0];
-    if (here.empty() && sink.size() == 1 && graph_->RankOf(v) >= 0 && !graph_->IsHost(v)) {
-      const GpuFront& front = graph_->fronts[graph_->RankOf(v)];
+    if (here.empty() && sink.size() == 1 && graph_->Kind(v) == WaitGraph::NodeKind::kQueue) {
+      const GpuFront& front = graph_->QueueOf(v).front;
       if (front.front == Front::kMismatched) {
         here = Explain(mismatches_[front.mismatch]);
       } else if (front.front == Front::kAllArrived && !CompletionsAreRecorded(bundle_, graph_->RankOf(v), front.op)) {
         continue;
       } else {
+        const bool stuck = front.front == Front::kAllArrived && front.op != nullptr && IsCollective(front.op->kind);
+        if (stuck && !told.insert({front.comm, front.op->seq}).second) continue;
         here.push_back(GpuCause(v));
       }
     } else if (here.empty() && sink.size() == 1) {
@@ -86,37 +111,22 @@ std::vector<Cause> Causes::FromSinks() {
     } else if (here.empty()) {
       // A circle through an operation on which the calls differ is a mismatch, not a deadlock.
       for (uint32_t w : sink) {
-        const int32_t r = graph_->RankOf(w);
-        if (r >= 0 && !graph_->IsHost(w) && graph_->fronts[r].front == Front::kMismatched) {
-          here = Explain(mismatches_[graph_->fronts[r].mismatch]);
-          break;
-        }
+        if (graph_->Kind(w) != WaitGraph::NodeKind::kQueue || graph_->QueueOf(w).front.front != Front::kMismatched) continue;
+        here = Explain(mismatches_[graph_->QueueOf(w).front.mismatch]);
+        break;
       }
-      if (here.empty()) here.push_back(CycleCause(sink));
+      if (here.empty()) here = CycleCauses(sink);
     }
     for (Cause& c : here) {
       Narrow(&c);
       c.nodes.insert(c.nodes.end(), sink.begin(), sink.end());
-      // The same cause seen from several ends, or by several culprits at once, is one finding.
-      Cause* same = nullptr;
-      for (Cause& known : causes) {
-        if (OneFinding(bundle_, known, c)) same = &known;
-      }
-      if (same == nullptr) {
-        causes.push_back(std::move(c));
-        continue;
-      }
-      if (same->ranks != c.ranks || !c.missing.empty()) {
-        same->evidence.insert(same->evidence.end(), c.evidence.begin(), c.evidence.end());
-      }
-      same->ranks.insert(same->ranks.end(), c.ranks.begin(), c.ranks.end());
-      std::sort(same->ranks.begin(), same->ranks.end());
-      same->ranks.erase(std::unique(same->ranks.begin(), same->ranks.end()), same->ranks.end());
-      same->missing.insert(same->missing.end(), c.missing.begin(), c.missing.end());
-      same->nodes.insert(same->nodes.end(), c.nodes.begin(), c.nodes.end());
-      same->confidence = std::min(same->confidence, c.confidence);
-      same->stall = std::max(same->stall, c.stall);
-      same->moving |= c.moving;
+      Merge(&causes, std::move(c));
+    }
+  }
+  for (Cause& c : causes) {
+    for (auto* list : {&c.ranks, &c.missing}) {
+      std::sort(list->begin(), list->end());
+      list->erase(std::unique(list->begin(), list->end()), list->end());
     }
   }
   // An operation that all are in and that does not finish is explained by a member that is known to stand still.
@@ -455,6 +465,9 @@ Finding Causes::ToFinding(const Cause& cause) const {
   f.set_advice(cause.advice);
   f.set_refuted_by(cause.refuted_by);
   f.set_cause(cause.cause);
+  f.set_hypothesis(cause.hypothesis);
+  for (const std::string& text : cause.alternatives) f.add_alternatives(text);
+  f.set_tells_apart(cause.tells_apart);
   f.set_summary(cause.what);
   if (cause.kind == HOST_STALL || cause.kind == RANK_NOT_ARRIVED) DescribeStall(bundle_, cause.ranks, &f);
   if (graph_ != nullptr && !cause.nodes.empty()) AddChain(model_, *graph_, cause, &f);

@@ -1,12 +1,16 @@
-// Who waits for whom. Two nodes a rank: its host (which must issue calls) and its GPU (which must finish what was issued),
-// and one for each rank that others wait for and that left no data.
+// Who waits for whom. Nodes: each rank's host (which must issue calls), each in-order queue of its GPU (which must finish what
+// was issued), each collective that somebody is in (so that its members are looked at once, not once for each of them), and
+// each rank that others wait for and that left no data. Built in time linear in what is in flight and who is member of it.
 #ifndef LOCKSTEP_ANALYZER_ENGINE_WAITS_H_
 #define LOCKSTEP_ANALYZER_ENGINE_WAITS_H_
 
 #include <cstdint>
 #include <map>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "analyzer/engine_mismatch.h"
 #include "analyzer/engine_model.h"
 #include "analyzer/engine_stopped.h"
@@ -15,24 +19,27 @@ namespace lockstep {
 
 enum class Why : uint8_t {
   kNotIssued,    // the target has not issued the operation
-  kBehind,       // it has, but its GPU is still in something older
-  kNotStarted,   // it has, but its stream has not reached it although the waiter's has
+  kBehind,       // it has, but its queue is still in something older
+  kNotStarted,   // it has, but its stream has not reached it although others' have
   kDead,         // its process is gone or stopped
   kNoData,       // nothing is known of it
   kOwnGpu,       // the host waits for its own GPU
   kInit,         // it has not entered the making of the communicator
+  kIn,           // from a queue to the collective that it is in
+  kStreamOrder,  // another stream of the same GPU must get further first
+  kLaunchOrder,  // another stream of the same GPU runs something that was issued later: perhaps it must end first
 };
 
 struct Edge {
   uint32_t to = 0;
   Why why = Why::kNotIssued;
-  const Op* op = nullptr;        // what the waiter is in; null for kOwnGpu and kInit
+  const Op* op = nullptr;        // what the waiter is in; null for kOwnGpu, kInit and out of a collective
   uint32_t comm = kNoIndex;
   // The other side of a send or receive may as well be complete and gone from the record.
   bool presumed = false;
 };
 
-// Why a GPU that waits for nobody does not go on.
+// Why a queue that waits for nobody does not go on.
 enum class Front : uint8_t {
   kIdle,          // nothing in flight
   kWaits,         // has edges
@@ -49,46 +56,87 @@ struct GpuFront {
   int32_t mismatch = -1;         // into the mismatches given
 };
 
+// One in-order queue of a GPU: a stream, or all that a rank has in flight where what each stream started is not recorded.
+struct Queue {
+  int32_t rank = -1;             // into Bundle::ranks
+  uint32_t stream = kNoIndex;    // into Rank::streams; kNoIndex: all of them
+  std::vector<uint32_t> units;   // into RankView::in_flight, oldest first
+  GpuFront front;
+};
+
 class WaitGraph {
  public:
   WaitGraph(const Model& model, const std::vector<Mismatch>& mismatches);
 
-  static uint32_t HostNode(size_t rank_index) { return static_cast<uint32_t>(2 * rank_index); }
-  static uint32_t GpuNode(size_t rank_index) { return static_cast<uint32_t>(2 * rank_index + 1); }
-  // -1 for a node of a rank without data.
-  int32_t RankOf(uint32_t node) const { return node < first_missing_ ? static_cast<int32_t>(node / 2) : -1; }
-  bool IsHost(uint32_t node) const { return node < first_missing_ && node % 2 == 0; }
-  int32_t MissingRank(uint32_t node) const { return missing_[node - first_missing_]; }
-  size_t size() const { return edges.size(); }
+  enum class NodeKind : uint8_t { kHost, kQueue, kCollective, kMissing };
+  NodeKind Kind(uint32_t node) const {
+    return node < hosts_ ? NodeKind::kHost : node < fixed_ ? NodeKind::kQueue : extra_[node - fixed_].kind;
+  }
+  static uint32_t HostNode(size_t rank_index) { return static_cast<uint32_t>(rank_index); }
+  uint32_t QueueNode(uint32_t queue) const { return hosts_ + queue; }
+  const Queue& QueueOf(uint32_t node) const { return queues[node - hosts_]; }
+  // Queues of a rank, at least one: [FirstQueue(r), FirstQueue(r + 1)).
+  uint32_t FirstQueue(size_t rank_index) const { return first_queue_[rank_index]; }
+  // -1 for a node of a rank without data and for a collective.
+  int32_t RankOf(uint32_t node) const {
+    return node < hosts_ ? static_cast<int32_t>(node) : node < fixed_ ? queues[node - hosts_].rank : -1;
+  }
+  bool IsHost(uint32_t node) const { return node < hosts_; }
+  int32_t MissingRank(uint32_t node) const { return extra_[node - fixed_].missing; }
+  // The queue that holds a unit of the rank's, and the unit's place in it.
+  std::pair<uint32_t, uint32_t> PlaceOf(size_t rank_index, uint32_t unit) const { return place_of_unit_[first_unit_[rank_index] + unit]; }
 
   std::vector<std::vector<Edge>> edges;
   std::vector<std::vector<uint32_t>> back;     // reverse adjacency
-  std::vector<GpuFront> fronts;                // by rank index
+  std::vector<Queue> queues;                   // by rank, then by first use
   std::vector<StoppedHost> stopped;            // by rank index
   // Strongly connected components that nothing leads out of and something waits in; each ascending.
   std::vector<std::vector<uint32_t>> sinks;
 
  private:
-  void BuildGpu(size_t rank_index, bool skip_finished);
-  void HoldByFaultyGpus(size_t rank_index);
-  void BuildHost(size_t rank_index);
+  struct Extra {
+    NodeKind kind;
+    int32_t missing;   // global rank
+  };
+  // What the members of one collective are doing about it.
+  struct Collective {
+    uint32_t node = kNoIndex;          // only where somebody lacks
+    uint32_t started_node = kNoIndex;  // only where nobody lacks, and streams of some did not reach it: who started waits
+    bool peers_finished = false, any_started = false;
+  };
+
+  void MakeQueues();
   // True when ranks were taken for slow to notice completions.
   bool Build(bool forgive);
-  int32_t CountUnnoticed(size_t rank_index);
-  bool OnlySlowToNotice(size_t rank_index);
-  bool SiblingsExchanged(const Op& op, uint32_t comm, int32_t my_member_rank, const Member& peer) const;
-  bool PeersFinishedLater(size_t rank_index, uint32_t after, GpuFront* front);
-  void AddOp(size_t rank_index, const Op& op, std::vector<Edge>* out, GpuFront* front);
-  void AddMember(const Op& op, uint32_t comm, const Member& member, int32_t my_member_rank, std::vector<Edge>* out,
-                 GpuFront* front);
+  void BuildQueue(uint32_t queue, bool skip_finished);
+  bool AheadOnOtherStreams(uint32_t queue, std::vector<Edge>* out) const;
+  void AddLaunchOrder(uint32_t queue);
+  void HoldByFaultyGpus(uint32_t queue);
+  uint32_t FaultyQueueOf(int32_t rank_index) const;
+  void BuildHost(size_t rank_index);
+  void AddUnit(size_t rank_index, uint32_t unit, bool absent_only, std::vector<Edge>* out, GpuFront* front);
+  void AddSendOrReceive(size_t rank_index, const Op& op, bool absent_only, std::vector<Edge>* out, GpuFront* front);
+  const Collective& CollectiveOf(uint32_t comm, const Op& op, bool absent_only);
+  int32_t CountUnnoticed(uint32_t queue);
+  bool OnlySlowToNotice(uint32_t queue);
+  bool SiblingsExchanged(const Op& op, uint32_t comm, int32_t my_member_rank, const Member& peer);
+  bool PeersFinishedLater(uint32_t queue, size_t after, GpuFront* front);
+  bool NotStarted(size_t rank_index, uint32_t unit) const;
+  bool Started(size_t rank_index, uint32_t unit) const;
+  uint32_t AddNode(NodeKind kind, int32_t missing);
   uint32_t MissingNode(int32_t global_rank);
   void FindSinks();
 
   const Model& model_;
   const std::vector<Mismatch>& mismatches_;
-  uint32_t first_missing_ = 0;
-  std::vector<int32_t> missing_;
-  std::map<int32_t, uint32_t> missing_nodes_;
+  uint32_t hosts_ = 0, fixed_ = 0;             // hosts; hosts and queues
+  std::vector<Extra> extra_;
+  std::vector<uint32_t> first_queue_, first_unit_;
+  std::vector<std::pair<uint32_t, uint32_t>> place_of_unit_;
+  absl::flat_hash_map<int32_t, uint32_t> missing_nodes_;
+  absl::flat_hash_map<std::pair<uint64_t, int64_t>, Collective> collectives_;   // (2 * comm + absent_only, seq)
+  absl::flat_hash_map<std::pair<uint32_t, int64_t>, std::vector<int32_t>> mismatch_at_;
+  std::map<std::string, std::vector<uint32_t>> comms_of_class_;                 // made when first needed
 };
 
 }  // namespace lockstep

@@ -1,0 +1,121 @@
+// Calls that differ, and programs that left their siblings', in words.
+#include "absl/strings/str_cat.h"
+#include "analyzer/engine_causes.h"
+
+namespace lockstep {
+
+using ring::CallKind;
+
+Cause Causes::FromMismatch(const Mismatch& m) const {
+  // Where the members alone give no majority, a sibling group may have told which of them left the program.
+  Cause c;
+  c.kind = m.kind;
+  c.comm = m.comm;
+  c.op = m.odd_op;
+  c.op_rank = m.odd_ranks.empty() ? -1 : m.odd_ranks[0];
+  c.ranks = m.odd_ranks;
+  const std::string where = absl::StrCat("#", m.seq, " on ", CommText(bundle_.comms[m.comm]));
+  if (m.sender >= 0) {
+    const std::string other = absl::StrCat(m.usual_text, m.odd_op->kind == CallKind::kSend ? " received" : " sent");
+    c.what = absl::StrCat("issued ", OpText(bundle_, bundle_.ranks[c.op_rank], *m.odd_op), " on ",
+                          CommText(bundle_.comms[m.comm]), " with ", m.odd_text, " against ", other,
+                          m.majority ? "; ranks at the same place of the program issued the other" : "; nothing recorded tells which is right");
+    c.confidence = m.majority ? 0.9 : 0.5;
+  } else if (m.kind == MISMATCH_SPLITS) {
+    c.what = absl::StrCat("in ", OpName(bundle_, *m.odd_op), " ", where, " ", m.odd_text, " but ", m.usual_text);
+    c.confidence = 0.6;
+  } else if (m.usual_op == nullptr) {
+    c.what = absl::StrCat("issued ", OpName(bundle_, *m.odd_op), " ", where, " with ", m.odd_text, "; expected ", m.usual_text);
+    c.confidence = 0.9;
+  } else if (m.by_siblings) {
+    c.what = absl::StrCat("issued ", m.odd_text, " against ", m.usual_text, " in collective ", where,
+                          "; ranks in the same role issued the latter");
+    c.confidence = 0.85;
+  } else if (m.majority) {
+    c.what = absl::StrCat("issued ", m.odd_text, " where ", m.members_seen - static_cast<int>(m.odd_ranks.size()), " of ",
+                          m.members_seen, " issued ", m.usual_text, ", collective ", where);
+    c.confidence = 0.95;
+  } else {
+    c.what = absl::StrCat("disagree in collective ", where, ": ", m.odd_text, " against ", m.usual_text,
+                          "; nothing recorded tells which is right");
+    c.confidence = 0.5;
+  }
+  if (m.usual_op != nullptr && m.usual_rank >= 0) {
+    c.evidence.push_back({absl::StrCat(Who(c.op_rank), ": ", ArgumentsText(bundle_, *m.odd_op), "; ", Who(m.usual_rank), ": ",
+                                       ArgumentsText(bundle_, *m.usual_op)),
+                          {c.op_rank, m.usual_rank}});
+  }
+  c.advice = "1. Compare the arguments at this call site on the named ranks: data-dependent shape, branch or configuration.\n"
+             "2. Results since then may be wrong even where nothing hangs.";
+  c.refuted_by = "records of the other members showing the same arguments";
+  return c;
+}
+
+Cause Causes::FromDivergence(const Divergence& d) const {
+  const Rank& rank = bundle_.ranks[d.rank];
+  const Rank& sibling = bundle_.ranks[d.sibling_rank];
+  Cause c;
+  c.ranks = {d.rank};
+  c.confidence = d.siblings_agreeing >= 3 ? 0.93 : 0.85;
+  const Op* theirs = d.sibling;
+  auto own_comm = [&](const Rank& r, const Op& op) { return r.memberships[op.membership].comm; };
+  if (d.type == Divergence::Type::kSkipped) {
+    c.kind = RANK_NOT_ARRIVED;
+    c.cause = "code mismatch";
+    // Named as its own communicator numbers it: the sibling's count of that kind of communicator is the same.
+    const std::string& klass = model_.comms[own_comm(sibling, *theirs)].klass;
+    for (const Membership& ms : rank.memberships) {
+      if (model_.comms[ms.comm].klass == klass) c.comm = ms.comm;
+    }
+    if (c.comm == kNoIndex) c.comm = own_comm(sibling, *theirs);
+    c.op = theirs;
+    c.op_rank = d.sibling_rank;
+    c.what = absl::StrCat("skipped ", OpName(bundle_, *theirs), " #", theirs->seq, " on ", CommText(bundle_.comms[c.comm]),
+                          " and went on");
+    c.evidence.push_back({absl::StrCat(d.siblings_agreeing, " of ", d.family_size, " ranks in the same role issued ",
+                                       ArgumentsText(bundle_, *theirs), " there; ", Who(d.rank), " issued ",
+                                       d.own == nullptr ? "nothing" : ArgumentsText(bundle_, *d.own), " instead"),
+                          {d.sibling_rank, d.rank}});
+    c.advice = "1. Find the branch around this call that the named rank did not take (data-dependent condition, early continue).";
+  } else if (d.type == Divergence::Type::kExtra) {
+    c.kind = RANK_AHEAD;
+    c.comm = own_comm(rank, *d.own);
+    c.op = d.own;
+    c.op_rank = d.rank;
+    c.what = absl::StrCat("issued an extra ", OpName(bundle_, *d.own), " #", d.own->seq, " on ", CommText(bundle_.comms[c.comm]),
+                          " that no rank in the same role issued");
+    c.evidence.push_back({absl::StrCat(d.siblings_agreeing, " of ", d.family_size, " ranks in the same role went on with ",
+                                       ArgumentsText(bundle_, *theirs)),
+                          {d.sibling_rank, d.rank}});
+    c.advice = "1. Find the code path on which only this rank makes the call (logging, evaluation, a retry).";
+  } else if (d.type == Divergence::Type::kReordered) {
+    c.kind = ORDER_INVERSION;
+    c.comm = own_comm(rank, *d.own);
+    c.op = d.own;
+    c.op_rank = d.rank;
+    c.what = absl::StrCat("issued ", OpText(bundle_, rank, *d.own), " on ", CommText(bundle_.comms[c.comm]),
+                          " at another place than its siblings, which issued ", OpText(bundle_, sibling, *theirs), " on ",
+                          CommText(bundle_.comms[own_comm(sibling, *theirs)]), " there");
+    c.evidence.push_back({absl::StrCat(d.siblings_agreeing, " of ", d.family_size,
+                                       " ranks in the same role issued the same calls in another order"),
+                          {d.sibling_rank, d.rank}});
+    c.advice = "1. Make every rank issue operations of different communicators in one order, or from one stream.";
+  } else {
+    std::string own_text, their_text;
+    c.kind = CompareCalls(bundle_, *d.own, *theirs, &own_text, &their_text);
+    c.comm = own_comm(rank, *d.own);
+    c.op = d.own;
+    c.op_rank = d.rank;
+    c.what = absl::StrCat("issued ", own_text, " where ", d.siblings_agreeing, " ranks in the same role issued ", their_text,
+                          ", ", OpName(bundle_, *theirs), " #", d.own->seq, " on ", CommText(bundle_.comms[c.comm]));
+    c.evidence.push_back({absl::StrCat(Who(d.rank), ": ", ArgumentsText(bundle_, *d.own), "; ", Who(d.sibling_rank),
+                                       " at the same place: ", ArgumentsText(bundle_, *theirs)),
+                          {d.rank, d.sibling_rank}});
+    c.advice = "1. Compare the arguments at this call site on the named rank: data-dependent shape, branch or configuration.\n"
+               "2. Results since then may be wrong even where nothing hangs.";
+  }
+  c.refuted_by = "the ranks in the same role running a different program by design";
+  return c;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,186 @@
+// GPUs that stand still, in words: alone, or somewhere among the members of an operation.
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/engine_causes.h"
+
+namespace lockstep {
+
+using ring::CallKind;
+using ring::IsCollective;
+
+namespace {
+
+constexpr int32_t kNcclUnhandledCudaError = 1;
+
+// What the record says is wrong with the GPU itself; empty: nothing.
+std::string GpuErrorOf(const Rank& rank) {
+  for (const ring::StreamSnapshot& s : rank.streams) {
+    if (s.first_error != 0) return absl::StrCat("CUDA error ", s.first_error, " on its stream ", s.index);
+  }
+  for (const Membership& ms : rank.memberships) {
+    if (ms.async_error == kNcclUnhandledCudaError) return "NCCL reported an unhandled CUDA error";
+  }
+  return "";
+}
+
+// Whether the GPU is known to have completed something that the rank issued after `op`.
+bool CompletedLater(const Rank& rank, const Op& op) {
+  for (size_t i = rank.ops.size(); i-- > 0;) {
+    const Op& o = rank.ops[i];
+    if (o.state != OpState::kCompleted || o.membership == kNoIndex || o.recent_only) continue;
+    const bool later = o.record_id >= 0 && op.record_id >= 0 ? o.record_id > op.record_id : o.thread == op.thread && o.index > op.index;
+    if (later) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Cause Causes::GpuCause(uint32_t node) const {
+  const GpuFront& front = graph_->QueueOf(node).front;
+  if (front.front != Front::kPeersFinished && front.front != Front::kNotReached) return StuckCause(node);
+  const int32_t r = graph_->RankOf(node);
+  const Rank& rank = bundle_.ranks[r];
+  Cause c;
+  c.nodes = {node};
+  c.ranks = {r};
+  c.kind = GPU_STALL;
+  c.comm = front.comm;
+  c.op = front.op;
+  c.op_rank = r;
+  const std::string what = front.op == nullptr ? "its operation" : OpText(bundle_, rank, *front.op);
+  const std::string where = front.comm == kNoIndex ? "" : absl::StrCat(" on ", CommText(bundle_.comms[front.comm]));
+  const std::string error = GpuErrorOf(rank);
+  if (front.front == Front::kPeersFinished) {
+    c.what = absl::StrCat("its GPU never completed ", what, where, ", which its peers completed with it");
+    c.confidence = 0.85;
+    c.evidence.push_back({absl::StrCat(Who(r), ": ", what, where, " is unfinished here and finished on its peers"), {r}});
+    int behind = 0;
+    for (const Membership& ms : rank.memberships) {
+      if (ms.completed < 0) continue;
+      for (const Member& m : model_.comms[ms.comm].members) {
+        if (m.rank_index < 0 || m.membership == kNoIndex || m.rank_index == r) continue;
+        if (bundle_.ranks[m.rank_index].memberships[m.membership].completed > ms.completed) {
+          ++behind;
+          break;
+        }
+      }
+    }
+    if (behind > 1) {
+      c.evidence.push_back({absl::StrCat("it stands still in ", behind, " communicators at once: not one stream, the GPU"), {r}});
+      c.confidence = 0.93;
+    }
+    c.advice = "1. Read the host's kernel log for Xid errors and nvidia-smi for this GPU's state.\n"
+               "2. Drain the GPU if it is gone; restart the job without it.";
+    c.refuted_by = "the rank's own watchdog merely being slow to notice completions";
+  } else {
+    c.what = absl::StrCat("its stream never reached ", what, where, ": work ahead of it that is not NCCL's does not end");
+    c.confidence = 0.92;
+    c.evidence.push_back({absl::StrCat(Who(r), " issued ", what, where, " but its GPU did not start it; its peers' did"), {r}});
+    c.advice = "1. Look for a kernel or host callback that never ends on this GPU, ahead of the collective.\n"
+               "2. Read the host's kernel log for Xid errors.";
+    c.refuted_by = "a start mark of that operation on that GPU";
+  }
+  if (!error.empty()) {
+    absl::StrAppend(&c.what, "; ", error);
+    c.evidence.push_back({absl::StrCat(Who(r), ": ", error), {r}});
+    c.confidence = std::max(c.confidence, 0.95);
+  }
+  if (front.op != nullptr && rank.captured_ns > 0) {
+    c.evidence.push_back({absl::StrCat(Who(r), " has been in it", Seconds(rank, front.op->enter_ns)), {r}});
+  }
+  AddWaiterEvidence(node, &c);
+  return c;
+}
+
+// Everybody is in, nobody gets out. One of the GPUs or what lies between them: members whose GPU reported an error, or who
+// alone completed nothing of what they issued after it, are more likely than the rest.
+Cause Causes::StuckCause(uint32_t node) const {
+  const int32_t r = graph_->RankOf(node);
+  const Rank& rank = bundle_.ranks[r];
+  const GpuFront& front = graph_->QueueOf(node).front;
+  Cause c;
+  c.nodes = {node};
+  c.ranks = {r};
+  c.kind = COLLECTIVE_STUCK;
+  c.confidence = 0.6;
+  c.comm = front.comm;
+  c.op = front.op;
+  c.op_rank = r;
+  const std::string what = front.op == nullptr ? "its operation" : OpText(bundle_, rank, *front.op);
+  const std::string where = front.comm == kNoIndex ? "" : absl::StrCat(" on ", CommText(bundle_.comms[front.comm]));
+  bool all_known = front.op != nullptr;
+  std::vector<int32_t> failed, stopped, moved;
+  auto look = [&](int32_t m, const Op* op) {
+    if (!GpuErrorOf(bundle_.ranks[m]).empty()) failed.push_back(m);
+    if (op != nullptr && CompletedLater(bundle_.ranks[m], *op)) {
+      moved.push_back(m);
+    } else if (op == nullptr || model_.UnitOf(m, op) == kNoIndex) {
+      all_known = false;
+    } else {
+      stopped.push_back(m);
+    }
+  };
+  if (front.op != nullptr && IsCollective(front.op->kind)) {
+    for (const Member& m : model_.comms[front.comm].members) {
+      if (m.rank_index < 0 || m.membership == kNoIndex) {
+        all_known = false;
+        continue;
+      }
+      if (m.rank_index != r) c.ranks.push_back(m.rank_index);
+      look(m.rank_index, model_.FindCollective(m, front.op->seq));
+    }
+  } else if (front.op != nullptr && front.op->root_or_peer >= 0) {
+    const auto& members = model_.comms[front.comm].members;
+    const bool known = static_cast<size_t>(front.op->root_or_peer) < members.size() && members[front.op->root_or_peer].rank_index >= 0;
+    if (known) c.ranks.push_back(members[front.op->root_or_peer].rank_index);
+    all_known = false;
+  }
+  std::sort(c.ranks.begin(), c.ranks.end());
+  c.ranks.erase(std::unique(c.ranks.begin(), c.ranks.end()), c.ranks.end());
+  for (int32_t m : c.ranks) {
+    for (uint32_t q = graph_->FirstQueue(m); q < graph_->FirstQueue(m + 1); ++q) {
+      if (graph_->QueueOf(graph_->QueueNode(q)).front.op != nullptr && graph_->QueueOf(graph_->QueueNode(q)).front.comm == front.comm) {
+        c.nodes.push_back(graph_->QueueNode(q));
+      }
+    }
+  }
+  const size_t everybody = c.ranks.size();
+  c.evidence.push_back({absl::StrCat("every member of ", where.empty() ? "it" : CommText(bundle_.comms[front.comm]), " arrived in ", what), c.ranks});
+  if (front.op != nullptr && rank.captured_ns > 0) {
+    c.evidence.push_back({absl::StrCat(Who(r), " has been in it", Seconds(rank, front.op->enter_ns)), {r}});
+  }
+  c.alternatives = {"the network between these ranks", "the GPU of one of them, inside the operation"};
+  c.tells_apart = "full GPU marks (which GPU did not start), the profiler (whose network steps stopped), Xid and link errors of their hosts";
+  c.refuted_by = "a member that had not arrived";
+  if (failed.size() == 1) {
+    c.kind = GPU_STALL;
+    c.ranks = failed;
+    c.confidence = 0.93;
+    c.what = absl::StrCat(GpuErrorOf(bundle_.ranks[failed[0]]), "; ", what, where, ", which all ", everybody, " members entered, does not end");
+    c.evidence.push_back({absl::StrCat(Who(failed[0]), ": ", GpuErrorOf(bundle_.ranks[failed[0]])), failed});
+    c.advice = "1. Read the host's kernel log for Xid errors and nvidia-smi for this GPU's state.\n"
+               "2. Drain the GPU if it is gone; restart the job without it.";
+    c.alternatives.clear();
+    c.tells_apart.clear();
+    c.refuted_by = "the error being a consequence of the job's end";
+  } else if (all_known && !moved.empty() && !stopped.empty() && stopped.size() <= 2 && stopped.size() < moved.size()) {
+    c.kind = GPU_STALL;
+    c.ranks = stopped;
+    c.confidence = stopped.size() == 1 ? 0.75 : 0.65;
+    c.what = absl::StrCat("its GPU completed nothing that was issued after ", what, where, "; the GPUs of the other members did, and all wait in it");
+    c.evidence.push_back({absl::StrCat(moved.size(), " of ", everybody, " members completed operations that they issued after it, the named did not"), stopped});
+    c.advice = "1. Read the host's kernel log for Xid errors and nvidia-smi for this GPU's state.\n"
+               "2. If there is none, suspect the network between the members of this communicator.";
+  } else {
+    c.what = absl::StrCat("all members entered ", what, where, " and none finishes it");
+    c.advice = "1. Suspect the network between these ranks, or one of their GPUs: the record cannot tell which.\n"
+               "2. Read link and Xid errors on their hosts; full GPU marks or profiler data would tell more.";
+  }
+  AddWaiterEvidence(node, &c);
+  return c;
+}
+
+}  // namespace lockstep

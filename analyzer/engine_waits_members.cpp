@@ -1,0 +1,189 @@
+// What the members of an operation are doing about it.
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+
+#include "analyzer/engine_waits.h"
+
+namespace lockstep {
+
+using ring::CallKind;
+using ring::IsCollective;
+using ring::IsPointToPoint;
+
+void WaitGraph::AddUnit(size_t rank_index, uint32_t unit, bool absent_only, std::vector<Edge>* out, GpuFront* front) {
+  const Rank& rank = model_.bundle.ranks[rank_index];
+  for (uint32_t i : model_.ranks[rank_index].in_flight[unit].ops) {
+    const Op& op = rank.ops[i];
+    const Membership& ms = rank.memberships[op.membership];
+    if (front->op == nullptr) *front = {Front::kAllArrived, &op, ms.comm, -1};
+    if (auto it = mismatch_at_.find({ms.comm, op.seq}); it != mismatch_at_.end()) {
+      for (int32_t index : it->second) {
+        const Mismatch& m = mismatches_[index];
+        const bool send = op.kind == CallKind::kSend;
+        const bool here = IsPointToPoint(op.kind) ? m.sender == (send ? ms.member_rank : op.root_or_peer) &&
+                                                        m.receiver == (send ? op.root_or_peer : ms.member_rank)
+                                                  : m.sender < 0;
+        if (!here) continue;
+        *front = {Front::kMismatched, &op, ms.comm, index};
+        return;
+      }
+    }
+    if (IsPointToPoint(op.kind)) {
+      AddSendOrReceive(rank_index, op, absent_only, out, front);
+      continue;
+    }
+    const Collective& collective = CollectiveOf(ms.comm, op, absent_only);
+    if (collective.node != kNoIndex) out->push_back({collective.node, Why::kIn, &op, ms.comm});
+    if (collective.started_node != kNoIndex && op.state != OpState::kEnqueued) {
+      out->push_back({collective.started_node, Why::kIn, &op, ms.comm});
+    }
+    if (collective.peers_finished && NeedsEveryMember(op.kind)) {
+      front->front = Front::kPeersFinished;
+    } else if (collective.node == kNoIndex && collective.any_started && op.state == OpState::kEnqueued &&
+               front->front == Front::kAllArrived) {
+      front->front = Front::kNotReached;
+    }
+  }
+}
+
+const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, const Op& op, bool absent_only) {
+  auto [it, fresh] = collectives_.try_emplace({2 * uint64_t{comm} + absent_only, op.seq});
+  if (!fresh) return it->second;
+  Collective collective;
+  std::vector<Edge> lacking, unknown, not_started;
+  for (const Member& member : model_.comms[comm].members) {
+    if (member.rank_index < 0) {
+      if (member.global_rank >= 0) unknown.push_back({MissingNode(member.global_rank), Why::kNoData, nullptr, comm});
+      continue;
+    }
+    const RankView& peer = model_.ranks[member.rank_index];
+    const bool gone = peer.host == HostState::kDead || peer.host == HostState::kStopped;
+    const Op* theirs = model_.FindCollective(member, op.seq);
+    const uint32_t unit = model_.UnitOf(member.rank_index, theirs);
+    const bool queued = theirs != nullptr && theirs->state == OpState::kQueued;
+    if (queued || (member.arrived < op.seq && unit == kNoIndex)) {
+      lacking.push_back({HostNode(member.rank_index), gone ? Why::kDead : Why::kNotIssued, nullptr, comm});
+      continue;
+    }
+    if (theirs != nullptr ? theirs->state == OpState::kCompleted : member.completed >= op.seq) {
+      collective.peers_finished = true;
+      continue;
+    }
+    if (gone) {
+      lacking.push_back({HostNode(member.rank_index), Why::kDead, nullptr, comm});
+      continue;
+    }
+    if (theirs != nullptr && theirs->state == OpState::kStarted) collective.any_started = true;
+    if (unit == kNoIndex) {
+      // Not known to be in flight although others are: unless that is for lack of a record, it says nothing.
+      const bool no_record = theirs == nullptr || theirs->recent_only;
+      if (no_record && !absent_only && !peer.in_flight.empty()) {
+        lacking.push_back({QueueNode(first_queue_[member.rank_index]), Why::kBehind, nullptr, comm});
+      }
+      continue;
+    }
+    const auto [queue, place] = PlaceOf(member.rank_index, unit);
+    if (place > 0 || AheadOnOtherStreams(queue, nullptr)) {
+      // Behind only if what is ahead of it does not finish either; fronts that wait for nobody are found by the sinks.
+      if (!absent_only) lacking.push_back({QueueNode(queue), Why::kBehind, nullptr, comm});
+    } else if (theirs->state == OpState::kEnqueued) {
+      not_started.push_back({QueueNode(queue), Why::kNotStarted, nullptr, comm});
+    }
+  }
+  // A member that is known to lack is a better answer than one of which nothing is known.
+  std::vector<Edge>* out = !lacking.empty() ? &lacking : collective.any_started && !not_started.empty() ? &not_started : &unknown;
+  // Who does not get to it waits for what stands in its own way, not for itself.
+  if (!out->empty() && out != &not_started) {
+    collective.node = AddNode(NodeKind::kCollective, -1);
+    edges[collective.node] = std::move(*out);
+  } else if (!out->empty()) {
+    collective.started_node = AddNode(NodeKind::kCollective, -1);
+    edges[collective.started_node] = std::move(*out);
+  }
+  it = collectives_.find({2 * uint64_t{comm} + absent_only, op.seq});
+  it->second = collective;
+  return it->second;
+}
+
+void WaitGraph::AddSendOrReceive(size_t rank_index, const Op& op, bool absent_only, std::vector<Edge>* out, GpuFront* front) {
+  const Membership& ms = model_.bundle.ranks[rank_index].memberships[op.membership];
+  const auto& members = model_.comms[ms.comm].members;
+  if (op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= members.size()) return;
+  const Member& member = members[op.root_or_peer];
+  if (member.rank_index < 0) {
+    if (member.global_rank >= 0) out->push_back({MissingNode(member.global_rank), Why::kNoData, &op, ms.comm});
+    return;
+  }
+  const RankView& peer = model_.ranks[member.rank_index];
+  const bool gone = peer.host == HostState::kDead || peer.host == HostState::kStopped;
+  const CallKind reverse = op.kind == CallKind::kSend ? CallKind::kRecv : CallKind::kSend;
+  const Op* theirs = model_.FindPointToPoint(member, reverse, ms.member_rank, op.seq);
+  const int64_t count = model_.PeerIssued(member, reverse, ms.member_rank);
+  const bool issued = count >= 0 ? count >= op.seq : theirs != nullptr;
+  if (!issued || (theirs != nullptr && theirs->state == OpState::kQueued)) {
+    const bool presumed = theirs == nullptr && model_.bundle.ranks[member.rank_index].source == Source::kFlightRecorder;
+    if (presumed && SiblingsExchanged(op, ms.comm, ms.member_rank, member)) return;
+    out->push_back({HostNode(member.rank_index), gone ? Why::kDead : Why::kNotIssued, &op, ms.comm, presumed});
+    return;
+  }
+  if (theirs != nullptr && theirs->state == OpState::kCompleted) return;
+  if (gone) {
+    out->push_back({HostNode(member.rank_index), Why::kDead, &op, ms.comm});
+    return;
+  }
+  const uint32_t unit = model_.UnitOf(member.rank_index, theirs);
+  if (unit == kNoIndex) {
+    const bool no_record = theirs == nullptr || theirs->recent_only;
+    if (no_record && !absent_only && !peer.in_flight.empty()) {
+      out->push_back({QueueNode(first_queue_[member.rank_index]), Why::kBehind, &op, ms.comm});
+    }
+    return;
+  }
+  const auto [queue, place] = PlaceOf(member.rank_index, unit);
+  if (place > 0 || AheadOnOtherStreams(queue, nullptr)) {
+    if (!absent_only) out->push_back({QueueNode(queue), Why::kBehind, &op, ms.comm});
+  } else if (op.state == OpState::kStarted && theirs->state == OpState::kEnqueued) {
+    out->push_back({QueueNode(queue), Why::kNotStarted, &op, ms.comm});
+  } else if (op.state == OpState::kEnqueued && theirs->state == OpState::kStarted && front->front == Front::kAllArrived) {
+    front->front = Front::kNotReached;
+  }
+}
+
+// Ranks that run one program number their sends and receives alike. When a sibling pair has exchanged operation `seq`, and
+// the peer here has issued as much as the sibling's peer, then it has issued its side of it too, and completed it.
+bool WaitGraph::SiblingsExchanged(const Op& op, uint32_t comm, int32_t my_member_rank, const Member& peer) {
+  constexpr int64_t kSameProgram = 64;  // further apart than that, the numbers are not those of one program
+  if (peer.membership == kNoIndex || my_member_rank < 0 || op.seq < 0) return false;
+  auto issued = [&](const Member& m) {
+    return m.rank_index < 0 || m.membership == kNoIndex ? kUnknown
+                                                        : model_.bundle.ranks[m.rank_index].memberships[m.membership].p2p_issued;
+  };
+  const auto& here = model_.comms[comm];
+  const int64_t own_issued = issued(here.members[my_member_rank]), peer_issued = issued(peer);
+  if (own_issued < 0 || peer_issued < 0) return false;
+  if (comms_of_class_.empty()) {
+    for (uint32_t c = 0; c < model_.comms.size(); ++c) {
+      if (model_.comms[c].used_for_p2p) comms_of_class_[model_.comms[c].klass].push_back(c);
+    }
+  }
+  for (uint32_t c : comms_of_class_[here.klass]) {
+    const CommView& other = model_.comms[c];
+    if (c == comm) continue;
+    const Member& sibling = other.members[my_member_rank];
+    const int64_t theirs = issued(sibling), their_peer = issued(other.members[op.root_or_peer]);
+    if (theirs < op.seq || their_peer < 0 || std::abs(theirs - own_issued) > kSameProgram) continue;
+    if (peer_issued < their_peer || peer_issued - their_peer > kSameProgram) continue;
+    bool pending = false;
+    for (const Unit& unit : model_.ranks[sibling.rank_index].in_flight) {
+      for (uint32_t i : unit.ops) {
+        const Op& o = model_.bundle.ranks[sibling.rank_index].ops[i];
+        pending |= o.membership == sibling.membership && IsPointToPoint(o.kind) && o.seq == op.seq;
+      }
+    }
+    if (!pending) return true;
+  }
+  return false;
+}
+
+}  // namespace lockstep
