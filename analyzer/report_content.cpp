@@ -1,6 +1,7 @@
 #include "analyzer/report_content.h"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <set>
 #include <utility>
@@ -10,165 +11,20 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/report.h"
+#include "analyzer/report_finding.h"
 #include "analyzer/report_words.h"
 
 namespace lockstep {
 namespace {
 
-constexpr int kMaxCulpritsShown = 8;
-constexpr int kMaxLinksShown = 12;
-constexpr int kMaxEvidenceShown = 10;
-constexpr int kMaxProblemsShown = 8;
-constexpr size_t kMaxFramesShown = 12;
-
-std::vector<int32_t> List(const google::protobuf::RepeatedField<int32_t>& ranks) {
-  return {ranks.begin(), ranks.end()};
-}
-
-const Rank* Find(const Bundle& bundle, int32_t rank) {
-  auto it = std::lower_bound(bundle.ranks.begin(), bundle.ranks.end(), rank,
-                             [](const Rank& a, int32_t b) { return a.rank < b; });
-  return it != bundle.ranks.end() && it->rank == rank ? &*it : nullptr;
-}
-
-std::string ProcessText(const Process& process) {
-  static const std::map<std::string, std::string> kLetters = {{"R", "running"},
-                                                              {"S", "sleeping"},
-                                                              {"D", "in uninterruptible wait"},
-                                                              {"T", "stopped"},
-                                                              {"t", "stopped by a debugger"},
-                                                              {"Z", "dead, not yet collected"}};
-  switch (process.life) {
-    case Life::kKilled:
-      return absl::StrCat("process killed by signal ", process.signal);
-    case Life::kExited:
-      return absl::StrCat("process exited ", process.exit_code);
-    case Life::kGone:
-      return "process gone";
-    default:
-      break;
-  }
-  if (process.state.empty()) return "";
-  auto it = kLetters.find(process.state);
-  std::string text =
-      absl::StrCat("process ", it == kLetters.end() ? "in state" : it->second, " (", Printable(process.state, 8), ")");
-  if (!process.wchan.empty() && process.wchan != "0")
-    absl::StrAppend(&text, " in kernel function ", Printable(process.wchan, 64));
-  return text;
-}
-
-std::string HostText(const Rank& rank) {
-  const ring::ThreadSnapshot* inside = nullptr;
-  for (const ring::ThreadSnapshot& thread : rank.threads) {
-    if (thread.call == ring::CallKind::kNone && thread.wait == ring::CallKind::kNone && thread.group_depth == 0)
-      continue;
-    if (inside == nullptr || thread.since_ns + thread.wait_since_ns > inside->since_ns + inside->wait_since_ns)
-      inside = &thread;
-  }
-  if (inside == nullptr) return rank.threads.empty() ? "" : "host in no NCCL call";
-  const bool call = inside->call != ring::CallKind::kNone;
-  const bool wait = inside->wait != ring::CallKind::kNone;
-  std::string text = call   ? absl::StrCat("host inside nccl", ring::CallName(inside->call))
-                     : wait ? absl::StrCat("host inside ", ring::CallName(inside->wait))
-                            : absl::StrCat("host in an open group (depth ", inside->group_depth, ")");
-  const int64_t since = call ? inside->since_ns : wait ? inside->wait_since_ns : inside->group_since_ns;
-  if (since > 0 && rank.captured_ns > since) absl::StrAppend(&text, " for ", DurationText(rank.captured_ns - since));
-  return text;
-}
-
-std::string MovingText(const Rank& rank) {
-  const Process& process = rank.process;
-  if (process.cpu_ns_between_samples < 0 && process.io_bytes_between_samples < 0) return "";
-  std::vector<std::string> parts;
-  if (process.cpu_ns_between_samples >= 0)
-    parts.push_back(absl::StrFormat("%.0f ms of CPU", static_cast<double>(process.cpu_ns_between_samples) / 1e6));
-  if (process.io_bytes_between_samples >= 0)
-    parts.push_back(absl::StrCat(process.io_bytes_between_samples, " bytes of I/O"));
-  const bool moves = process.cpu_ns_between_samples > 0 || process.io_bytes_between_samples > 0;
-  std::string text = absl::StrCat(moves ? "yes: " : "no: ", absl::StrJoin(parts, ", "));
-  if (process.sample_gap_ns > 0) absl::StrAppend(&text, " in ", DurationText(process.sample_gap_ns));
-  return text;
-}
-
-std::string LinkText(const ChainLink& link) {
-  const bool one = link.ranks_size() == 1;
-  std::string text = absl::StrCat(RanksText(List(link.ranks())), one ? " waits" : " wait");
-  if (!link.operation().empty()) absl::StrAppend(&text, " in ", Printable(link.operation(), 80));
-  const CommunicatorRef& comm = link.communicator();
-  if (!comm.id().empty() || !comm.name().empty())
-    absl::StrAppend(&text, " on ", Printable(comm.name().empty() ? comm.id() : comm.name(), 64));
-  if (link.waits_for_size() > 0) absl::StrAppend(&text, " for ", RanksText(List(link.waits_for())));
-  return text;
-}
+constexpr size_t kMaxProblemsShown = 8;
+constexpr int kMaxRowsShown = 3;
+constexpr int kMaxBlindShown = 4;
+constexpr int kFullFindings = 3;           // the rest are told without states, stacks and evidence
+constexpr int64_t kSmallOffsetNs = 1'000'000;  // clocks closer than this are not worth a line
 
 void Add(ReportBlock* block, std::string label, std::vector<std::string> lines) {
   if (!lines.empty()) block->rows.push_back({std::move(label), std::move(lines)});
-}
-
-ReportBlock FindingBlock(const Finding& finding, const Bundle& bundle) {
-  ReportBlock block;
-  Add(&block, "cause", {finding.cause().empty() ? CauseWord(finding.kind()) : Printable(finding.cause(), 40)});
-  std::vector<std::string> who, states, moving, stacks;
-  const bool several = finding.culprits_size() > 1;
-  for (int i = 0; i < finding.culprits_size(); ++i) {
-    const Culprit& culprit = finding.culprits(i);
-    if (i == kMaxCulpritsShown) {
-      who.push_back(absl::StrCat("and ", finding.culprits_size() - i, " more"));
-      break;
-    }
-    if (several) who.push_back(CulpritText(culprit));
-    const std::string prefix = several ? absl::StrCat("rank ", culprit.rank(), ": ") : "";
-    const Rank* rank = Find(bundle, culprit.rank());
-    std::string state = Printable(culprit.state(), 200);
-    if (rank == nullptr) {
-      if (!state.empty()) states.push_back(prefix + state);
-      continue;
-    }
-    const std::string process = ProcessText(rank->process), seen = MovingText(*rank);
-    if (!process.empty() && rank->process.life <= Life::kRunning)
-      absl::StrAppend(&state, state.empty() ? "" : "; ", process);
-    if (!state.empty()) states.push_back(prefix + state);
-    if (!seen.empty()) moving.push_back(prefix + seen);
-    std::vector<std::string> frames = rank->process.stack;
-    if (frames.size() > kMaxFramesShown) frames.resize(kMaxFramesShown);
-    for (std::string& frame : frames) frame = Printable(frame, 160);
-    if (!frames.empty()) stacks.push_back(absl::StrCat(prefix, absl::StrJoin(frames, " < ")));
-    if (frames.empty() && !rank->process.stack_refused.empty())
-      stacks.push_back(absl::StrCat(prefix, "none: ", Printable(rank->process.stack_refused, 300)));
-  }
-  // With bare numbers the headline has said it all.
-  if (std::any_of(who.begin(), who.end(), [](const std::string& line) { return absl::StrContains(line, "="); }))
-    Add(&block, "who", std::move(who));
-  Add(&block, "state", std::move(states));
-  Add(&block, "stack", std::move(stacks));
-  Add(&block, "moving", std::move(moving));
-
-  std::vector<std::string> chain;
-  for (int i = 0; i < finding.chain_size() && i < kMaxLinksShown; ++i) chain.push_back(LinkText(finding.chain(i)));
-  if (finding.chain_size() > kMaxLinksShown)
-    chain.push_back(absl::StrCat("and ", finding.chain_size() - kMaxLinksShown, " more links"));
-  if (finding.victim_count() > 0) {
-    chain.push_back(absl::StrCat(finding.victim_count(), finding.victim_count() == 1 ? " rank waits" : " ranks wait",
-                                 " because of it in all"));
-  }
-  Add(&block, "chain", std::move(chain));
-
-  std::vector<std::string> evidence;
-  for (const Evidence& item : finding.evidence()) {
-    // Shown above, better laid out.
-    if (absl::StrContains(item.text(), " stack: ") || absl::StrContains(item.text(), ": process state ")) continue;
-    if (static_cast<int>(evidence.size()) == kMaxEvidenceShown) break;
-    evidence.push_back(Printable(item.text(), 400));
-  }
-  Add(&block, "evidence", std::move(evidence));
-  std::string sure = ConfidenceWord(finding.confidence());
-  if (!finding.refuted_by().empty())
-    absl::StrAppend(&sure, "; would be refuted by ", Printable(finding.refuted_by(), 300));
-  Add(&block, "sure", {sure});
-  std::vector<std::string> steps = AdviceSteps(finding);
-  for (size_t i = 0; i < steps.size(); ++i) steps[i] = absl::StrCat(i + 1, ". ", steps[i]);
-  Add(&block, "do", std::move(steps));
-  return block;
 }
 
 // Whose data is missing, and what that means for them.
@@ -188,6 +44,108 @@ std::string MissingText(const Verdict& verdict, const std::vector<int32_t>& miss
                      verdict.findings().empty() ? "" : ": no suspects, nobody is seen waiting for them first"));
   }
   return absl::StrJoin(parts, "; ");
+}
+
+// Problems that differ in their numbers only are told once: a thousand files may share one.
+std::vector<std::string> ProblemLines(const Verdict& verdict) {
+  struct Kind {
+    const DataProblem* first;
+    size_t count = 0;
+    std::vector<int32_t> ranks;
+  };
+  std::vector<Kind> kinds;
+  std::map<std::string, size_t> index;
+  for (const DataProblem& problem : verdict.problems()) {
+    std::string shape;
+    for (char c : problem.text()) {
+      const bool digit = isdigit(static_cast<unsigned char>(c)) != 0;
+      if (!digit || shape.empty() || shape.back() != '#') shape.push_back(digit ? '#' : c);
+    }
+    auto [it, fresh] = index.try_emplace(shape, kinds.size());
+    if (fresh) kinds.push_back({&problem, 0, {}});
+    Kind& kind = kinds[it->second];
+    ++kind.count;
+    if (problem.rank() >= 0) kind.ranks.push_back(problem.rank());
+  }
+  std::vector<std::string> lines;
+  for (const Kind& kind : kinds) {
+    if (lines.size() == kMaxProblemsShown) {
+      lines.push_back(absl::StrCat("and ", kinds.size() - kMaxProblemsShown, " more kinds, in the JSON report"));
+      break;
+    }
+    const DataProblem& problem = *kind.first;
+    std::string where = Printable(problem.path(), 200);
+    if (problem.offset() >= 0) absl::StrAppend(&where, " at byte ", problem.offset());
+    if (problem.rank() >= 0) absl::StrAppend(&where, where.empty() ? "" : " ", "(rank ", problem.rank(), ")");
+    std::string line = absl::StrCat(where, where.empty() ? "" : ": ", Printable(problem.text(), 400));
+    if (kind.count > 1) {
+      absl::StrAppend(&line, " - and ", kind.count - 1, " like it");
+      if (kind.ranks.size() > 1) absl::StrAppend(&line, " (", RanksText(kind.ranks), ")");
+    }
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+std::vector<std::string> ClockLines(const Verdict& verdict) {
+  std::vector<std::string> unaligned, stepped, off;
+  int64_t widest = 0;
+  for (const ClockOffset& clock : verdict.clocks()) {
+    const std::string host = Printable(clock.host(), 64);
+    if (clock.uncertainty_ns() < 0) {
+      unaligned.push_back(host);
+      continue;
+    }
+    widest = std::max(widest, clock.uncertainty_ns());
+    if (clock.stepped()) stepped.push_back(host);
+    // Added to a host's times, so a clock that is ahead has a negative offset.
+    if (std::max(clock.offset_ns(), -clock.offset_ns()) >= kSmallOffsetNs) {
+      off.push_back(absl::StrCat(host, " ", DurationText(std::max(clock.offset_ns(), -clock.offset_ns())),
+                                 clock.offset_ns() < 0 ? " ahead" : " behind"));
+    }
+  }
+  const auto list = [](std::vector<std::string> names) {
+    const size_t more = names.size() > kMaxRowsShown ? names.size() - kMaxRowsShown : 0;
+    names.resize(names.size() - more);
+    return absl::StrCat(absl::StrJoin(names, ", "), more > 0 ? absl::StrCat(" and ", more, " more") : "");
+  };
+  std::vector<std::string> lines;
+  if (verdict.clocks_size() > 1 && widest > 0)
+    lines.push_back(absl::StrCat(verdict.clocks_size() - static_cast<int>(unaligned.size()), " hosts aligned to +- ", DurationText(widest)));
+  if (!off.empty()) lines.push_back(absl::StrCat("set differently, and corrected: ", list(off)));
+  if (!stepped.empty()) lines.push_back(absl::StrCat("was set while the job ran: ", list(stepped)));
+  if (verdict.clocks_size() > 1 && !unaligned.empty())
+    lines.push_back(absl::StrCat("nothing to align these by, their times are not compared: ", list(unaligned)));
+  return lines;
+}
+
+// Who comes last and which communicators are slow. Of a job that stands still this is no news, and stays in the other formats.
+void AddSpeed(const Verdict& verdict, ReportBlock* block) {
+  if (verdict.verdict() != VERDICT_SLOW && verdict.verdict() != VERDICT_HEALTHY && verdict.verdict() != VERDICT_LATE) return;
+  std::vector<std::string> lines;
+  for (const Arrival& arrival : verdict.arrivals()) {
+    if (static_cast<int>(lines.size()) == kMaxRowsShown || arrival.last() == 0) break;
+    lines.push_back(absl::StrCat("rank ", arrival.rank(), " came last in ", arrival.last(), " of ", arrival.operations(), " operations, ",
+                                 DurationText(arrival.lateness_ns()), " in all",
+                                 arrival.uncertainty_ns() > 0 ? absl::StrCat(" (+- ", DurationText(arrival.uncertainty_ns()), ")") : ""));
+  }
+  Add(block, "last", std::move(lines));
+  std::vector<std::string> rates;
+  bool measured = false;
+  for (const Bandwidth& b : verdict.bandwidths()) {
+    if (b.bus_bytes_per_s() <= 0) continue;
+    measured = true;
+    if (static_cast<int>(rates.size()) == kMaxRowsShown) break;
+    std::string line = absl::StrCat(Printable(b.operation(), 40), " of ", BytesText(b.bytes()), " on ", CommName(b.communicator()), ": ",
+                                    RateText(b.bus_bytes_per_s()));
+    if (b.peer_bus_bytes_per_s() > 0)
+      absl::StrAppend(&line, absl::StrFormat(", %.2f of its peers'", b.bus_bytes_per_s() / b.peer_bus_bytes_per_s()));
+    if (b.best_bus_bytes_per_s() > 0)
+      absl::StrAppend(&line, absl::StrFormat(", %.2f of the best", b.bus_bytes_per_s() / b.best_bus_bytes_per_s()));
+    rates.push_back(line);
+  }
+  if (!measured && verdict.bandwidths_size() > 0) rates.push_back("not measured: no clock in this data timed the operations themselves");
+  Add(block, "rates", std::move(rates));
 }
 
 ReportBlock DataBlock(const Verdict& verdict, const Bundle& bundle) {
@@ -216,19 +174,9 @@ ReportBlock DataBlock(const Verdict& verdict, const Bundle& bundle) {
   if (!unmarked.empty())
     lines.push_back(absl::StrCat("GPU marks off on ", unmarked.size(), " ranks: what their GPUs did is not recorded"));
   Add(&block, "DATA", std::move(lines));
+  Add(&block, "clocks", ClockLines(verdict));
 
-  std::vector<std::string> problems;
-  for (const DataProblem& problem : verdict.problems()) {
-    if (static_cast<int>(problems.size()) == kMaxProblemsShown) {
-      problems.push_back(
-          absl::StrCat("and ", verdict.problems_size() - kMaxProblemsShown, " more, in the JSON report"));
-      break;
-    }
-    std::string where = Printable(problem.path(), 200);
-    if (problem.offset() >= 0) absl::StrAppend(&where, " at byte ", problem.offset());
-    if (problem.rank() >= 0) absl::StrAppend(&where, where.empty() ? "" : " ", "(rank ", problem.rank(), ")");
-    problems.push_back(absl::StrCat(where, where.empty() ? "" : ": ", Printable(problem.text(), 400)));
-  }
+  std::vector<std::string> problems = ProblemLines(verdict);
   Add(&block, "problems", std::move(problems));
   std::vector<std::string> files;
   for (const std::string& folder : folders) {
@@ -242,15 +190,32 @@ ReportBlock DataBlock(const Verdict& verdict, const Bundle& bundle) {
   return block;
 }
 
-}  // namespace
-
-std::string RankStateText(const Rank& rank) {
-  std::vector<std::string> parts;
-  for (const std::string& text : {ProcessText(rank.process), HostText(rank)}) {
-    if (!text.empty()) parts.push_back(text);
-  }
-  return absl::StrJoin(parts, "; ");
+// "NOT network: .." as the engine says it, under a label of its own.
+std::vector<std::string> NotLines(const Verdict& verdict) {
+  std::vector<std::string> lines;
+  for (const std::string& text : verdict.not_the_cause())
+    lines.push_back(Printable(absl::StartsWith(text, "NOT ") ? text.substr(4) : text, 400));
+  return lines;
 }
+
+std::vector<std::string> BlindLines(const Verdict& verdict) {
+  std::vector<std::string> lines;
+  const auto add = [&lines](const auto& texts, std::string_view prefix) {
+    int shown = 0;
+    for (const std::string& text : texts) {
+      if (shown++ == kMaxBlindShown) {
+        lines.push_back(absl::StrCat("and ", texts.size() - kMaxBlindShown, " more, in the JSON report"));
+        break;
+      }
+      lines.push_back(absl::StrCat(std::string(prefix), Printable(text, 400)));
+    }
+  };
+  add(verdict.blind(), "");
+  add(verdict.not_measured(), "not measured: ");
+  return lines;
+}
+
+}  // namespace
 
 ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
   ReportContent content;
@@ -261,24 +226,26 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
   if (verdict.stalled_ns() > 0) absl::StrAppend(&who, ", ", DurationText(verdict.stalled_ns()));
   if (!verdict.findings().empty()) {
     content.headline = absl::StrCat(who, ": ", Headline(verdict.findings(0)));
-    content.first = FindingBlock(verdict.findings(0), bundle);
+    content.first = FindingBlock(verdict.findings(0), bundle, /*brief=*/false);
   } else if (verdict.verdict() == VERDICT_HEALTHY) {
     content.headline = absl::StrCat(who, ": nothing stands still and no calls differ");
   } else {
     content.headline = absl::StrCat(who, ": nothing wrong in what could be read; not everything could");
   }
-  if (!verdict.job().empty())
-    content.first.rows.insert(content.first.rows.begin(), {"job", {Printable(verdict.job(), 200)}});
-  if (!verdict.not_the_cause().empty()) {
-    ReportRow row{"NOT", {}};
-    for (const std::string& text : verdict.not_the_cause())
-      row.lines.push_back(Printable(absl::StartsWith(text, "NOT ") ? text.substr(4) : text, 400));
-    auto at = std::find_if(content.first.rows.begin(), content.first.rows.end(),
-                           [](const ReportRow& r) { return r.label == "evidence" || r.label == "sure"; });
-    content.first.rows.insert(at, std::move(row));
-  }
+  std::vector<ReportRow>& rows = content.first.rows;
+  if (!verdict.job().empty()) rows.insert(rows.begin(), {"job", {Printable(verdict.job(), 200)}});
+  const auto before = [&rows](std::string_view label) {
+    return std::find_if(rows.begin(), rows.end(), [label](const ReportRow& r) { return r.label == label || r.label == "do"; });
+  };
+  ReportBlock middle;
+  Add(&middle, "NOT", NotLines(verdict));
+  rows.insert(before(std::any_of(rows.begin(), rows.end(), [](const ReportRow& r) { return r.label == "maybe"; }) ? "maybe" : "sure"),
+              middle.rows.begin(), middle.rows.end());
+  ReportBlock late;
+  Add(&late, "blind", BlindLines(verdict));
+  rows.insert(before("do"), late.rows.begin(), late.rows.end());
   for (int i = 1; i < verdict.findings_size(); ++i) {
-    ReportBlock block = FindingBlock(verdict.findings(i), bundle);
+    ReportBlock block = FindingBlock(verdict.findings(i), bundle, /*brief=*/i >= kFullFindings);
     block.title = Headline(verdict.findings(i));
     content.others.push_back(std::move(block));
   }
@@ -292,6 +259,8 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
                               {known ? "errors were not read: look in the kernel log of the host named above"
                                      : "errors are not in this data; it names no hosts"}});
   }
+  AddSpeed(verdict, &content.data);
+  if (!verdict.start_up().text().empty()) Add(&content.data, "start-up", {Printable(verdict.start_up().text(), 1500)});
   return content;
 }
 

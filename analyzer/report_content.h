@@ -30,9 +30,6 @@ struct ReportContent {
 
 ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle);
 
-// In a few words where a rank is: its process, its host, its GPU.
-std::string RankStateText(const Rank& rank);
-
 }  // namespace lockstep
 
 #endif  // LOCKSTEP_ANALYZER_REPORT_CONTENT_H_

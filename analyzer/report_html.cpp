@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/report.h"
 #include "analyzer/report_content.h"
+#include "analyzer/report_state.h"
 #include "analyzer/report_words.h"
 
 namespace lockstep {

@@ -18,6 +18,10 @@ std::vector<int32_t> Sorted(const google::protobuf::RepeatedField<int32_t>& rank
   return sorted;
 }
 
+std::vector<std::string> Texts(const google::protobuf::RepeatedPtrField<std::string>& texts) {
+  return {texts.begin(), texts.end()};
+}
+
 Json CommunicatorJson(const CommunicatorRef& comm) {
   return {{"id", comm.id()}, {"name", comm.name()}, {"size", comm.size()}};
 }
@@ -67,7 +71,82 @@ Json FindingJson(const Finding& finding) {
           {"evidence", evidence},
           {"advice", finding.advice()},
           {"summary", finding.summary()},
-          {"refuted_by", finding.refuted_by()}};
+          {"refuted_by", finding.refuted_by()},
+          {"cause", finding.cause()},
+          {"common_factor",
+           {{"kind", finding.common_factor().kind()},
+            {"name", finding.common_factor().name()},
+            {"culprits", finding.common_factor().culprits()},
+            {"members", finding.common_factor().members()}}},
+          {"activity", finding.activity()},
+          {"moving", finding.moving()},
+          {"alternatives", Texts(finding.alternatives())},
+          {"tells_apart", finding.tells_apart()},
+          {"cost_ns_per_step", finding.cost_ns_per_step()},
+          {"cost_uncertainty_ns", finding.cost_uncertainty_ns()},
+          {"pattern", finding.pattern()},
+          {"slowdown", finding.slowdown()},
+          {"hypothesis", finding.hypothesis()}};
+}
+
+Json ClocksJson(const Verdict& verdict) {
+  Json list = Json::array();
+  for (const ClockOffset& clock : verdict.clocks()) {
+    list.push_back({{"host", clock.host()},
+                    {"offset_ns", clock.offset_ns()},
+                    {"uncertainty_ns", clock.uncertainty_ns()},
+                    {"stepped", clock.stepped()}});
+  }
+  return list;
+}
+
+Json ArrivalsJson(const Verdict& verdict) {
+  Json list = Json::array();
+  for (const Arrival& arrival : verdict.arrivals()) {
+    list.push_back({{"rank", arrival.rank()},
+                    {"operations", arrival.operations()},
+                    {"last", arrival.last()},
+                    {"lateness_ns", arrival.lateness_ns()},
+                    {"uncertainty_ns", arrival.uncertainty_ns()}});
+  }
+  return list;
+}
+
+Json BandwidthsJson(const Verdict& verdict) {
+  Json list = Json::array();
+  for (const Bandwidth& bandwidth : verdict.bandwidths()) {
+    list.push_back({{"communicator", CommunicatorJson(bandwidth.communicator())},
+                    {"operation", bandwidth.operation()},
+                    {"bytes", bandwidth.bytes()},
+                    {"operations", bandwidth.operations()},
+                    {"bus_bytes_per_s", bandwidth.bus_bytes_per_s()},
+                    {"best_bus_bytes_per_s", bandwidth.best_bus_bytes_per_s()},
+                    {"peer_bus_bytes_per_s", bandwidth.peer_bus_bytes_per_s()},
+                    {"clock", bandwidth.clock()}});
+  }
+  return list;
+}
+
+Json StartUpJson(const StartUp& start) {
+  Json creations = Json::array();
+  for (const Creation& creation : start.creations()) {
+    creations.push_back({{"communicator", CommunicatorJson(creation.communicator())},
+                         {"call", creation.call()},
+                         {"begin_ns", creation.begin_ns()},
+                         {"end_ns", creation.end_ns()},
+                         {"median_ns", creation.median_ns()},
+                         {"longest_ns", creation.longest_ns()},
+                         {"last_rank", creation.last_rank()},
+                         {"last_by_ns", creation.last_by_ns()},
+                         {"members_entered", creation.members_entered()},
+                         {"serial", creation.serial()}});
+  }
+  return {{"total_ns", start.total_ns()},
+          {"waiting_ns", start.waiting_ns()},
+          {"serial_ns", start.serial_ns()},
+          {"creations", creations},
+          {"creations_total", start.creations_total()},
+          {"text", start.text()}};
 }
 
 }  // namespace
@@ -93,9 +172,15 @@ std::string ReportJson(const Verdict& verdict) {
       {"ranks_expected", verdict.ranks_expected()},
       {"ranks_read", verdict.ranks_read()},
       {"problems", problems},
-      {"not_the_cause", std::vector<std::string>(verdict.not_the_cause().begin(), verdict.not_the_cause().end())},
+      {"not_the_cause", Texts(verdict.not_the_cause())},
       {"job", verdict.job()},
-      {"stalled_ns", verdict.stalled_ns()}};
+      {"stalled_ns", verdict.stalled_ns()},
+      {"clocks", ClocksJson(verdict)},
+      {"arrivals", ArrivalsJson(verdict)},
+      {"bandwidths", BandwidthsJson(verdict)},
+      {"start_up", StartUpJson(verdict.start_up())},
+      {"not_measured", Texts(verdict.not_measured())},
+      {"blind", Texts(verdict.blind())}};
   // Names from files may be no valid UTF-8; ASCII output also keeps terminals safe.
   return json.dump(2, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n";
 }

@@ -86,10 +86,14 @@ TEST(Report, JsonHasEveryKeyOfTheContract) {
   EXPECT_EQ(json["stalled_ns"], 31'000'000'000);
   EXPECT_TRUE(json["problems"].is_array());
   const nlohmann::json& finding = json["findings"][0];
-  for (const char* key : {"kind", "culprit_ranks", "culprits", "communicator", "operation", "sequence", "victim_count",
-                          "chain", "confidence", "evidence", "advice", "summary", "refuted_by"}) {
+  for (const char* key :
+       {"kind", "culprit_ranks", "culprits", "communicator", "operation", "sequence", "victim_count", "chain", "confidence",
+        "evidence", "advice", "summary", "refuted_by", "cause", "common_factor", "activity", "moving", "alternatives", "tells_apart",
+        "cost_ns_per_step", "cost_uncertainty_ns", "pattern", "slowdown", "hypothesis"}) {
     EXPECT_TRUE(finding.contains(key)) << key;
   }
+  for (const char* key : {"clocks", "arrivals", "bandwidths", "start_up", "not_measured", "blind", "not_the_cause", "job"})
+    EXPECT_TRUE(json.contains(key)) << key;
   EXPECT_EQ(finding["kind"], "HOST_STALL");
   EXPECT_EQ(finding["culprit_ranks"], nlohmann::json({5}));
   EXPECT_EQ(finding["culprits"][0]["gpu"], 5);
@@ -97,6 +101,35 @@ TEST(Report, JsonHasEveryKeyOfTheContract) {
   EXPECT_EQ(finding["sequence"], 41);
   EXPECT_DOUBLE_EQ(finding["confidence"], 0.93);
   EXPECT_EQ(finding["chain"][0]["ranks"], nlohmann::json({1, 3, 7}));
+}
+
+// Every field of the message is in the JSON under its own name: a field added and forgotten here fails.
+TEST(Report, JsonHasEveryFieldOfTheMessages) {
+  Verdict verdict = MakeHung();
+  verdict.add_clocks();
+  verdict.add_arrivals();
+  verdict.add_bandwidths();
+  verdict.mutable_start_up()->add_creations();
+  verdict.add_problems();
+  const nlohmann::json json = nlohmann::json::parse(ReportJson(verdict));
+  const auto expect = [](const google::protobuf::Descriptor* message, const nlohmann::json& object) {
+    for (int i = 0; i < message->field_count(); ++i) EXPECT_TRUE(object.contains(message->field(i)->name())) << message->field(i)->full_name();
+    EXPECT_EQ(object.size(), static_cast<size_t>(message->field_count())) << message->full_name();
+  };
+  const nlohmann::json& finding = json["findings"][0];
+  expect(Verdict::descriptor(), json);
+  expect(Finding::descriptor(), finding);
+  expect(Culprit::descriptor(), finding["culprits"][0]);
+  expect(ChainLink::descriptor(), finding["chain"][0]);
+  expect(Evidence::descriptor(), finding["evidence"][0]);
+  expect(CommonFactor::descriptor(), finding["common_factor"]);
+  expect(CommunicatorRef::descriptor(), finding["communicator"]);
+  expect(DataProblem::descriptor(), json["problems"][0]);
+  expect(ClockOffset::descriptor(), json["clocks"][0]);
+  expect(Arrival::descriptor(), json["arrivals"][0]);
+  expect(Bandwidth::descriptor(), json["bandwidths"][0]);
+  expect(StartUp::descriptor(), json["start_up"]);
+  expect(Creation::descriptor(), json["start_up"]["creations"][0]);
 }
 
 TEST(Report, JsonOfAnEmptyVerdictHasTheKeysToo) {
@@ -152,6 +185,129 @@ TEST(Report, TextSaysWhoWhatAndWhyFirst) {
   EXPECT_THAT(lines, Contains("           2. Restart."));
   EXPECT_THAT(lines, Contains("  DATA     8 of 8 ranks"));
   EXPECT_THAT(lines, Contains("  files    /incident"));
+}
+
+TEST(Report, TextTellsInTheOrderInWhichOneAsks) {
+  Verdict verdict = MakeHung();
+  Bundle bundle = MakeBundle(8);
+  Finding* finding = verdict.mutable_findings(0);
+  finding->set_activity("checkpoint");
+  finding->set_moving("not moving");
+  finding->add_alternatives("the file system of node0 is slow");
+  finding->set_tells_apart("a second sample of its I/O");
+  finding->set_hypothesis(true);
+  verdict.add_blind("GPU marks were off: what the GPUs did is not seen");
+  verdict.add_not_measured("bandwidth: no clock; LOCKSTEP_GPU=events would");
+  bundle.ranks[5].process.python_stack = {"torch/save.py:12 write", "train.py:8 main"};
+  const std::string text = ReportText(verdict, bundle);
+  EXPECT_THAT(text, StartsWith("HUNG  8 ranks, 31 s: possibly rank 5 = node0"));
+  size_t last = 0;
+  for (const char* row : {"  cause    host, in checkpoint\n", "  python   torch/save.py:12 write < train.py:8 main\n", "  evidence ",
+                          "  moving   no\n", "  chain ", "  NOT ", "  maybe    or: the file system of node0 is slow\n",
+                          "would decide: a second sample of its I/O\n", "  sure     high; a hypothesis: ", "  blind    GPU marks",
+                          "not measured: bandwidth", "  do       1. "}) {
+    const size_t at = text.find(row);
+    ASSERT_NE(at, std::string::npos) << row << text;
+    EXPECT_GT(at, last) << row;
+    last = at;
+  }
+}
+
+TEST(Report, StacksAreShownWithoutOffsetsAndWithoutTheWayIntoTheKernel) {
+  Bundle bundle = MakeBundle(8);
+  bundle.ranks[5].process.stack = {"[kernel] folio_wait_bit+0x13d/0x350", "[kernel] do_syscall_64+0x71/0x280",
+                                   "[kernel] entry_SYSCALL_64_after_hwframe+0x76/0x7e", "write+0x4d", "main+0x10"};
+  bundle.ranks[5].process.stack_later = {"[kernel] folio_wait_bit+0x13d/0x350"};
+  const std::string text = ReportText(MakeHung(), bundle);
+  EXPECT_THAT(text, HasSubstr("  stack    [kernel] folio_wait_bit < write < main\n"));
+  EXPECT_THAT(text, HasSubstr("  moving   no: same frame in both samples\n"));
+}
+
+TEST(Report, WhatAllCulpritsShareIsNamedBeforeThem) {
+  Verdict verdict = MakeHung();
+  Finding* finding = verdict.mutable_findings(0);
+  finding->clear_culprits();
+  finding->clear_culprit_ranks();
+  for (int rank = 8; rank < 40; ++rank) {
+    finding->add_culprit_ranks(rank);
+    Culprit* culprit = finding->add_culprits();
+    culprit->set_rank(rank);
+    culprit->set_host(absl::StrCat("node", rank / 8));
+    culprit->set_state("its network card does not answer");
+  }
+  finding->mutable_common_factor()->set_kind("switch");
+  finding->mutable_common_factor()->set_name("leaf3");
+  finding->mutable_common_factor()->set_culprits(32);
+  finding->mutable_common_factor()->set_members(32);
+  std::string text = ReportText(verdict, MakeBundle(8));
+  EXPECT_THAT(text, HasSubstr("switch leaf3 (32 of its 32 ranks: 8-39): never entered"));
+  EXPECT_THAT(text, HasSubstr("  who      ranks 8-15 = node1\n           ranks 16-23 = node2\n"));
+  EXPECT_THAT(text, HasSubstr("  state    all: its network card does not answer\n"));
+  finding->mutable_common_factor()->set_culprits(31);
+  text = ReportText(verdict, MakeBundle(8));
+  EXPECT_THAT(text, HasSubstr("ranks 8-39, 31 of them on switch leaf3: never entered"));
+}
+
+TEST(Report, SlowJobsGetFiguresAndStandingOnesDoNot) {
+  Verdict verdict = MakeHung();
+  Finding* finding = verdict.mutable_findings(0);
+  finding->set_kind(STRAGGLER);
+  finding->set_cost_ns_per_step(12'000'000);
+  finding->set_cost_uncertainty_ns(400'000);
+  finding->set_pattern("persistent");
+  finding->set_slowdown(1.25);
+  Arrival* arrival = verdict.add_arrivals();
+  arrival->set_rank(5);
+  arrival->set_operations(900);
+  arrival->set_last(812);
+  arrival->set_lateness_ns(3'200'000'000);
+  Bandwidth* bandwidth = verdict.add_bandwidths();
+  bandwidth->mutable_communicator()->set_name("dp_1");
+  bandwidth->set_operation("AllReduce");
+  bandwidth->set_bytes(64 << 20);
+  bandwidth->set_bus_bytes_per_s(21e9);
+  bandwidth->set_peer_bus_bytes_per_s(42e9);
+  bandwidth->set_best_bus_bytes_per_s(84e9);
+  ClockOffset* clock = verdict.add_clocks();
+  clock->set_host("node0");
+  clock = verdict.add_clocks();
+  clock->set_host("node1");
+  clock->set_offset_ns(-5'000'000'000);
+  clock->set_uncertainty_ns(12'000);
+  verdict.mutable_start_up()->set_text("Start-up took 4 min.");
+  std::string text = ReportText(verdict, MakeBundle(8));
+  EXPECT_THAT(text, Not(HasSubstr("came last")));
+  verdict.set_verdict(VERDICT_SLOW);
+  text = ReportText(verdict, MakeBundle(8));
+  EXPECT_THAT(text, HasSubstr("  costs    12 ms of every step (+- 400 us); 1.25 times its peers' time; persistent\n"));
+  EXPECT_THAT(text, HasSubstr("  last     rank 5 came last in 812 of 900 operations, 3.2 s in all\n"));
+  EXPECT_THAT(text, HasSubstr("AllReduce of 64 MiB on dp_1: 21.0 GB/s, 0.50 of its peers', 0.25 of the best\n"));
+  EXPECT_THAT(text, HasSubstr("  clocks   2 hosts aligned to +- 12 us\n"));
+  EXPECT_THAT(text, HasSubstr("node1 5.0 s ahead\n"));
+  EXPECT_THAT(text, HasSubstr("  start-up Start-up took 4 min.\n"));
+  bandwidth->set_bus_bytes_per_s(0);
+  EXPECT_THAT(ReportText(verdict, MakeBundle(8)), HasSubstr("  rates    not measured"));
+}
+
+TEST(Report, TextOfAHugeJobStaysOneScreenOrTwo) {
+  Verdict verdict = MakeHung();
+  verdict.set_ranks_expected(24576);
+  Finding* finding = verdict.mutable_findings(0);
+  for (int rank = 6; rank < 24576; rank += 1 + rank % 3) {
+    finding->add_culprit_ranks(rank);
+    Culprit* culprit = finding->add_culprits();
+    culprit->set_rank(rank);
+    culprit->set_host(absl::StrCat("node", rank / 8));
+    culprit->set_state(absl::StrCat("stands still for ", rank, " s"));
+    verdict.add_problems()->set_text(absl::StrCat("byte ", rank, " is damaged"));
+    finding->mutable_chain(0)->add_ranks(rank);
+    finding->add_evidence()->set_text(absl::StrCat("fact ", rank));
+  }
+  for (int i = 0; i < 20; ++i) *verdict.add_findings() = *finding;
+  const std::string text = ReportText(verdict, MakeBundle(8));
+  EXPECT_LT(Lines(text).size(), 300u);
+  EXPECT_LT(Lines(text.substr(0, text.find("\nalso: "))).size(), 60u);
+  EXPECT_THAT(text, HasSubstr("byte 6 is damaged - and "));
 }
 
 TEST(Report, TextNamesWhoseDataIsMissingAndWhetherThatMatters) {
@@ -248,12 +404,22 @@ TEST(Report, RanksFold) {
   EXPECT_EQ(FoldRanks({}), "");
   std::vector<int32_t> odd;
   for (int i = 0; i < 100; ++i) odd.push_back(2 * i + 1);
-  EXPECT_EQ(FoldRanks(odd, 20), "1, 3, 5, 7, 9, 11, .. (100 in all)");
+  EXPECT_EQ(FoldRanks(odd, 20), "1-199 by 2");
+  EXPECT_EQ(FoldRanks({0, 2, 4, 5, 6}), "0, 2, 4-6");
+  std::vector<int32_t> uneven;
+  for (int i = 0; i < 100; ++i) uneven.push_back(i * i);
+  EXPECT_EQ(FoldRanks(uneven, 20), "0, 1, 4, 9, 16, 25, .. (100 in all)");
   EXPECT_EQ(RanksText({7}), "rank 7");
 }
 
 TEST(Report, DurationsAreShort) {
   EXPECT_EQ(DurationText(800'000'000), "0.8 s");
+  EXPECT_EQ(DurationText(12'000'000), "12 ms");
+  EXPECT_EQ(DurationText(3'400), "3.4 us");
+  EXPECT_EQ(DurationText(-5'000'000'000), "-5.0 s");
+  EXPECT_EQ(RateText(46.2e9), "46.2 GB/s");
+  EXPECT_EQ(RateText(0), "not measured");
+  EXPECT_EQ(BytesText(3 << 19), "1.5 MiB");
   EXPECT_EQ(DurationText(31'000'000'000), "31 s");
   EXPECT_EQ(DurationText(int64_t{250} * 1'000'000'000), "4 min 10 s");
   EXPECT_EQ(DurationText(int64_t{7500} * 1'000'000'000), "2 h 5 min");

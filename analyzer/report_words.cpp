@@ -66,15 +66,22 @@ std::string Printable(std::string_view text, size_t limit) {
 }
 
 std::string FoldRanks(std::vector<int32_t> ranks, size_t limit) {
+  constexpr size_t kMinSpread = 5;  // fewer equally spaced ranks are listed one by one
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   std::string text;
   for (size_t i = 0; i < ranks.size();) {
+    const int64_t step = i + 1 < ranks.size() ? int64_t{ranks[i + 1]} - ranks[i] : 0;
     size_t end = i;
-    while (end + 1 < ranks.size() && ranks[end + 1] == ranks[end] + 1) ++end;
+    while (end + 1 < ranks.size() && int64_t{ranks[end + 1]} - ranks[end] == step) ++end;
+    if (step > 1 && end - i + 1 < kMinSpread) end = i;
     std::string run = absl::StrCat(ranks[i]);
-    if (end == i + 1) absl::StrAppend(&run, ", ", ranks[end]);
-    if (end > i + 1) absl::StrAppend(&run, "-", ranks[end]);
+    if (end == i + 1) {
+      absl::StrAppend(&run, ", ", ranks[end]);
+    } else if (end > i) {
+      absl::StrAppend(&run, "-", ranks[end]);
+      if (step > 1) absl::StrAppend(&run, " by ", step);
+    }
     if (!text.empty() && text.size() + run.size() + 2 > limit)
       return absl::StrCat(text, ", .. (", ranks.size(), " in all)");
     absl::StrAppend(&text, text.empty() ? "" : ", ", run);
@@ -89,12 +96,34 @@ std::string RanksText(const std::vector<int32_t>& ranks, size_t limit) {
 }
 
 std::string DurationText(int64_t ns) {
+  const double value = static_cast<double>(ns);
+  if (ns < 0) return absl::StrCat("-", DurationText(ns == INT64_MIN ? INT64_MAX : -ns));
+  if (ns > 0 && ns < 1'000) return absl::StrCat(ns, " ns");
+  if (ns > 0 && ns < 1'000'000) return absl::StrFormat("%.*f us", ns < 10'000 ? 1 : 0, value / 1e3);
+  if (ns > 0 && ns < 100'000'000) return absl::StrFormat("%.*f ms", ns < 10'000'000 ? 1 : 0, value / 1e6);
   const int64_t seconds = ns / 1'000'000'000;
-  if (seconds < 10) return absl::StrFormat("%.1f s", static_cast<double>(ns) / 1e9);
+  if (seconds < 10) return absl::StrFormat("%.1f s", value / 1e9);
   if (seconds < 120) return absl::StrCat(seconds, " s");
   if (seconds < 7200)
     return absl::StrCat(seconds / 60, " min", seconds % 60 == 0 ? "" : absl::StrCat(" ", seconds % 60, " s"));
   return absl::StrCat(seconds / 3600, " h", seconds / 60 % 60 == 0 ? "" : absl::StrCat(" ", seconds / 60 % 60, " min"));
+}
+
+std::string RateText(double bytes_per_s) {
+  if (!(bytes_per_s > 0)) return "not measured";
+  const char* unit = " GB/s";
+  double value = bytes_per_s / 1e9;
+  if (bytes_per_s < 1e9) value = bytes_per_s / 1e6, unit = " MB/s";
+  if (bytes_per_s < 1e6) value = bytes_per_s / 1e3, unit = " kB/s";
+  return absl::StrFormat("%.*f%s", value < 10 ? 2 : value < 100 ? 1 : 0, value, unit);
+}
+
+std::string BytesText(int64_t bytes) {
+  if (bytes < 1024) return absl::StrCat(bytes, " B");
+  const double value = static_cast<double>(bytes);
+  if (bytes < int64_t{1} << 20) return absl::StrFormat("%.4g KiB", value / 1024);
+  if (bytes < int64_t{1} << 30) return absl::StrFormat("%.4g MiB", value / (1 << 20));
+  return absl::StrFormat("%.4g GiB", value / (1 << 30));
 }
 
 std::string CauseWord(FindingKind kind) {
@@ -152,12 +181,28 @@ std::string CulpritText(const Culprit& culprit) {
   return text;
 }
 
+std::string CommName(const CommunicatorRef& comm) {
+  return Printable(comm.name().empty() ? comm.id() : comm.name(), 64);
+}
+
+std::string CommonText(const Finding& finding) {
+  const CommonFactor& common = finding.common_factor();
+  if (!finding.has_common_factor() || common.name().empty()) return "";
+  return absl::StrCat(Printable(common.kind(), 24), common.kind().empty() ? "" : " ", Printable(common.name(), 64));
+}
+
 std::string Headline(const Finding& finding) {
   std::string who;
-  if (finding.culprits_size() == 1) {
+  const std::vector<int32_t> ranks(finding.culprit_ranks().begin(), finding.culprit_ranks().end());
+  const std::string common = CommonText(finding);
+  const int32_t share = finding.common_factor().culprits();
+  if (!common.empty() && finding.culprit_ranks_size() > 1 && share >= finding.culprit_ranks_size()) {
+    who = absl::StrCat(common, " (", share, " of its ", finding.common_factor().members(), " ranks: ", FoldRanks(ranks, 40), ")");
+  } else if (finding.culprits_size() == 1) {
     who = CulpritText(finding.culprits(0));
   } else {
-    who = RanksText({finding.culprit_ranks().begin(), finding.culprit_ranks().end()});
+    who = RanksText(ranks);
+    if (!common.empty()) absl::StrAppend(&who, ", ", share, " of them on ", common);
   }
   std::string what = Printable(finding.summary());
   if (what.empty()) {
@@ -167,10 +212,9 @@ std::string Headline(const Finding& finding) {
       if (finding.sequence() >= 0) absl::StrAppend(&what, " #", finding.sequence());
     }
     const CommunicatorRef& comm = finding.communicator();
-    if (!comm.id().empty())
-      absl::StrAppend(&what, " on ", Printable(comm.name().empty() ? comm.id() : comm.name(), 64));
+    if (!comm.id().empty()) absl::StrAppend(&what, " on ", CommName(comm));
   }
-  return absl::StrCat(who, ": ", what);
+  return absl::StrCat(finding.hypothesis() ? "possibly " : "", who, ": ", what);
 }
 
 std::vector<std::string> AdviceSteps(const Finding& finding) {

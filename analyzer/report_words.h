@@ -16,14 +16,20 @@ namespace lockstep {
 // invalid UTF-8 (each shown as '?'); line feeds become spaces. Cut to `limit` columns with "..".
 std::string Printable(std::string_view text, size_t limit = 2000);
 
-// "0-3, 6, 8-15"; where that is longer than `limit` columns, the beginning and how many there are in all.
+// "0-3, 6, 8-15, 64-1016 by 8"; where that is longer than `limit` columns, the beginning and how many there are in all.
 std::string FoldRanks(std::vector<int32_t> ranks, size_t limit = 60);
 
 // "rank 5", "ranks 0-3, 6".
 std::string RanksText(const std::vector<int32_t>& ranks, size_t limit = 60);
 
-// "31 s", "4 min 10 s", "2 h 5 min"; "0.8 s" below ten seconds.
+// "31 s", "4 min 10 s", "2 h 5 min"; "0.8 s" below ten seconds, "12 ms", "3.4 us" below a tenth.
 std::string DurationText(int64_t ns);
+
+// "46.2 GB/s"; "not measured" for 0.
+std::string RateText(double bytes_per_s);
+
+// "64 KiB", "1.5 GiB".
+std::string BytesText(int64_t bytes);
 
 // What kind of cause it is in the few words an on-call engineer sorts by: host, gpu, network, code mismatch, dead,
 // late.
@@ -35,7 +41,13 @@ std::string ConfidenceWord(double confidence);
 // "rank 5 = node03 gpu 1 (0000:1b:00.0, pid 48211)", as much as is known.
 std::string CulpritText(const Culprit& culprit);
 
-// One sentence: who, and what it did not do.
+// A communicator's name, or its identity where it has none.
+std::string CommName(const CommunicatorRef& comm);
+
+// "host node03", "switch leaf7": what the culprits share; empty: nothing.
+std::string CommonText(const Finding& finding);
+
+// One sentence: who, and what it did not do. What all culprits share (a host, a switch) is named before their ranks.
 std::string Headline(const Finding& finding);
 
 // "1. ..", "2. ..": the steps of Finding::advice without their numbers.
