@@ -1,0 +1,110 @@
+#include <algorithm>
+#include <memory>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/report_html_parts.h"
+#include "analyzer/report_state.h"
+#include "analyzer/report_words.h"
+
+namespace lockstep {
+namespace {
+
+constexpr size_t kMaxFrames = 64;
+constexpr size_t kMaxNodes = 400;
+
+// Ranks that share a frame and all frames outside of it.
+struct Node {
+  std::string frame;
+  std::vector<int32_t> ranks;        // that come through here, ascending
+  std::vector<int32_t> ends;         // whose innermost frame it is
+  bool named = false;                // one of them is a culprit
+  std::vector<std::unique_ptr<Node>> children;
+  absl::flat_hash_map<std::string, Node*> index;
+
+  Node* Child(const std::string& name) {
+    Node*& slot = index[name];
+    if (slot == nullptr) {
+      children.push_back(std::make_unique<Node>());
+      slot = children.back().get();
+      slot->frame = name;
+    }
+    return slot;
+  }
+};
+
+void AppendNode(const Node& top, size_t* left, int depth, std::string* out) {
+  if (*left == 0) return;
+  --*left;
+  // Frames that nobody leaves or joins are one line.
+  const Node* node = &top;
+  std::string text = Escaped(node->frame, 160);
+  while (node->children.size() == 1 && node->children[0]->ranks.size() == node->ranks.size()) {
+    node = node->children[0].get();
+    absl::StrAppend(&text, " \u203a ", Escaped(node->frame, 160));
+  }
+  const std::string line = absl::StrCat("<span class=\"mono\">", text, "</span> <span class=\"set\">", RanksText(top.ranks, 60),
+                                        top.ranks.size() > 2 ? absl::StrCat(" (", top.ranks.size(), ")") : "", "</span>");
+  if (node->children.empty()) {
+    absl::StrAppend(out, "<div class=\"leaf", top.named ? " named" : "", "\">", line, "</div>\n");
+    return;
+  }
+  absl::StrAppend(out, "<details class=\"tree", top.named ? " named" : "", "\"", top.named || depth < 2 ? " open" : "", "><summary>", line, "</summary>\n");
+  // The rare first: a stack that one rank alone has is the one to look at.
+  std::vector<const Node*> order;
+  for (const auto& child : node->children) order.push_back(child.get());
+  std::stable_sort(order.begin(), order.end(), [](const Node* a, const Node* b) {
+    if (a->named != b->named) return a->named;
+    return a->ranks.size() != b->ranks.size() ? a->ranks.size() < b->ranks.size() : a->frame < b->frame;
+  });
+  if (!node->ends.empty()) absl::StrAppend(out, "<div class=\"leaf\"><span class=\"soft\">innermost here</span> <span class=\"set\">", RanksText(node->ends, 60), "</span></div>\n");
+  for (const Node* child : order) AppendNode(*child, left, depth + 1, out);
+  if (*left == 0) absl::StrAppend(out, "<p class=\"soft\">more branches are not shown</p>");
+  absl::StrAppend(out, "</details>\n");
+}
+
+void AppendTree(const char* title, const Bundle& bundle, const std::vector<RankRole>& roles, const std::vector<std::string> Process::*stack,
+                std::string* out) {
+  Node root;
+  for (const Rank& rank : bundle.ranks) {
+    std::vector<std::string> frames = Frames(rank.process.*stack, kMaxFrames);
+    if (frames.empty()) continue;
+    const bool named = rank.rank >= 0 && static_cast<size_t>(rank.rank) < roles.size() && roles[rank.rank] == RankRole::kCulprit;
+    Node* node = &root;
+    root.ranks.push_back(rank.rank);
+    for (auto it = frames.rbegin(); it != frames.rend(); ++it) {
+      node = node->Child(*it);
+      node->ranks.push_back(rank.rank);
+      node->named |= named;
+    }
+    node->ends.push_back(rank.rank);
+  }
+  if (root.children.empty()) return;
+  absl::StrAppend(out, "<h3>", title, "</h3>\n");
+  std::vector<const Node*> order;
+  for (const auto& child : root.children) order.push_back(child.get());
+  std::stable_sort(order.begin(), order.end(), [](const Node* a, const Node* b) { return a->named && !b->named; });
+  size_t left = kMaxNodes;
+  for (const Node* child : order) AppendNode(*child, &left, 0, out);
+}
+
+}  // namespace
+
+void AppendStacks(const Bundle& bundle, const std::vector<RankRole>& roles, std::string* out) {
+  std::string body;
+  AppendTree("Python", bundle, roles, &Process::python_stack, &body);
+  AppendTree("Native", bundle, roles, &Process::stack, &body);
+  MergedLines refused;
+  size_t count = 0;
+  for (const Rank& rank : bundle.ranks) {
+    if (rank.process.stack_refused.empty() || !rank.process.stack.empty()) continue;
+    refused.Add(Printable(rank.process.stack_refused, 300), rank.rank);
+    ++count;
+  }
+  for (const std::string& line : refused.Lines(std::max<size_t>(count, 2), 8)) absl::StrAppend(&body, "<p class=\"soft\">no stack of ", Escaped(line), "</p>");
+  if (body.empty()) return;
+  OpenSection("stacks", "Stacks, outermost frame first", out);
+  absl::StrAppend(out, body, "</section>\n");
+}
+
+}  // namespace lockstep
