@@ -178,6 +178,56 @@ std::vector<std::string> ReadKernelStack(pid_t pid) {
   return frames;
 }
 
+SleepingThreads ReadThreadsInD(pid_t pid) {
+  constexpr int kMostThreads = 1024;
+  SleepingThreads found;
+  DIR* dir = opendir(ProcPath(pid, "task").c_str());
+  if (dir == nullptr) return found;
+  int looked = 0;
+  while (const dirent* entry = readdir(dir)) {
+    int tid = 0;
+    if (!absl::SimpleAtoi(entry->d_name, &tid) || ++looked > kMostThreads) continue;
+    const std::string folder = absl::StrCat(ProcPath(pid, "task"), "/", tid);
+    const std::optional<ProcStat> stat = ParseProcStat(ReadSmallFile(folder + "/stat"));
+    if (!stat || stat->state != 'D') continue;
+    if (found.count++ > 0) continue;
+    found.wchan = ReadSmallFile(folder + "/wchan", 256);
+    absl::StripAsciiWhitespace(&found.wchan);
+    if (found.wchan == "0") found.wchan.clear();
+  }
+  closedir(dir);
+  return found;
+}
+
+std::vector<std::string> ReadWrittenFiles(pid_t pid, size_t limit) {
+  constexpr int kMostDescriptors = 1024;
+  std::vector<std::string> files;
+  DIR* dir = opendir(ProcPath(pid, "fd").c_str());
+  if (dir == nullptr) return files;
+  int looked = 0;
+  while (const dirent* entry = readdir(dir)) {
+    int fd = 0;
+    if (!absl::SimpleAtoi(entry->d_name, &fd) || ++looked > kMostDescriptors) continue;
+    char path[4096];
+    const ssize_t size = readlink(absl::StrCat(ProcPath(pid, "fd"), "/", fd).c_str(), path, sizeof path);
+    if (size <= 0 || path[0] != '/') continue;  // sockets, pipes and the like
+    const absl::string_view name(path, static_cast<size_t>(size));
+    bool device = false;
+    for (absl::string_view folder : {"/dev/", "/proc/", "/sys/", "/memfd:"}) device |= name.substr(0, folder.size()) == folder;
+    if (device) continue;
+    int64_t flags = 0;  // "pos:\t0\nflags:\t0100001\n"
+    for (absl::string_view line : absl::StrSplit(ReadSmallFile(absl::StrCat(ProcPath(pid, "fdinfo"), "/", fd)), '\n')) {
+      if (line.substr(0, 6) == "flags:") flags = strtoll(std::string(line.substr(6)).c_str(), nullptr, 8);
+    }
+    if ((flags & O_ACCMODE) == O_RDONLY) continue;
+    files.emplace_back(name);
+    if (files.size() >= limit) break;
+  }
+  closedir(dir);
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
 std::optional<Mapped> ReadMapped(pid_t pid, const std::string& library) {
   const std::string maps = ReadSmallFile(ProcPath(pid, "maps"), 16 << 20);
   if (maps.empty()) return std::nullopt;

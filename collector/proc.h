@@ -49,6 +49,17 @@ std::string ReadWchan(pid_t pid);
 // Kernel frames (where readable) or the system call of the process's main thread, innermost first.
 std::vector<std::string> ReadKernelStack(pid_t pid);
 
+// Threads of a process in uninterruptible sleep, and where in the kernel the first of them is (empty: not shown). Looks
+// at no more than 1,024 threads.
+struct SleepingThreads {
+  uint32_t count = 0;
+  std::string wchan;
+};
+SleepingThreads ReadThreadsInD(pid_t pid);
+// Files on disk that it has open for writing, at most `limit`, of its first 1,024 descriptors. Asks the kernel for names
+// and flags only, never for the files themselves: a look at one on a server that is away would not come back.
+std::vector<std::string> ReadWrittenFiles(pid_t pid, size_t limit = 32);
+
 // Whether the process has a file mapped whose name starts with `prefix` ("libnccl"); nullopt: maps may not be read.
 struct Mapped {
   bool lockstep = false;

@@ -1,5 +1,6 @@
 #include "collector/proc.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -8,6 +9,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <string>
+#include <vector>
+
+#include "collector/process_sample.h"
 
 namespace lockstep {
 namespace {
@@ -61,6 +66,39 @@ TEST(ProcTest, SeesItselfAndItsChildren) {
   EXPECT_EQ(ReadWaitStatus(child, -1), std::nullopt);
   close(pidfd);
   EXPECT_FALSE(ReadProcStat(child).has_value());
+}
+
+TEST(ProcTest, FilesOpenForWriting) {
+  const std::string folder = ::testing::TempDir();
+  const std::string written = folder + "proc_test_checkpoint.pt", read_only = folder + "proc_test_input.bin";
+  const int out = open(written.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  const int in = open(read_only.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0600);
+  ASSERT_GE(out, 0);
+  ASSERT_GE(in, 0);
+  char real[4096];
+  const ssize_t size = readlink(("/proc/self/fd/" + std::to_string(out)).c_str(), real, sizeof real);
+  ASSERT_GT(size, 0);
+  const std::vector<std::string> files = ReadWrittenFiles(getpid());
+  EXPECT_EQ(std::count(files.begin(), files.end(), std::string(real, static_cast<size_t>(size))), 1);
+  for (const std::string& file : files) EXPECT_EQ(file.find("proc_test_input"), file.npos);
+  EXPECT_LE(ReadWrittenFiles(getpid(), 1).size(), 1u);
+  close(out);
+  close(in);
+  unlink(written.c_str());
+  unlink(read_only.c_str());
+  EXPECT_EQ(ReadThreadsInD(getpid()).count, 0u);
+}
+
+TEST(ProcTest, TwoLooksGiveTwoStacks) {
+  ProcessSampler sampler;
+  Process process;
+  sampler.Sample(getpid(), &process);
+  EXPECT_TRUE(process.stack_later.empty());
+  const std::vector<std::string> first = process.stack;
+  sampler.Sample(getpid(), &process);
+  EXPECT_EQ(process.stack, first);
+  EXPECT_EQ(process.stack_later.empty(), first.empty());
+  EXPECT_GE(process.cpu_ns_between_samples, 0);
 }
 
 TEST(ProcTest, ReadsEnvironmentOfAProcess) {

@@ -2,6 +2,8 @@
 
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace lockstep {
 namespace {
@@ -21,9 +23,19 @@ void ProcessSampler::Sample(pid_t pid, Process* process) {
     process->cpu_ns_between_samples = now.cpu_ns - older_.cpu_ns;
     process->io_bytes_between_samples = now.io_bytes < 0 || older_.io_bytes < 0 ? -1 : now.io_bytes - older_.io_bytes;
   }
-  if (!older_.valid || now.mono_ns - older_.mono_ns >= kOldestSample) older_ = now;
   process->wchan = ReadWchan(pid);
-  process->stack = ReadKernelStack(pid);
+  // A thread that keeps the process from going on need not be its main one.
+  const SleepingThreads sleeping = ReadThreadsInD(pid);
+  process->threads_in_d = sleeping.count;
+  if (stat->state != 'D' && !sleeping.wchan.empty()) process->wchan = sleeping.wchan;
+  process->written_files = ReadWrittenFiles(pid);
+  std::vector<std::string> stack = ReadKernelStack(pid);
+  process->stack = older_.valid ? older_stack_ : stack;
+  process->stack_later = older_.valid ? stack : std::vector<std::string>();
+  if (!older_.valid || now.mono_ns - older_.mono_ns >= kOldestSample) {
+    older_ = now;
+    older_stack_ = std::move(stack);
+  }
   process->stack_refused = process->stack.empty() ? "the kernel does not show the stack of this process" : "";
 }
 

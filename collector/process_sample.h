@@ -4,6 +4,9 @@
 
 #include <sys/types.h>
 
+#include <string>
+#include <vector>
+
 #include "analyzer/bundle.h"
 #include "collector/proc.h"
 
@@ -11,12 +14,14 @@ namespace lockstep {
 
 class ProcessSampler {
  public:
-  // Writes state letter, CPU and I/O since an earlier call, wait channel and kernel stack into *process. Nothing is
+  // Writes state letter, CPU and I/O since an earlier call, wait channel, threads in uninterruptible sleep, files open for
+  // writing, and the kernel stacks of that earlier call (`stack`) and of now (`stack_later`) into *process. Nothing is
   // written when the process is gone.
   void Sample(pid_t pid, Process* process);
 
  private:
   Activity older_;
+  std::vector<std::string> older_stack_;
 };
 
 }  // namespace lockstep
