@@ -9,6 +9,7 @@
 #include "analyzer/engine_mismatch.h"
 #include "analyzer/engine_model.h"
 #include "analyzer/engine_program.h"
+#include "analyzer/engine_startup.h"
 #include "analyzer/engine_waits.h"
 
 namespace lockstep {
@@ -107,7 +108,9 @@ Verdict Analyze(const Bundle& bundle, const AnalyzeOptions& options) {
   auto append = [&](std::vector<Cause> more) {
     for (Cause& c : more) causes.push_back(std::move(c));
   };
+  finder.AddFromCreations(options.late_after_ns, &causes);
   append(finder.FromDisagreement(causes));
+  finder.AddFromSplits(&causes);
   append(finder.FromDeaths(causes));
   if (causes.empty()) append(finder.FromAbsence());
   if (causes.empty()) append(finder.FromHashes());
@@ -118,6 +121,7 @@ Verdict Analyze(const Bundle& bundle, const AnalyzeOptions& options) {
   verdict.set_verdict(VerdictOf(causes, bundle, live));
   for (const Cause& c : causes) *verdict.add_findings() = finder.ToFinding(c);
   AddWhatItIsNot(model, causes, &verdict);
+  ExplainStartUp(bundle, &verdict);
   if (causes.empty()) {
     const bool damaged = std::any_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& r) { return r.damaged; });
     if (damaged || verdict.ranks_read() < verdict.ranks_expected()) verdict.set_verdict(VERDICT_INCOMPLETE_DATA);

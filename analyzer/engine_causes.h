@@ -18,6 +18,8 @@
 
 namespace lockstep {
 
+struct PendingCreation;
+
 // A finding in the making. `ranks` are indexes into Bundle::ranks; `missing` are global ranks without data.
 struct Cause {
   FindingKind kind = FINDING_UNSPECIFIED;
@@ -37,6 +39,9 @@ struct Cause {
   std::vector<std::string> alternatives;
   std::string tells_apart;
   std::vector<uint32_t> nodes;         // of the wait graph, for chain and victims
+  // Of the making of a communicator: the call, and who waits in it (indexes).
+  std::string op_name;
+  std::vector<int32_t> waiting;
 };
 
 class Causes {
@@ -58,6 +63,11 @@ class Causes {
   std::vector<Cause> FromHashes();
   std::vector<Cause> FromAsyncErrors();
 
+  // Communicators that did not come to be: adds who did not come to `causes`, and takes out what that explains.
+  void AddFromCreations(int64_t late_after_ns, std::vector<Cause>* causes);
+  // Communicators that came out other than their siblings; likewise.
+  void AddFromSplits(std::vector<Cause>* causes);
+
   Finding ToFinding(const Cause& cause) const;
 
  private:
@@ -69,6 +79,8 @@ class Causes {
   // What made the host leave its program, where that shows: the call it came to last was one on which the calls differ, or
   // one that a rank without data had to take part in. Empty: nothing of the kind.
   std::vector<Cause> WhyItLeft(uint32_t node) const;
+  Cause CreationCause(const PendingCreation& p, const std::set<int32_t>& waiting_somewhere) const;
+  Cause AllWait(const PendingCreation& p) const;
   Cause NoDataCause(int32_t global_rank) const;
   Cause HostCause(uint32_t node) const;
   Cause GpuCause(uint32_t node) const;

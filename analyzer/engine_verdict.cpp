@@ -449,6 +449,8 @@ Finding Causes::ToFinding(const Cause& cause) const {
   if (cause.op != nullptr) {
     f.set_operation(OpName(bundle_, *cause.op));
     if (cause.op->seq >= 0) f.set_sequence(cause.op->seq);
+  } else {
+    f.set_operation(cause.op_name);
   }
   f.set_confidence(cause.confidence);
   for (const auto& [text, ranks] : cause.evidence) {
@@ -469,8 +471,19 @@ Finding Causes::ToFinding(const Cause& cause) const {
   for (const std::string& text : cause.alternatives) f.add_alternatives(text);
   f.set_tells_apart(cause.tells_apart);
   f.set_summary(cause.what);
-  if (cause.kind == HOST_STALL || cause.kind == RANK_NOT_ARRIVED) DescribeStall(bundle_, cause.ranks, &f);
+  if (cause.kind == HOST_STALL || cause.kind == RANK_NOT_ARRIVED || cause.kind == INIT_INCOMPLETE) DescribeStall(bundle_, cause.ranks, &f);
   if (graph_ != nullptr && !cause.nodes.empty()) AddChain(model_, *graph_, cause, &f);
+  if (f.chain_size() == 0 && !cause.waiting.empty()) {
+    std::set<int32_t> ranks;
+    for (int32_t r : cause.waiting) ranks.insert(bundle_.ranks[r].rank);
+    ChainLink* link = f.add_chain();
+    for (int32_t r : ranks) link->add_ranks(r);
+    for (int32_t r : f.culprit_ranks()) link->add_waits_for(r);
+    link->set_operation(cause.op_name);
+    *link->mutable_communicator() = f.communicator();
+    link->set_text(absl::StrCat("waiting in nccl", cause.op_name));
+    f.set_victim_count(static_cast<int32_t>(ranks.size()));
+  }
   return f;
 }
 

@@ -1,0 +1,330 @@
+// Communicators in the making: who did not come, who came with another id, who made others than its siblings; and where
+// the start of a job went.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/engine.h"
+#include "analyzer/engine_startup.h"
+
+namespace lockstep {
+namespace {
+
+using ring::CallKind;
+using ring::CommState;
+
+constexpr int64_t kSecond = 1'000'000'000;
+
+// A job of `n` ranks, 4 to a host, that makes communicators and nothing else. Times are of one clock; hosts differ by
+// `skew` a host.
+class Start {
+ public:
+  explicit Start(int n, int64_t skew = 0) {
+    b.ranks_expected = n;
+    for (int i = 0; i < n; ++i) {
+      Rank r;
+      r.rank = i;
+      r.world_size = n;
+      r.host = absl::StrCat("node", i / 4);
+      r.captured_ns = 100 * kSecond + skew * (i / 4);
+      r.real_minus_mono_ns = 0;
+      r.host_waits = true;
+      r.process.life = Life::kRunning;
+      ring::ThreadSnapshot thread;
+      thread.calls = 1;
+      r.threads.push_back(thread);
+      b.ranks.push_back(r);
+    }
+    skew_ = skew;
+  }
+
+  uint32_t Comm(const std::string& id, int size, CallKind origin, const std::string& parent = "", uint32_t ordinal = 0) {
+    for (uint32_t c = 0; c < b.comms.size(); ++c) {
+      if (b.comms[c].id == id) return c;
+    }
+    Communicator comm;
+    comm.id = id;
+    comm.size = size;
+    comm.members.assign(static_cast<size_t>(size), -1);
+    comm.origin = origin;
+    comm.parent_id = parent;
+    comm.ordinal = ordinal;
+    b.comms.push_back(comm);
+    return static_cast<uint32_t>(b.comms.size() - 1);
+  }
+
+  Membership& Enter(int rank, uint32_t comm, int member, int64_t enter, int64_t leave) {
+    Membership ms;
+    ms.comm = comm;
+    ms.member_rank = member;
+    ms.origin = b.comms[comm].origin;
+    ms.state = leave > 0 ? CommState::kReady : CommState::kInitializing;
+    ms.issued = ms.launched = kNone;
+    ms.created_ns = enter + skew_ * (rank / 4);
+    ms.ready_ns = leave > 0 ? leave + skew_ * (rank / 4) : 0;
+    if (member >= 0 && static_cast<size_t>(member) < b.comms[comm].members.size()) b.comms[comm].members[member] = rank;
+    Rank& r = b.ranks[rank];
+    r.memberships.push_back(ms);
+    if (leave == 0) {
+      r.threads[0].call = origin_call(comm);
+      r.threads[0].comm = static_cast<uint32_t>(r.memberships.size() - 1);
+      r.threads[0].since_ns = ms.created_ns;
+    }
+    return r.memberships.back();
+  }
+  CallKind origin_call(uint32_t comm) const { return b.comms[comm].origin; }
+
+  // The world, made by all at once.
+  void World(int64_t at = kSecond) {
+    const uint32_t world = Comm("world", static_cast<int>(b.ranks.size()), CallKind::kCommInitRankConfig);
+    for (int r = 0; r < static_cast<int>(b.ranks.size()); ++r) Enter(r, world, r, at, at + kSecond);
+  }
+
+  // Split number `ordinal` of the world; colours by rank, -1 none. Keys are the ranks unless given.
+  void Split(uint32_t ordinal, const std::vector<int>& colors, std::vector<int> keys = {}, int64_t at = 3 * kSecond) {
+    std::map<int, std::vector<int>> groups;
+    for (int r = 0; r < static_cast<int>(colors.size()); ++r) groups[colors[r]].push_back(r);
+    if (keys.empty()) {
+      for (int r = 0; r < static_cast<int>(colors.size()); ++r) keys.push_back(r);
+    }
+    for (auto& [color, members] : groups) {
+      std::stable_sort(members.begin(), members.end(), [&](int x, int y) { return keys[x] < keys[y]; });
+      const int size = color < 0 ? 0 : static_cast<int>(members.size());
+      const uint32_t c = Comm(absl::StrCat("s", ordinal, "/", color), size, CallKind::kCommSplit, "world", ordinal);
+      for (size_t m = 0; m < members.size(); ++m) {
+        Membership& ms = Enter(members[m], c, color < 0 ? -1 : static_cast<int>(m), at, at + kSecond);
+        ms.color = color;
+        ms.key = keys[members[m]];
+        if (color < 0) ms.state = CommState::kNotMember, ms.ready_ns = 0, ms.ended_ns = ms.created_ns + kSecond;
+      }
+    }
+  }
+
+  Bundle b;
+
+ private:
+  int64_t skew_ = 0;
+};
+
+std::vector<int32_t> Culprits(const Finding& f) { return {f.culprit_ranks().begin(), f.culprit_ranks().end()}; }
+
+void ExpectOnly(const Verdict& v, FindingKind kind, std::vector<int32_t> ranks) {
+  ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+  EXPECT_EQ(FindingKind_Name(v.findings(0).kind()), FindingKind_Name(kind)) << v.DebugString();
+  EXPECT_EQ(Culprits(v.findings(0)), ranks) << v.DebugString();
+}
+
+TEST(Creations, ARankThatNeverCalledInit) {
+  for (int missing : {0, 3, 7}) {
+    for (const bool with_data : {true, false}) {
+      Start start(8);
+      const uint32_t world = start.Comm("world", 8, CallKind::kCommInitRankConfig);
+      for (int r = 0; r < 8; ++r) {
+        if (r != missing) start.Enter(r, world, r, kSecond, 0);
+      }
+      if (!with_data) start.b.ranks.erase(start.b.ranks.begin() + missing);
+      const Verdict v = Analyze(start.b);
+      ExpectOnly(v, INIT_INCOMPLETE, {missing});
+      EXPECT_EQ(v.verdict(), VERDICT_LATE);
+      EXPECT_EQ(v.findings(0).victim_count(), 7);
+      EXPECT_EQ(v.findings(0).operation(), "CommInitRankConfig");
+      EXPECT_EQ(v.findings(0).confidence() >= 0.9, with_data);
+      start.b.known_stalled = true;
+      EXPECT_EQ(Analyze(start.b).verdict(), VERDICT_HUNG);
+    }
+  }
+}
+
+// Data of another rank is missing too: it may have come as well as not, while the one that is seen elsewhere did not.
+TEST(Creations, MissingDataIsNotBlamedForAnAbsenceThatIsSeen) {
+  Start start(8);
+  const uint32_t world = start.Comm("world", 8, CallKind::kCommInitRankConfig);
+  for (int r = 0; r < 8; ++r) {
+    if (r != 5) start.Enter(r, world, r, kSecond, 0);
+  }
+  start.b.ranks.erase(start.b.ranks.begin() + 2);
+  start.b.comms[world].members[2] = -1;
+  ExpectOnly(Analyze(start.b), INIT_INCOMPLETE, {5});
+}
+
+TEST(Creations, AnotherUniqueId) {
+  Start start(8);
+  const uint32_t world = start.Comm("world", 8, CallKind::kCommInitRankConfig);
+  const uint32_t other = start.Comm("elsewhere", 8, CallKind::kCommInitRankConfig);
+  for (int r = 0; r < 8; ++r) start.Enter(r, r == 6 ? other : world, r, kSecond, 0);
+  const Verdict v = Analyze(start.b);
+  ExpectOnly(v, INIT_INCOMPLETE, {6});
+  EXPECT_NE(v.findings(0).summary().find("another unique id"), std::string::npos);
+  EXPECT_EQ(v.findings(0).communicator().id(), "world");
+
+  // Two members, two ids: neither is known to be the right one.
+  Start pair(2);
+  pair.Enter(0, pair.Comm("a", 2, CallKind::kCommInitRank), 0, kSecond, 0);
+  pair.Enter(1, pair.Comm("b", 2, CallKind::kCommInitRank), 1, kSecond, 0);
+  ExpectOnly(Analyze(pair.b), INIT_INCOMPLETE, {0, 1});
+}
+
+TEST(Creations, AWaitingRankIsNoCauseOfAnothersWait) {
+  // Rank 3 never comes to the pair {2, 3}; rank 2 waits there and so does not come to the trio {0, 1, 2}.
+  Start start(4);
+  start.World();
+  const uint32_t pair = start.Comm("pair", 2, CallKind::kCommInitRank), trio = start.Comm("trio", 3, CallKind::kCommInitRank);
+  start.b.comms[pair].members = {2, 3};
+  start.b.comms[trio].members = {0, 1, 2};
+  start.Enter(2, pair, 0, 5 * kSecond, 0);
+  start.Enter(0, trio, 0, 5 * kSecond, 0);
+  start.Enter(1, trio, 1, 5 * kSecond, 0);
+  ExpectOnly(Analyze(start.b), INIT_INCOMPLETE, {3});
+}
+
+TEST(Creations, ASplitThatOneRankDidNotEnter) {
+  Start start(8);
+  start.World();
+  for (int r = 0; r < 8; ++r) {
+    if (r == 4) continue;
+    const uint32_t c = start.Comm(absl::StrCat("tp", r / 2), 0, CallKind::kCommSplit, "world", 1);
+    start.Enter(r, c, -1, 3 * kSecond, 0);
+  }
+  const Verdict v = Analyze(start.b);
+  ExpectOnly(v, INIT_INCOMPLETE, {4});
+  EXPECT_EQ(v.findings(0).operation(), "CommSplit");
+  EXPECT_EQ(v.findings(0).victim_count(), 7);
+}
+
+TEST(Creations, AllInsideIsNobodysFault) {
+  Start start(8);
+  const uint32_t world = start.Comm("world", 8, CallKind::kCommInitRankConfig);
+  for (int r = 0; r < 8; ++r) start.Enter(r, world, r, 70 * kSecond, 0);
+  EXPECT_EQ(Analyze(start.b).findings_size(), 0);  // 30 s are legal
+  start.b.known_stalled = true;
+  ExpectOnly(Analyze(start.b), INIT_INCOMPLETE, {0, 1, 2, 3, 4, 5, 6, 7});
+}
+
+TEST(Creations, YoungCallsAreLegal) {
+  Start start(8);
+  const uint32_t world = start.Comm("world", 8, CallKind::kCommInitRankConfig);
+  for (int r = 0; r < 7; ++r) start.Enter(r, world, r, 98 * kSecond, 0);
+  EXPECT_EQ(Analyze(start.b).findings_size(), 0);
+}
+
+TEST(Splits, RegularOnesAreHealthy) {
+  Start start(16);
+  start.World();
+  std::vector<int> tp, dp, pp, emb, uneven;
+  for (int r = 0; r < 16; ++r) {
+    tp.push_back(r / 4);
+    dp.push_back(r / 8 * 4 + r % 4);
+    pp.push_back(r % 8);
+    emb.push_back(r % 8 < 2 ? r % 8 : -1);
+    uneven.push_back(r < 10 ? 0 : 1);
+  }
+  for (const auto& colors : {tp, dp, pp, emb, uneven}) start.Split(static_cast<uint32_t>(start.b.comms.size()), colors);
+  const Verdict v = Analyze(start.b);
+  EXPECT_EQ(v.findings_size(), 0) << v.DebugString();
+  EXPECT_EQ(v.verdict(), VERDICT_HEALTHY);
+}
+
+TEST(Splits, AnotherColour) {
+  for (const int odd : {0, 5, 15}) {
+    for (const int other : {-1, 1, 77}) {
+      Start start(16);
+      start.World();
+      std::vector<int> tp, dp;
+      for (int r = 0; r < 16; ++r) {
+        tp.push_back(r / 2);
+        dp.push_back(r % 4);
+      }
+      if (tp[odd] == other) continue;
+      tp[odd] = other;
+      start.Split(1, tp);
+      start.Split(2, dp);
+      const Verdict v = Analyze(start.b);
+      ExpectOnly(v, SPLIT_MISMATCH, {odd});
+      EXPECT_EQ(v.verdict(), VERDICT_DESYNC);
+    }
+  }
+}
+
+TEST(Splits, AnotherKey) {
+  Start start(16);
+  start.World();
+  std::vector<int> colors, keys;
+  for (int r = 0; r < 16; ++r) colors.push_back(r / 4), keys.push_back(r);
+  keys[9] = 100;
+  start.Split(1, colors, keys);
+  ExpectOnly(Analyze(start.b), SPLIT_MISMATCH, {9});
+  // The same order everywhere by another rule is meant so.
+  Start reversed(16);
+  reversed.World();
+  for (int r = 0; r < 16; ++r) keys[r] = -r;
+  reversed.Split(1, colors, keys);
+  EXPECT_EQ(Analyze(reversed.b).findings_size(), 0);
+}
+
+// A framework's groups: rank 2 lists itself with ranks 4 to 7 where its neighbours list it with 0, 1 and 3.
+TEST(Splits, AnotherListOfMembers) {
+  Start start(8);
+  for (Rank& r : start.b.ranks) r.source = Source::kFlightRecorder, r.threads.clear();
+  auto group = [&](const std::string& id, std::vector<int32_t> members, const std::vector<int>& holders) {
+    const uint32_t c = start.Comm(id, static_cast<int>(members.size()), CallKind::kNone);
+    start.b.comms[c].members = members;
+    for (int r : holders) {
+      Membership ms;
+      ms.comm = c;
+      ms.member_rank = static_cast<int32_t>(std::find(members.begin(), members.end(), r) - members.begin());
+      start.b.ranks[r].memberships.push_back(ms);
+    }
+  };
+  group("tp/1", {0, 1, 2, 3}, {0, 1, 3});
+  group("tp/2", {4, 5, 6, 7}, {4, 5, 6, 7});
+  group("tp/3", {2, 4, 5, 6, 7}, {2});
+  ExpectOnly(Analyze(start.b), SPLIT_MISMATCH, {2});
+}
+
+TEST(StartUp, SaysWhoWasLastAndWhatWasSerial) {
+  for (const int64_t skew : {int64_t{0}, 3 * kSecond, -3 * kSecond}) {
+    SCOPED_TRACE(skew);
+    Start start(8, skew);
+    const uint32_t world = start.Comm("world", 8, CallKind::kCommInitRankConfig);
+    // Rank 6 comes 40 s after the others; set-up then takes 5 s.
+    for (int r = 0; r < 8; ++r) start.Enter(r, world, r, r == 6 ? 51 * kSecond : 11 * kSecond, 56 * kSecond);
+    std::vector<int> halves;
+    for (int r = 0; r < 8; ++r) halves.push_back(r / 4);
+    // Two splits of the same parent, one after the other: neither needs the other.
+    start.Split(1, halves, {}, 56 * kSecond);
+    start.Split(2, halves, {}, 57 * kSecond);
+    Verdict v;
+    ExplainStartUp(start.b, &v);
+    const StartUp& s = v.start_up();
+    EXPECT_EQ(s.creations_total(), 3);
+    EXPECT_EQ(s.creations(0).communicator().id(), "world");
+    EXPECT_EQ(s.creations(0).last_rank(), 6);
+    EXPECT_EQ(s.creations(0).members_entered(), 8);
+    EXPECT_FALSE(s.creations(0).serial());
+    EXPECT_NEAR(static_cast<double>(s.serial_ns()) / 1e9, 1.0, skew == 0 ? 0.01 : 0.6);
+    EXPECT_EQ(s.creations(1).serial() + s.creations(2).serial(), 1);
+    // Clocks of hosts are known as well as the calls bound them.
+    EXPECT_NEAR(static_cast<double>(s.creations(0).last_by_ns()) / 1e9, 40.0, skew == 0 ? 0.01 : 3.1);
+    EXPECT_NEAR(static_cast<double>(s.waiting_ns()) / 1e9, 35.0, skew == 0 ? 0.01 : 3.1);
+    EXPECT_NEAR(static_cast<double>(s.total_ns()) / 1e9, 47.0, skew == 0 ? 0.01 : 3.1);
+    EXPECT_NE(s.text().find("Rank 6 (node1) came last"), std::string::npos) << s.text();
+  }
+}
+
+TEST(StartUp, NotRecorded) {
+  Start start(2);
+  Verdict v;
+  ExplainStartUp(start.b, &v);
+  EXPECT_FALSE(v.has_start_up());
+  ASSERT_EQ(v.not_measured_size(), 1);
+  Verdict nothing;
+  ExplainStartUp(Bundle{}, &nothing);
+  EXPECT_EQ(nothing.not_measured_size(), 0);
+}
+
+}  // namespace
+}  // namespace lockstep
