@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Scores the analyzer over the labelled corpus: generates each case with lockstep-corpus, runs lockstep-analyze on it,
-compares the verdict with the truth that came with the case, and prints who was right how often, and how sure.
+"""Scores the analyzer over the labelled corpus: generates each case with lockstep-corpus, or plays it with real processes
+(trainsim under lockstep run), runs lockstep-analyze on it, compares the verdict with the truth that came with the case, and
+prints who was right how often, and how sure.
 
 A run can be ended and started again: cases that were scored by the same programs are not run a second time. Each case's
 files are deleted once it is scored."""
@@ -22,14 +23,15 @@ import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import played  # noqa: E402
 import scoring  # noqa: E402
 import tables  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 VARIANTS = ("plain", "missing1", "missing10", "overwritten", "skew", "skewstep", "cut", "shuffled", "nostart", "firstfile", "rank0",
             "lastrank", "twofaults")
-FORMATS = ("lsd", "fr")
-SCALES = (8, 64, 1024, 24576)
+FORMATS = ("lsd", "fr", "run")
+SCALES = (8, 16, 64, 1024, 24576)  # 16: played only
 # From here on a case takes gigabytes: one at a time.
 LARGE = 4096
 NOT_APPLICABLE = 4  # exit status of lockstep-corpus: this scenario does not exist in this format or variant
@@ -66,13 +68,15 @@ def words(allowed):
 def default_set(scenario, ranks, form, variant):
     """What a full run holds: all at 8 and 64 ranks; at 1,024 every scenario plain and every second variant, the formats taking
     turns; at more ranks every scenario plain in our own format."""
+    if form == "run":
+        return True
     if ranks <= 64:
         return True
     if ranks <= 1024:
         if variant == "plain":
             return True
         turn = scenario + VARIANTS.index(variant)
-        return turn % 2 == 0 and form == FORMATS[turn // 2 % 2]
+        return turn % 2 == 0 and form == ("lsd", "fr")[turn // 2 % 2]
     return variant == "plain" and form == "lsd"
 
 
@@ -86,17 +90,24 @@ class Run:
         self.options = options
         self.corpus = os.path.join(options.build, "bin/lockstep-corpus")
         self.analyze = os.path.join(options.build, "bin/lockstep-analyze")
-        for program in (self.corpus, self.analyze):
-            if not os.path.exists(program):
-                sys.exit(f"accuracy: {program} is missing; build first (./dev build)")
-        self.version = f"{digest(self.corpus)}.{digest(self.analyze)}"
+        # What a result depends on, by whether it is played.
+        programs = {False: [self.corpus, self.analyze],
+                    True: [self.analyze, *(os.path.join(options.build, "bin", name) for name in ("lockstep-run", "trainsim"))]}
+        self.versions = {}
+        for is_played in {form == "run" for form in options.formats}:
+            for program in programs[is_played]:
+                if not os.path.exists(program):
+                    sys.exit(f"accuracy: {program} is missing; build first (./dev build)")
+            self.versions[is_played] = ".".join(map(digest, programs[is_played]))
         self.lock = threading.Lock()
         self.large = threading.Lock()
         self.known = {}
         self.store = None
-        listing = json.loads(self.call([self.corpus, "list", "--json"]))
-        entries = listing["scenarios"] if isinstance(listing, dict) else listing
-        self.scenarios = {int(entry.get("scenario", entry.get("number", 0))): entry for entry in entries}
+        self.scenarios = {number: {"name": scenario.name, "formats": []} for number, scenario in played.SCENARIOS.items()}
+        if False in self.versions:
+            listing = json.loads(self.call([self.corpus, "list", "--json"]))
+            entries = listing["scenarios"] if isinstance(listing, dict) else listing
+            self.scenarios.update({int(entry.get("scenario", entry.get("number", 0))): entry for entry in entries})
         self.names = {number: entry.get("name", "") for number, entry in self.scenarios.items()}
 
     def call(self, command, statuses=(0,)):
@@ -115,7 +126,12 @@ class Run:
                         if scenario not in self.scenarios:
                             sys.exit(f"accuracy: lockstep-corpus knows no scenario {scenario}")
                         entry = self.scenarios[scenario]
-                        if form not in entry.get("formats", FORMATS) or variant not in entry.get("variants", VARIANTS):
+                        if form == "run":
+                            if scenario not in played.SCENARIOS or ranks not in played.SCALES or variant != "plain":
+                                continue
+                        elif ranks == 16:
+                            continue
+                        elif form not in entry.get("formats", FORMATS) or variant not in entry.get("variants", VARIANTS):
                             continue
                         if not options.all and not default_set(scenario, ranks, form, variant):
                             continue
@@ -135,7 +151,7 @@ class Run:
                         result = json.loads(line)
                     except ValueError:
                         continue  # the line that was being written when a run was killed
-                    if result.get("version") == self.version:
+                    if result.get("version") == self.versions.get(result.get("format") == "run"):
                         self.known[result["case"], result["marks"]] = result
         self.store = open(path, "a", buffering=1)
 
@@ -157,18 +173,16 @@ class Run:
     def score_case(self, case):
         folder = tempfile.mkdtemp(prefix=f"case-{name_of(case)}-", dir=self.options.scratch)
         keep = self.options.keep
-        result = {"case": name_of(case), "version": self.version, "marks": self.options.marks, **case._asdict(), "identifiable": True,
+        result = {"case": name_of(case), "version": self.versions[case.format == "run"], "marks": self.options.marks, **case._asdict(), "identifiable": True,
                   "needs": "", "outcome": "error", "seconds": 0.0, "rss_mib": 0, "findings": []}
         try:
             began = time.monotonic()
-            made = subprocess.run(self.generate_command(case, folder), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                  stderr=subprocess.PIPE, text=True)
+            status, text = self.generate(case, folder)
             result["generate_seconds"] = time.monotonic() - began
-            if made.returncode == NOT_APPLICABLE:
-                result["outcome"] = "not a case"
-                result["text"] = made.stderr.strip()[-300:]
-            elif made.returncode != 0:
-                result["text"] = f"lockstep-corpus ended with {made.returncode}: {made.stderr.strip()[-300:]}"
+            if status != 0:
+                result["text"] = text
+                if status == NOT_APPLICABLE:
+                    result["outcome"] = "not a case"
             else:
                 with open(os.path.join(folder, "truth.json")) as file:
                     truth = json.load(file)
@@ -187,6 +201,15 @@ class Run:
         with self.lock:
             self.store.write(json.dumps(result) + "\n")
         return result
+
+    def generate(self, case, folder):
+        """Exit status, and what went wrong."""
+        if case.format == "run":
+            text = played.generate(self.options.build, case.scenario, case.ranks, case.seed, folder, marks=self.options.marks)
+            return int(bool(text)), text
+        made = subprocess.run(self.generate_command(case, folder), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, text=True)
+        return made.returncode, f"lockstep-corpus ended with {made.returncode}: {made.stderr.strip()[-300:]}"
 
     def judge(self, case, folder, truth, result):
         report = os.path.join(folder, "verdict.json")
@@ -287,12 +310,13 @@ def parse(arguments):
     parser.add_argument("--scales", type=lambda text: [int(part) for part in text.split(",")], default=list(SCALES),
                         help="ranks, e.g. 8,64 (%s)" % ",".join(map(str, SCALES)))
     parser.add_argument("--variants", type=words(VARIANTS), default=list(VARIANTS), help=f"of {', '.join(VARIANTS)} (all)")
-    parser.add_argument("--formats", type=words(FORMATS), default=list(FORMATS), help="lsd (own dumps), fr (Flight Recorder) (both)")
+    parser.add_argument("--formats", type=words(FORMATS), default=list(FORMATS), help="lsd (own dumps), fr (Flight Recorder), run (real processes) (all)")
     parser.add_argument("--marks", choices=("off", "done", "full"), default="full", help="GPU marks of own dumps (full)")
     parser.add_argument("--seed-base", type=int, default=1, help="scenario N is generated with the seed BASE + N (1)")
     parser.add_argument("--seeds", type=int, default=1, help="cases of each kind, with different seeds (1)")
     parser.add_argument("--all", action="store_true", help="every variant and format also at 1,024 ranks and more")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="cases at the same time (one a core)")
+    parser.add_argument("--play-jobs", type=int, default=2, help="jobs of real processes at the same time (2)")
     parser.add_argument("--timeout", type=float, default=300, help="seconds an analysis may take (300)")
     parser.add_argument("--out", default=None, help="results and kept cases (BUILD/accuracy)")
     parser.add_argument("--scratch", default=None, help="where cases are generated (OUT/scratch)")
@@ -305,8 +329,8 @@ def parse(arguments):
     parser.add_argument("--check", action="store_true",
                         help="fail (status 1) on false blame, or where a culprit that the record identifies is not named")
     options = parser.parse_args(arguments)
-    if options.jobs < 1 or options.seeds < 1:
-        parser.error("--jobs and --seeds must be at least 1")
+    if min(options.jobs, options.play_jobs, options.seeds) < 1:
+        parser.error("--jobs, --play-jobs and --seeds must be at least 1")
     options.build = os.path.abspath(options.build)
     options.out = os.path.abspath(options.out or os.path.join(options.build, "accuracy"))
     options.scratch = os.path.abspath(options.scratch or os.path.join(options.out, "scratch"))
@@ -335,8 +359,9 @@ def main(arguments):
     os.makedirs(options.scratch)
     progress = sys.stderr if options.markdown == "-" else sys.stdout
     results, began = [], time.monotonic()
-    pool = concurrent.futures.ThreadPoolExecutor(options.jobs)
-    futures = [pool.submit(run.run_case, case) for case in cases]
+    # Played jobs mostly wait for their limits: beside the others.
+    pools = {False: concurrent.futures.ThreadPoolExecutor(options.jobs), True: concurrent.futures.ThreadPoolExecutor(options.play_jobs)}
+    futures = [pools[case.format == "run"].submit(run.run_case, case) for case in cases]
     interrupted = False
     try:
         for done, future in enumerate(concurrent.futures.as_completed(futures), 1):
@@ -348,9 +373,11 @@ def main(arguments):
                 print(f"[{done}/{len(cases)}] {line_of(result)}", file=progress, flush=True)
     except KeyboardInterrupt:
         interrupted = True
-        pool.shutdown(wait=True, cancel_futures=True)
+        for pool in pools.values():
+            pool.shutdown(wait=False, cancel_futures=True)
         print("\naccuracy: interrupted; start it again to go on", file=sys.stderr)
-    pool.shutdown(wait=True)
+    for pool in pools.values():
+        pool.shutdown(wait=True)
     shutil.rmtree(options.scratch, ignore_errors=True)
     if not results:
         print("accuracy: none of these is a case", file=sys.stderr)

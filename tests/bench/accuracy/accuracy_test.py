@@ -26,7 +26,7 @@ def verdict(*findings, word=None):
 
 
 def truth(**more):
-    return {"scenario": 7, "healthy": False, "identifiable": True, "verdicts_allowed": ["HUNG"], "culprit_ranks": [3],
+    return {"scenario": 7, "ranks": 64, "healthy": False, "identifiable": True, "verdicts_allowed": ["HUNG"], "culprit_ranks": [3],
             "culprit_hosts": [], "set_allowed": [], "kinds_allowed": ["HOST_STALL"], "second_fault": None, **more}
 
 
@@ -55,6 +55,7 @@ class Scoring(unittest.TestCase):
         self.assertEqual(self.outcome(truth(), finding(ranks=(3, 9))), "set")
         self.assertEqual(self.outcome(truth(), finding(ranks=range(8))), "set", "one host")
         self.assertEqual(self.outcome(truth(), finding(ranks=range(9))), "blame", "two hosts")
+        self.assertEqual(self.outcome(truth(ranks=8), finding(ranks=(1, 3, 5))), "blame", "the only host there is")
         self.assertEqual(self.outcome(truth(), finding(ranks=(8, 9))), "blame", "the truth is not in it")
         switch = {"kind": "switch", "name": "leaf3", "culprits": 16, "members": 16}
         self.assertEqual(self.outcome(truth(), finding(ranks=range(16), common_factor=switch)), "set")
@@ -132,7 +133,7 @@ class Runs(unittest.TestCase):
     def play(self, *arguments):
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            status = accuracy.main(["--build", self.build, "--scales", "8", *arguments])
+            status = accuracy.main(["--build", self.build, "--scales", "8", "--formats", "lsd,fr", *arguments])
         return status, out.getvalue()
 
     def test_check(self):

@@ -44,6 +44,9 @@ def abstained_well(finding, truth):
         return False
     if len(named) <= SMALL_SET:
         return True
+    # A host or a switch says something only where there are others.
+    if len(named) * 4 > truth.get("ranks", 0):
+        return False
     hosts = _hosts(finding)
     if len(hosts) == 1 and "" not in hosts:
         return True

@@ -5,7 +5,7 @@ import scoring
 WORDS = {"right": "ok", "kind": "kind", "set": "set", "missed": "none", "partial": "part", "blame": "BLAME", "error": "ERROR"}
 # Of several cases behind one cell the worst is shown.
 ORDER = ["error", "blame", "missed", "partial", "kind", "set", "right"]
-FORMATS = {"lsd": "own dumps", "fr": "Flight Recorder dumps"}
+FORMATS = {"lsd": "own dumps", "fr": "Flight Recorder dumps", "run": "real processes (trainsim under lockstep run)"}
 
 
 def table(header, rows, left=1):
@@ -120,7 +120,7 @@ A case is a scenario at a scale under a variant, with its truth written before t
 - **right culprit**: exactly the ranks of the truth, a set that the truth allows in their place (a pair, a cycle, a group whose
   members cannot be told apart), or exactly the host; of the cases whose culprit the record identifies. Healthy: no finding.
 - **right kind**: the kind of cause fits, too (counted where the culprits are right or in the named set).
-- **abstained well**: the truth lies in the named set, no larger than two ranks, one host or one switch.
+- **abstained well**: the truth lies in the named set, no larger than two ranks, one host or one switch (of a job with four or more).
 - **false blame**: a rank outside the truth is named, or anything on a healthy trace. **blame behind**: a later finding with
   confidence 0.9 or more does so.
 - **both found**: of the cases with two independent faults. **s**: wall time of `lockstep-analyze`, reading included.

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Takes the same scenarios twice at 8 ranks: simulated (lockstep-corpus) and played by real processes (trainsim under
+`lockstep run`), with the same layout, culprits and kind of communicator. The analyzer must say the same of both: kind, culprits,
+role of the communicator. So neither the simulator nor the stand-in libraries can drift into a world of their own."""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "tests/bench/accuracy"))
+import played  # noqa: E402
+
+RANKS = 8
+ROLES = {"TENSOR_MODEL": "tp", "PIPELINE": "pp", "DATA_PARALLEL": "dp", "EXPERT": "ep", "default_pg": "world"}
+
+
+def role_of(name):
+    """What kind of communicator a name means: "tp_3" and "TENSOR_MODEL_PARALLEL_GROUP" are tp."""
+    return next((role for word, role in ROLES.items() if word in name), re.match(r"[a-z]*", name).group())
+
+
+def gist(verdict):
+    """What two verdicts of one scenario must agree on."""
+    findings = verdict.get("findings") or []
+    if not findings:
+        return (verdict.get("verdict"),)
+    first = findings[0]
+    return first["kind"], tuple(first["culprit_ranks"]), role_of(first["communicator"]["name"])
+
+
+def words(gist_):
+    if len(gist_) == 1:
+        return gist_[0]
+    kind, ranks, role = gist_
+    return f"{kind} {','.join(map(str, ranks))} {role}".rstrip()
+
+
+class Check:
+    def __init__(self, options):
+        self.options = options
+        self.build = os.path.abspath(options.build)
+
+    def program(self, name):
+        return os.path.join(self.build, "bin", name)
+
+    def simulate(self, number, folder):
+        layout = played.SCENARIOS[number].layouts[RANKS]
+        command = [self.program("lockstep-corpus"), "generate", "--scenario", str(number), "--ranks", str(RANKS), "--seed",
+                   str(self.options.seed), "--format", "lsd", "--marks", "full", "--variant", "plain", "--layout", layout, "--out", folder]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        with open(os.path.join(folder, "truth.json")) as file:
+            return json.load(file)
+
+    def analyze(self, folder):
+        done = subprocess.run([self.program("lockstep-analyze"), "--format", "json", os.path.join(folder, "data")],
+                              stdout=subprocess.PIPE, check=False)
+        return gist(json.loads(done.stdout))
+
+    def run(self, number):
+        folder = tempfile.mkdtemp(prefix="lockstep-cross-check-")
+        try:
+            simulated, real = os.path.join(folder, "simulated"), os.path.join(folder, "played")
+            os.mkdir(simulated)
+            os.mkdir(real)
+            truth = self.simulate(number, simulated)
+            scenario = played.SCENARIOS[number]
+            role = truth.get("communicator") or ""
+            if scenario.roles and role not in scenario.roles:
+                role = ""
+            error = played.run_job(self.build, number, RANKS, truth.get("culprit_ranks") or [0], role, real)
+            first, second = self.analyze(simulated), (error,) if error else self.analyze(real)
+        finally:
+            if self.options.keep:
+                kept = os.path.join(self.options.keep, str(number))
+                shutil.rmtree(kept, ignore_errors=True)
+                shutil.move(folder, kept)
+            shutil.rmtree(folder, ignore_errors=True)
+        same = first == second
+        print(f"{'ok  ' if same else 'FAIL'} {number:2} {scenario.name}: {words(first)}" + ("" if same else f" simulated, {words(second)} played"),
+              flush=True)
+        return same
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="build folder (build)")
+    parser.add_argument("--scenarios", help="numbers, e.g. 1,7,13 (all that both can show)")
+    parser.add_argument("--seed", type=int, default=1, help="of the simulated case, which chooses the culprits (1)")
+    parser.add_argument("--keep", metavar="DIR", help="keep what was recorded here")
+    options = parser.parse_args()
+    chosen = [int(part) for part in options.scenarios.split(",")] if options.scenarios else sorted(played.SCENARIOS)
+    unknown = [number for number in chosen if number not in played.SCENARIOS]
+    if unknown:
+        parser.error(f"no cross-check of scenario {unknown[0]}; there are {', '.join(map(str, played.SCENARIOS))}")
+    check = Check(options)
+    failed = [number for number in chosen if not check.run(number)]
+    print(f"{len(chosen) - len(failed)} of {len(chosen)} scenarios get equal verdicts")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
