@@ -5,7 +5,14 @@ if(LOCKSTEP_TESTS)
   set_tests_properties(accuracy_scorer PROPERTIES TIMEOUT 120)
   if(TARGET lockstep-corpus)
     add_test(NAME accuracy_sample COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/accuracy/accuracy.py"
-      --build "${CMAKE_BINARY_DIR}" --out "${CMAKE_BINARY_DIR}/accuracy_sample" --scales 8,64 --variants plain --check --fresh)
+      --build "${CMAKE_BINARY_DIR}" --out "${CMAKE_BINARY_DIR}/accuracy_sample" --formats lsd,fr --scales 8,64 --variants plain --check
+      --fresh)
     set_tests_properties(accuracy_sample PROPERTIES TIMEOUT 600 LABELS integration)
+    if(LOCKSTEP_COLLECTOR)
+      # Ten of those that `corpus_cross_check.py` knows; the others by hand.
+      add_test(NAME corpus_cross_check COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/tests/integration/corpus_cross_check.py"
+        --build "${CMAKE_BINARY_DIR}" --scenarios 1,2,3,7,13,15,16,21,22,36)
+      set_tests_properties(corpus_cross_check PROPERTIES TIMEOUT 600 RUN_SERIAL ON LABELS integration)
+    endif()
   endif()
 endif()

@@ -92,7 +92,8 @@ class Run:
         self.analyze = os.path.join(options.build, "bin/lockstep-analyze")
         # What a result depends on, by whether it is played.
         programs = {False: [self.corpus, self.analyze],
-                    True: [self.analyze, *(os.path.join(options.build, "bin", name) for name in ("lockstep-run", "trainsim"))]}
+                    True: [self.analyze, played.__file__, *(os.path.join(options.build, name) for name in
+                           ("bin/lockstep", "bin/lockstep-run", "bin/trainsim", "standin/lib/libnccl.so.2"))]}
         self.versions = {}
         for is_played in {form == "run" for form in options.formats}:
             for program in programs[is_played]:

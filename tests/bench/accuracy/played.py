@@ -32,11 +32,12 @@ class Scenario:
     """One way to play: `kind` is trainsim's fault, given with the role of the communicator if there are `roles` to choose from."""
 
     def __init__(self, name, kind=None, kinds=(), verdicts=("HUNG",), roles=(), fixed="", arguments=(), run=(), layouts=None,
-                 healthy=False, stage=None):
+                 healthy=False, stage=None, environment=None):
         self.name, self.kind, self.kinds, self.verdicts = name, kind, kinds, verdicts
         self.roles, self.fixed, self.arguments, self.run = roles, fixed, arguments, run
         self.layouts = layouts or SHAPES
         self.healthy = healthy
+        self.environment = environment or {}
         self.stage = stage  # of the culprit: a pipeline stage, -1 the last; None: any
 
     def choose(self, ranks, seed):
@@ -125,10 +126,13 @@ SCENARIOS = {
     27: Scenario("split with another colour", "wrong-color", ("SPLIT_MISMATCH",), DIFFER, roles=("tp", "dp")),
     28: Scenario("never comes to the initialization", "never-init", ("INIT_INCOMPLETE", "RANK_NO_DATA", *STALLED),
                  ("HUNG", "INCOMPLETE_DATA"), roles=("world", "pp")),
+    35: healthy("another rank is slow in every step", "--pace-ms", "5", "--jitter", "20", "--steps", "100"),
     36: healthy("pipeline bubbles, idle by design", layouts=LONG_PIPELINES),
     38: healthy("a group aborted and made anew", "--recreate", str(STEP)),
     39: Two("two independent faults", verdicts=CRASH),
-    40: healthy("long legal work", "--evaluate", f"step={STEP},seconds=8"),
+    # Its reduce-scatters take seven seconds each, and are on their way all the time.
+    40: healthy("a long but legal operation", "--steps", "2", "--layers", "1", "--micro-batches", "1", *LARGE,
+                layouts={8: "tp1-cp1-pp1-dp8-ep1-vpp1", 16: "tp1-cp1-pp1-dp16-ep1-vpp1"}, environment={"STANDIN_CHUNK_DELAY_US": "1000000"}),
 }
 
 
@@ -161,7 +165,8 @@ def run_job(build, number, ranks, culprits, role, folder, timeout=150, marks="fu
     rings = tempfile.mkdtemp(prefix="lockstep-played-", dir="/dev/shm")
     mark = os.path.basename(rings)
     environment = {key: value for key, value in os.environ.items() if not key.startswith("LOCKSTEP_")}
-    environment.update({"LD_LIBRARY_PATH": os.path.join(build, "standin/lib"), "LOCKSTEP_DIR": rings, "TMPDIR": folder, MARK: mark})
+    environment.update({"LD_LIBRARY_PATH": os.path.join(build, "standin/lib"), "LOCKSTEP_DIR": rings, "TMPDIR": folder, MARK: mark,
+                        **scenario.environment})
     with open(os.path.join(folder, "command"), "w") as file:
         file.write(" ".join(command) + "\n")
     try:

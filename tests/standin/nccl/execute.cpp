@@ -1,8 +1,10 @@
 // Operations as the "GPU" carries them out. Every chunk carries an exact tag (operation, kind, root, step), and whoever waits
 // for a tag waits for that one: so it is settled beforehand whether a wrong argument hangs or completes (see README.md).
 #include <string.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <utility>
 
@@ -11,6 +13,18 @@
 namespace standin {
 
 namespace {
+
+// A network that takes its time with every chunk but the first, so that large operations are long and small ones are not.
+void SlowNetwork() {
+  static const useconds_t delay = [] {
+    const char* text = getenv("STANDIN_CHUNK_DELAY_US");
+    return static_cast<useconds_t>(text ? atoi(text) : 0);
+  }();
+  if (delay) {
+    usleep(delay);
+  }
+}
+
 
 bool Rooted(Kind kind) {
   return kind == Kind::kReduce || kind == Kind::kBroadcast || kind == Kind::kGather || kind == Kind::kScatter;
@@ -53,6 +67,9 @@ class Collective {
       sum_ = std::make_unique<Accumulator>(task_.type, reduction_.op);
     }
     for (size_t step = 0; step * chunk_ < bytes_; ++step) {
+      if (step > 0) {
+        SlowNetwork();
+      }
       const size_t offset = step * chunk_;
       const size_t length = std::min(chunk_, bytes_ - offset);
       if ((sends && !Publish(step, offset, length, readers)) || !Collect(step, offset, length)) {
