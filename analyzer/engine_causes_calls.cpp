@@ -5,6 +5,7 @@
 namespace lockstep {
 
 using ring::CallKind;
+using ring::IsPointToPoint;
 
 Cause Causes::FromMismatch(const Mismatch& m) const {
   // Where the members alone give no majority, a sibling group may have told which of them left the program.
@@ -20,6 +21,14 @@ Cause Causes::FromMismatch(const Mismatch& m) const {
     c.what = absl::StrCat("issued ", OpText(bundle_, bundle_.ranks[c.op_rank], *m.odd_op), " on ",
                           CommText(bundle_.comms[m.comm]), " with ", m.odd_text, " against ", other,
                           m.majority ? "; ranks at the same place of the program issued the other" : "; nothing recorded tells which is right");
+    if (!m.reason.empty()) {
+      c.what = absl::StrCat("issued ", OpText(bundle_, bundle_.ranks[c.op_rank], *m.odd_op), " on ", CommText(bundle_.comms[m.comm]), " with ",
+                            m.odd_text, " in an all-to-all against ", other);
+      c.evidence.push_back({m.reason, {c.op_rank, m.usual_rank}});
+    } else if (m.kind == MISMATCH_SPLITS) {
+      c.alternatives = {"the sender's split sizes are wrong", "the receiver's are"};
+      c.tells_apart = "the sizes that the program meant to exchange on these two ranks before the call";
+    }
     c.confidence = m.majority ? 0.9 : 0.5;
   } else if (m.kind == MISMATCH_SPLITS) {
     c.what = absl::StrCat("in ", OpName(bundle_, *m.odd_op), " ", where, " ", m.odd_text, " but ", m.usual_text);
@@ -56,7 +65,11 @@ Cause Causes::FromDivergence(const Divergence& d) const {
   const Rank& sibling = bundle_.ranks[d.sibling_rank];
   Cause c;
   c.ranks = {d.rank};
-  c.confidence = d.siblings_agreeing >= 3 ? 0.93 : 0.85;
+  c.confidence = d.by_history ? 0.75 : d.siblings_agreeing >= 3 ? 0.93 : 0.85;
+  if (d.by_history) {
+    c.evidence.push_back({absl::StrCat("in earlier steps ", Who(d.rank), " and ", Who(d.sibling_rank), " both went on at this place as ",
+                                       Who(d.sibling_rank), " did now"), {d.rank, d.sibling_rank}});
+  }
   const Op* theirs = d.sibling;
   auto own_comm = [&](const Rank& r, const Op& op) { return r.memberships[op.membership].comm; };
   if (d.type == Divergence::Type::kSkipped) {
@@ -102,6 +115,21 @@ Cause Causes::FromDivergence(const Divergence& d) const {
     c.advice = "1. Make every rank issue operations of different communicators in one order, or from one stream.";
   } else {
     std::string own_text, their_text;
+    if (IsPointToPoint(d.own->kind) && IsPointToPoint(theirs->kind)) {
+      // Sends and receives are alike as programs where direction and distance of the peer are.
+      c.kind = P2P_UNMATCHED;
+      c.comm = own_comm(rank, *d.own);
+      c.op = d.own;
+      c.op_rank = d.rank;
+      c.what = absl::StrCat("issued ", OpText(bundle_, rank, *d.own), " on ", CommText(bundle_.comms[c.comm]),
+                            ", which has no other side; ranks in the same role issued ", OpText(bundle_, sibling, *theirs), " on ",
+                            CommText(bundle_.comms[own_comm(sibling, *theirs)]), " there");
+      c.evidence.push_back({absl::StrCat(d.siblings_agreeing, " of ", d.family_size, " ranks in the same role issued the latter"),
+                            {d.sibling_rank, d.rank}});
+      c.advice = "1. Compare the peer that this rank computes at this call site with its neighbours in the pipeline.";
+      c.refuted_by = "the other side's record of the operation";
+      return c;
+    }
     c.kind = CompareCalls(bundle_, *d.own, *theirs, &own_text, &their_text);
     c.comm = own_comm(rank, *d.own);
     c.op = d.own;

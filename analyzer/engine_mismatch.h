@@ -25,6 +25,7 @@ struct Mismatch {
   const Op* usual_op = nullptr;        // null when a call contradicts itself
   int32_t usual_rank = -1;
   std::string odd_text, usual_text;    // the differing argument
+  std::string reason;                  // why just these are taken for odd, where it is not the majority
 };
 
 // The first mismatch of every communicator, by sequence number; sends and receives apart from collectives.

@@ -244,16 +244,30 @@ const Op* Model::FindCollective(const Member& member, int64_t seq) const {
 const Op* Model::FindPointToPoint(const Member& member, CallKind kind, int32_t peer, int64_t seq) const {
   if (member.rank_index < 0) return nullptr;
   const Rank& rank = bundle.ranks[member.rank_index];
-  const bool any_seq = rank.source == Source::kFlightRecorder;  // its p2p numbers are not per peer and direction
-  const Op* found = nullptr;
-  for (const Op& op : rank.ops) {
-    if (op.membership != member.membership || op.kind != kind || op.root_or_peer != peer) continue;
-    if (!any_seq && op.seq == seq) return &op;
-    if (any_seq && InFlight(member.rank_index, op)) {
-      if (found == nullptr || op.record_id < found->record_id) found = &op;
+  auto fits = [&](const Op& op) { return op.membership == member.membership && op.kind == kind && op.root_or_peer == peer; };
+  if (rank.source == Source::kFlightRecorder) {  // its p2p numbers are not per peer and direction
+    const Op* found = nullptr;
+    for (const Unit& unit : ranks[member.rank_index].in_flight) {
+      for (uint32_t i : unit.ops) {
+        const Op& op = rank.ops[i];
+        if (fits(op) && (found == nullptr || op.record_id < found->record_id)) found = &op;
+      }
+    }
+    return found;
+  }
+  // From the newest: what is asked for is mostly in flight, and a number below the one asked for ends a thread's search.
+  uint32_t ended = kNoIndex;
+  for (size_t i = rank.ops.size(); i-- > 0;) {
+    const Op& op = rank.ops[i];
+    if (op.thread == ended && ended != kNoIndex) continue;
+    if (!fits(op)) continue;
+    if (op.seq == seq) return &op;
+    if (op.seq < seq) {
+      if (rank.threads.size() <= 1) return nullptr;
+      ended = op.thread;
     }
   }
-  return found;
+  return nullptr;
 }
 
 int64_t Model::PeerIssued(const Member& member, CallKind kind, int32_t peer) const {
@@ -266,7 +280,9 @@ int64_t Model::PeerIssued(const Member& member, CallKind kind, int32_t peer) con
     if (p.peer == peer) newest = kind == CallKind::kSend ? p.sends : p.recvs;
   }
   // Operations queued in a group that is still open are counted, but not on their way.
-  for (const Op& op : rank.ops) {
+  const bool open = std::any_of(rank.threads.begin(), rank.threads.end(), [](const auto& t) { return t.group_depth > 0; });
+  for (size_t i = 0; open && i < rank.ops.size(); ++i) {
+    const Op& op = rank.ops[i];
     if (op.membership == member.membership && op.kind == kind && op.root_or_peer == peer &&
         op.state == OpState::kQueued && newest >= op.seq) {
       newest = op.seq - 1;

@@ -1,16 +1,20 @@
+// Sends against receives: pairs that met with different counts or datatypes, and which side is odd.
 #include <algorithm>
 #include <map>
 #include <string>
 #include <tuple>
-#include <unordered_map>
+#include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine_mismatch.h"
+#include "analyzer/engine_alltoall.h"
 
 namespace lockstep {
 namespace {
 
 using ring::CallKind;
+using ring::IsPointToPoint;
 
 struct Place {
   uint32_t comm;
@@ -37,6 +41,7 @@ class Siblings {
 
  private:
   const Vote& Of(const Place& place) {
+    constexpr int kEnough = 64;
     const std::string& klass = model_.comms[place.comm].klass;
     const auto key = std::make_tuple(klass, place.member, static_cast<int>(place.op->kind), place.op->root_or_peer, place.op->seq);
     auto [it, fresh] = votes_.try_emplace(key);
@@ -54,6 +59,7 @@ class Siblings {
         vote.for_usual = n;
         vote.usual = {op->count, op->datatype};
       }
+      if (vote.total >= kEnough) break;
     }
     return vote;
   }
@@ -62,60 +68,97 @@ class Siblings {
   std::map<std::tuple<std::string, int32_t, int, int32_t, int64_t>, Vote> votes_;
 };
 
+// What one member sent to, or received from, one peer: in the order of the numbers.
+using Lane = std::vector<const Op*>;
+// By (member, peer).
+using Lanes = absl::flat_hash_map<std::pair<int32_t, int32_t>, Lane>;
+
+void Collect(const Rank& rank, uint32_t membership, int32_t member, Lanes* sends, Lanes* receives) {
+  for (const Op& op : rank.ops) {
+    if (op.membership != membership || !IsPointToPoint(op.kind) || op.state == OpState::kFailed || op.count < 0) continue;
+    (op.kind == CallKind::kSend ? *sends : *receives)[{member, op.root_or_peer}].push_back(&op);
+  }
+}
+
+void Sort(Lanes* lanes) {
+  auto by_number = [](const Op* a, const Op* b) { return a->seq < b->seq; };
+  for (auto& [key, lane] : *lanes) {
+    if (!std::is_sorted(lane.begin(), lane.end(), by_number)) std::stable_sort(lane.begin(), lane.end(), by_number);
+  }
+}
+
 }  // namespace
 
 void FindPointToPointMismatches(const Model& model, std::vector<Mismatch>* found) {
   const Bundle& bundle = model.bundle;
   Siblings siblings(model);
+  Lanes sends, receives;
   for (uint32_t c = 0; c < model.comms.size(); ++c) {
     if (!model.comms[c].used_for_p2p) continue;
     const auto& members = model.comms[c].members;
-    // Receives by (sender, receiver, number).
-    std::map<std::tuple<int32_t, int32_t, int64_t>, const Op*> receives;
-    auto each = [&](CallKind kind, auto&& visit) {
-      for (size_t m = 0; m < members.size(); ++m) {
-        if (members[m].rank_index < 0 || members[m].membership == kNoIndex) continue;
-        const Rank& rank = bundle.ranks[members[m].rank_index];
-        if (rank.source == Source::kFlightRecorder) continue;  // its numbers do not pair sends with receives
-        for (const Op& op : rank.ops) {
-          if (op.membership == members[m].membership && op.kind == kind && op.state != OpState::kFailed && op.count >= 0) {
-            visit(static_cast<int32_t>(m), op);
-          }
+    sends.clear();
+    receives.clear();
+    for (size_t m = 0; m < members.size(); ++m) {
+      if (members[m].rank_index < 0 || members[m].membership == kNoIndex) continue;
+      const Rank& rank = bundle.ranks[members[m].rank_index];
+      if (rank.source == Source::kFlightRecorder) continue;  // its numbers do not pair sends with receives
+      Collect(rank, members[m].membership, static_cast<int32_t>(m), &sends, &receives);
+    }
+    Sort(&sends);
+    Sort(&receives);
+    // The first that does not fit, by number, then by sender and receiver.
+    const Op *send = nullptr, *recv = nullptr;
+    std::pair<int32_t, int32_t> pair;
+    for (const auto& [key, lane] : sends) {
+      auto other = receives.find({key.second, key.first});
+      if (other == receives.end()) continue;
+      for (size_t i = 0, j = 0; i < lane.size() && j < other->second.size();) {
+        const Op &s = *lane[i], &r = *other->second[j];
+        if (s.seq != r.seq) {
+          ++(s.seq < r.seq ? i : j);
+          continue;
         }
+        if (s.count != r.count || s.datatype != r.datatype) {
+          if (send == nullptr || std::tie(s.seq, key) < std::tie(send->seq, pair)) send = &s, recv = &r, pair = key;
+          break;
+        }
+        ++i, ++j;
       }
-    };
-    each(CallKind::kRecv, [&](int32_t m, const Op& op) { receives[{op.root_or_peer, m, op.seq}] = &op; });
+    }
+    if (send == nullptr) continue;
     Mismatch first;
-    each(CallKind::kSend, [&](int32_t m, const Op& send) {
-      auto it = receives.find({m, send.root_or_peer, send.seq});
-      if (it == receives.end()) return;
-      const Op& recv = *it->second;
-      if (send.count == recv.count && send.datatype == recv.datatype) return;
-      if (first.sender >= 0 && std::tie(send.seq, m) >= std::tie(first.seq, first.sender)) return;
-      first = Mismatch();
-      first.comm = c;
-      first.seq = send.seq;
-      first.sender = m;
-      first.receiver = send.root_or_peer;
-      first.kind = send.datatype != recv.datatype ? MISMATCH_DATATYPE : MISMATCH_COUNT;
-      first.members_seen = 2;
-      const int32_t from = members[m].rank_index, to = members[send.root_or_peer].rank_index;
-      const bool sender_odd = siblings.Odd({c, m, &send}), receiver_odd = siblings.Odd({c, send.root_or_peer, &recv});
-      first.majority = sender_odd != receiver_odd;
-      first.odd_ranks = !first.majority ? std::vector<int32_t>{std::min(from, to), std::max(from, to)}
-                        : sender_odd    ? std::vector<int32_t>{from}
-                                        : std::vector<int32_t>{to};
-      const bool tell_sender = first.odd_ranks[0] == from;
-      first.odd_op = tell_sender ? &send : &recv;
-      first.usual_op = tell_sender ? &recv : &send;
-      first.usual_rank = tell_sender ? to : from;
-      auto text = [&](const Op& op) {
-        return first.kind == MISMATCH_DATATYPE ? DatatypeText(op.datatype) : absl::StrCat("count ", op.count);
-      };
-      first.odd_text = text(*first.odd_op);
-      first.usual_text = text(*first.usual_op);
-    });
-    if (first.sender >= 0) found->push_back(std::move(first));
+    first.comm = c;
+    first.seq = send->seq;
+    first.sender = pair.first;
+    first.receiver = pair.second;
+    first.kind = send->datatype != recv->datatype ? MISMATCH_DATATYPE : MISMATCH_COUNT;
+    first.members_seen = 2;
+    const int32_t from = members[pair.first].rank_index, to = members[pair.second].rank_index;
+    bool sender_odd = false, receiver_odd = false;
+    if (first.kind == MISMATCH_COUNT && IsExchangeOfAll(model, c, pair.first, *send) && IsExchangeOfAll(model, c, pair.second, *recv)) {
+      first.kind = MISMATCH_SPLITS;
+      const SplitVerdict splits = JudgeSplits(model, c, pair.first, pair.second, *send, *recv);
+      sender_odd = splits.side == SplitSide::kSender;
+      receiver_odd = splits.side == SplitSide::kReceiver;
+      first.reason = splits.reason;
+    } else {
+      sender_odd = siblings.Odd({c, pair.first, send});
+      receiver_odd = siblings.Odd({c, pair.second, recv});
+    }
+    first.majority = sender_odd != receiver_odd;
+    first.odd_ranks = !first.majority ? std::vector<int32_t>{std::min(from, to), std::max(from, to)}
+                      : sender_odd    ? std::vector<int32_t>{from}
+                                      : std::vector<int32_t>{to};
+    const bool tell_sender = first.odd_ranks[0] == from;
+    first.odd_op = tell_sender ? send : recv;
+    first.usual_op = tell_sender ? recv : send;
+    first.usual_rank = tell_sender ? to : from;
+    auto text = [&](const Op& op) {
+      return first.kind == MISMATCH_DATATYPE ? DatatypeText(op.datatype) : absl::StrCat("count ", op.count);
+    };
+    first.odd_text = text(*first.odd_op);
+    first.usual_text = text(*first.usual_op);
+    found->push_back(std::move(first));
   }
 }
 

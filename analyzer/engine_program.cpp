@@ -26,10 +26,16 @@ constexpr size_t kAnchorTries = 256;
 // Ranks tried as the reference of a family.
 constexpr size_t kCandidates = 6;
 
+// A group with more sends and receives than that on one communicator is one exchange among its members.
+constexpr int kExchange = 5;
+// Calls before a difference that must have occurred before, for what followed them then to count.
+constexpr size_t kContexts[] = {8, 32, 128, 512};
+
 struct Token {
   const Op* op = nullptr;
   uint32_t klass = 0;    // interned class of the communicator
   int32_t peer = 0;      // of send and receive, relative to the rank
+  bool exchange = false; // stands for all sends and receives of its group on that communicator
 };
 
 // Calls in a row. A record has several where some were overwritten in between.
@@ -43,7 +49,7 @@ struct Program {
 
 uint64_t PlaceKey(const Token& t) {
   // Sends and receives are numbered per peer and direction, collectives per communicator.
-  const uint64_t lane = IsPointToPoint(t.op->kind) ? 1 + static_cast<uint64_t>(t.op->kind) * 65536 + (t.peer & 0xffff) : 0;
+  const uint64_t lane = t.exchange ? 99 * 65536 : IsPointToPoint(t.op->kind) ? 1 + static_cast<uint64_t>(t.op->kind) * 65536 + (t.peer & 0xffff) : 0;
   return (static_cast<uint64_t>(t.klass) << 52) ^ (lane << 32) ^ static_cast<uint64_t>(t.op->seq);
 }
 
@@ -52,7 +58,8 @@ class Aligner {
   explicit Aligner(const Model& model) : model_(model) {}
 
   bool SameCall(const Token& a, const Token& b) const {
-    if (a.klass != b.klass) return false;
+    if (a.klass != b.klass || a.exchange != b.exchange) return false;
+    if (a.exchange) return true;
     if (IsPointToPoint(a.op->kind) || IsPointToPoint(b.op->kind)) {
       return a.op->kind == b.op->kind && a.peer == b.peer;
     }
@@ -98,6 +105,8 @@ class Aligner {
   struct Comparison {
     bool same = true;
     std::optional<Divergence> divergence;
+    const Segment *a = nullptr, *b = nullptr;   // where: a[i] against b[j]
+    size_t i = 0, j = 0;
   };
 
   Comparison Compare(const Program& a, const Program& b) const {
@@ -105,6 +114,7 @@ class Aligner {
       for (const Segment& mine : a.segments) {
         Comparison c = Compare(mine, theirs);
         if (c.same) continue;
+        c.a = &mine, c.b = &theirs;
         if (c.divergence) {
           c.divergence->rank = b.rank;
           c.divergence->sibling_rank = a.rank;
@@ -113,6 +123,27 @@ class Aligner {
       }
     }
     return {};
+  }
+
+  // Which of two programs that part does what both have done at that place before: 0 the first, 1 the second, -1 unknown.
+  int Precedent(const Comparison& c) const {
+    for (size_t length : kContexts) {
+      if (c.i < length || c.j < length) return -1;
+      int votes[2] = {0, 0};
+      for (const auto& [segment, end] : {std::pair(c.a, c.i), std::pair(c.b, c.j)}) {
+        for (size_t k = length; k < end; ++k) {
+          const bool first = SamePlace((*segment)[k], (*c.a)[c.i]), second = SamePlace((*segment)[k], (*c.b)[c.j]);
+          if (first == second) continue;
+          size_t n = 1;
+          while (n <= length && SamePlace((*segment)[k - n], (*c.a)[c.i - n])) ++n;
+          if (n > length) ++votes[first ? 0 : 1];
+        }
+      }
+      if (votes[0] >= 2 && votes[1] == 0) return 0;
+      if (votes[1] >= 2 && votes[0] == 0) return 1;
+      if (votes[0] == 0 && votes[1] == 0) return -1;
+    }
+    return -1;
   }
 
  private:
@@ -155,9 +186,9 @@ class Aligner {
       } else if (same_lane && j + 1 >= b.size()) {
         d.type = Divergence::Type::kChanged;
       } else {
-        return {false, std::nullopt};
+        return {false, std::nullopt, nullptr, nullptr, i, j};
       }
-      return {false, d};
+      return {false, d, nullptr, nullptr, i, j};
     }
     return {};
   }
@@ -190,6 +221,22 @@ class Aligner {
   const Model& model_;
 };
 
+// Communicators whose members exchange in groups, everybody with everybody: by the newest such group of one member.
+std::vector<bool> FindExchanges(const Model& model) {
+  std::vector<bool> found(model.comms.size());
+  for (const Rank& rank : model.bundle.ranks) {
+    std::map<std::pair<uint32_t, uint64_t>, int> calls;  // membership, group
+    size_t looked = 0;
+    for (size_t i = rank.ops.size(); i-- > 0 && looked < 256;) {
+      const Op& op = rank.ops[i];
+      if (op.membership == kNoIndex || !IsPointToPoint(op.kind) || op.group == 0) continue;
+      ++looked;
+      if (++calls[{op.membership, op.group}] >= kExchange) found[rank.memberships[op.membership].comm] = true;
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 std::vector<Divergence> FindDivergences(const Model& model) {
@@ -199,6 +246,9 @@ std::vector<Divergence> FindDivergences(const Model& model) {
   for (const CommView& view : model.comms) {
     klass_of_comm.push_back(klasses.try_emplace(view.klass, static_cast<uint32_t>(klasses.size())).first->second);
   }
+  std::vector<int> comms_of_class(klasses.size());
+  for (uint32_t klass : klass_of_comm) ++comms_of_class[klass];
+  const std::vector<bool> exchanges = FindExchanges(model);
   // Ranks in one role, by the communicators they belong to and the neighbours they exchange with.
   std::map<std::string, std::vector<Program>> families;
   for (size_t r = 0; r < bundle.ranks.size(); ++r) {
@@ -215,15 +265,27 @@ std::vector<Divergence> FindDivergences(const Model& model) {
     program.rank = static_cast<int32_t>(r);
     std::set<std::string> role;
     std::map<std::tuple<uint32_t, int, int32_t>, int64_t> lanes;
-    for (const Membership& ms : rank.memberships) role.insert(absl::StrCat(klass_of_comm[ms.comm]));
+    for (const Membership& ms : rank.memberships) {
+      // Where several communicators of one kind carry sends and receives, a rank's place in its own is its part.
+      const bool place = model.comms[ms.comm].used_for_p2p && comms_of_class[klass_of_comm[ms.comm]] > 1 && !exchanges[ms.comm];
+      role.insert(place ? absl::StrCat(klass_of_comm[ms.comm], "@", ms.member_rank) : absl::StrCat(klass_of_comm[ms.comm]));
+    }
+    std::tuple<uint32_t, uint64_t, uint32_t> exchange_seen = {kNoIndex, 0, 0};
     for (const Op& op : rank.ops) {
       if (op.membership == kNoIndex || op.recent_only || op.state == OpState::kFailed || op.thread != busiest) continue;
       if (!IsCollective(op.kind) && !IsPointToPoint(op.kind)) continue;
       const Membership& ms = rank.memberships[op.membership];
-      Token t{&op, klass_of_comm[ms.comm], 0};
+      Token t{&op, klass_of_comm[ms.comm], 0, false};
       if (IsPointToPoint(op.kind)) {
         t.peer = op.root_or_peer - ms.member_rank;
-        role.insert(absl::StrCat(t.klass, "/", static_cast<int>(op.kind), "/", t.peer));
+        t.exchange = exchanges[ms.comm] && op.group != 0;
+        if (t.exchange) {
+          const std::tuple<uint32_t, uint64_t, uint32_t> group = {op.membership, op.group, op.thread};
+          if (group == exchange_seen) continue;
+          exchange_seen = group;
+        } else if (comms_of_class[t.klass] <= 1) {
+          role.insert(absl::StrCat(t.klass, "/", static_cast<int>(op.kind), "/", t.peer));
+        }
       }
       // Numbers of one lane follow each other; where they do not, records are missing in between.
       const auto lane = std::make_tuple(op.membership, IsPointToPoint(op.kind) ? static_cast<int>(op.kind) : 0,
@@ -246,7 +308,20 @@ std::vector<Divergence> FindDivergences(const Model& model) {
   std::vector<Divergence> found;
   const Aligner aligner(model);
   for (const auto& [key, family] : families) {
-    if (family.size() < 3) continue;  // two that differ are two witnesses against each other
+    if (family.size() == 2) {
+      // Two that differ are two witnesses against each other; what both did before may speak.
+      const Aligner::Comparison c = aligner.Compare(family[0], family[1]);
+      const int keeps = c.same ? -1 : aligner.Precedent(c);
+      if (keeps < 0) continue;
+      const Aligner::Comparison told = keeps == 0 ? c : aligner.Compare(family[1], family[0]);
+      if (!told.divergence) continue;
+      found.push_back(*told.divergence);
+      found.back().siblings_agreeing = 1;
+      found.back().family_size = 2;
+      found.back().by_history = true;
+      continue;
+    }
+    if (family.size() < 3) continue;
     // The reference is a rank that most agree with, one whose record goes far: a few candidates are enough unless most
     // ranks differ from each other.
     std::vector<const Program*> candidates;

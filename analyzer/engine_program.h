@@ -20,9 +20,11 @@ struct Divergence {
   int32_t sibling_rank = -1;
   int32_t siblings_agreeing = 0;  // ranks of the family that followed the reference
   int32_t family_size = 0;
+  bool by_history = false;        // of two ranks in one role, this one left what both did in earlier steps
 };
 
-// At most one divergence a rank: its first. Only where the siblings form a clear reference.
+// At most one divergence a rank: its first. Only where the siblings form a clear reference, or where of two siblings one does
+// what both have done before at that place.
 std::vector<Divergence> FindDivergences(const Model& model);
 
 }  // namespace lockstep
