@@ -1,6 +1,7 @@
 #include "analyzer/fr_file.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
@@ -12,19 +13,6 @@
 
 namespace lockstep::fr {
 namespace {
-
-uint64_t HashBytes(std::string_view bytes) {
-  uint64_t hash = 0xcbf29ce484222325ull;
-  size_t at = 0;
-  for (; at + 8 <= bytes.size(); at += 8) {
-    uint64_t word = 0;
-    bytes.copy(reinterpret_cast<char*>(&word), 8, at);
-    hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
-    hash ^= hash >> 32;
-  }
-  for (; at < bytes.size(); at++) hash = (hash ^ static_cast<uint8_t>(bytes[at])) * 0x100000001b3ull;
-  return hash ^ bytes.size();
-}
 
 class FileReader {
  public:
@@ -46,7 +34,14 @@ class FileReader {
       Report(0, "is neither a pickle of protocol 2 to 5 nor a JSON object, so no Flight Recorder dump");
       return std::move(file_);
     }
-    ParseError error = json_ ? ParseJson(bytes_, &document_) : ParsePickle(bytes_, &document_);
+    ParseError error;
+    std::optional<EntryReader> reader(std::in_place, document_, &file_);
+    const bool streamed = !json_ && StreamPickle(bytes_, &document_, &*reader) == Streaming::kDone;
+    if (!streamed) {
+      ForgetEntries();
+      error = json_ ? ParseJson(bytes_, &document_) : ParsePickle(bytes_, &document_);
+      reader.emplace(document_, &file_);
+    }
     if (error.refused) {
       Report(error.offset, error.text);
       return std::move(file_);
@@ -60,18 +55,15 @@ class FileReader {
       return std::move(file_);
     }
     file_.usable = true;
-    file_.content_hash = HashBytes(bytes_);
     ReadConfig();
     ReadStatus();
     ReadVersions();
     Value entries = document_.Get(document_.root, Key::kEntries);
-    file_.rank.damaged = !error.text.empty();
-    EntryReader reader(document_, &file_);
-    reader.ReadEntries(entries);
+    if (!error.text.empty()) file_.rank.damaged = true;
+    if (!streamed) reader->ReadEntries(entries);
     // JSON leaves an empty list out; a pickle without the list was asked for without collectives.
-    bool included =
-        json_ ? entries.type == Type::kMissing || Document::IsSequence(entries) : Document::IsSequence(entries);
-    DecideStates(reader.raw(), included, &file_);
+    bool included = streamed || Document::IsSequence(entries) || (json_ && entries.type == Type::kMissing);
+    DecideStates(reader->raw(), included, &file_);
     if (!error.text.empty()) {
       Report(error.offset, absl::StrCat("damaged: ", error.text, "; the ", file_.rank.ops.size(),
                                         " entries complete before that are used"));
@@ -82,6 +74,17 @@ class FileReader {
  private:
   void Report(int64_t offset, std::string text) {
     file_.problems.push_back({file_.rank.path, offset, std::move(text), file_.rank.rank});
+  }
+
+  // What a streaming that failed halfway left.
+  void ForgetEntries() {
+    file_.rank.ops.clear();
+    file_.rank.damaged = false;
+    file_.used.clear();
+    file_.strings.clear();
+    file_.shapes.clear();
+    file_.problems.clear();
+    file_.newest_ns = 0;
   }
 
   bool LooksLikeDump() const {

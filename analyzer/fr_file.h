@@ -63,7 +63,7 @@ struct FileData {
   std::vector<std::string> strings, shapes;  // what Op's indices mean until the files are merged
   int64_t newest_ns = 0;     // latest time_created_ns; with `progress_sum` and `content_hash` the choice between files
   int64_t progress_sum = 0;  // of last_enqueued_collective
-  uint64_t content_hash = 0;
+  uint64_t content_hash = 0;  // only where several files have one rank; not by ReadFile
 };
 
 // Takes `bytes` (a whole file) apart. `document` is working memory that may be used again afterwards; the result does

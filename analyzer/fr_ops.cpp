@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
@@ -62,22 +63,20 @@ bool ToInteger(const Document& document, const Value& value, int64_t* out) {
   }
 }
 
-struct EntryReader::Fields {
-  Value record_id, pg_id, process_group, thread_id, collective_seq, p2p_seq, seq, op_id, profiling_name, created;
-  Value input_sizes, output_sizes, input_dtypes, output_dtypes, state, started, completed, retired, is_p2p, frames;
-};
+// Grows with the document; `index` is one of its strings.
+template <typename T>
+T& TableAt(std::vector<T>* table, uint32_t index, const Document& document) {
+  if (index >= table->size()) [[unlikely]]
+    table->resize(document.string_count());
+  return (*table)[index];
+}
 
 EntryReader::EntryReader(const Document& document, FileData* file)
     : document_(document),
       file_(*file),
-      seen_(document.container_count()),
-      string_of_value_(document.string_count()),
-      name_of_value_(document.string_count()),
-      frame_of_container_(document.container_count()) {
-  // Shared structures may be visited again for every entry that refers to them; a file that is nothing but references
-  // may not make that quadratic.
-  work_left_ = 4'000'000 + 16 * static_cast<uint64_t>(document.string_count() + document.container_count());
-}
+      // Shared structures may be visited again for every entry that refers to them; a file that is nothing but
+      // references may not make that quadratic.
+      work_left_(4'000'000 + 16 * static_cast<uint64_t>(document.string_count() + document.container_count())) {}
 
 bool EntryReader::Spend(uint64_t work) {
   if (work > work_left_) {
@@ -95,7 +94,7 @@ uint32_t EntryReader::Intern(std::string_view text) {
 }
 
 uint32_t EntryReader::InternValue(const Value& value) {
-  uint32_t& known = string_of_value_[value.index];
+  uint32_t& known = TableAt(&string_of_value_, value.index, document_);
   if (known == 0) known = Intern(document_.Text(value)) + 1;
   return known - 1;
 }
@@ -107,23 +106,24 @@ void EntryReader::ReadEntries(const Value& entries) {
     }
     return;
   }
+  seen_.resize(document_.container_count());
+  frame_of_container_.resize(document_.container_count());
   uint32_t size = document_.Size(entries);
   file_.rank.ops.reserve(std::min<uint64_t>(size, 65536));
   raw_.reserve(std::min<uint64_t>(size, 65536));
-  size_t number = 0;
   document_.ForEach(entries, [&](const Value& entry) {
     detail_.clear();
     std::string_view reason;
     if (document_.IsPartial(entry)) {
       reason = "";  // the damage itself is a problem already
-    } else if (file_.rank.ops.size() >= kMaxEntries) {
+    } else if (full()) {
       file_.problems.push_back({file_.rank.path, -1,
                                 absl::StrCat("more than ", kMaxEntries, " entries: the rest is ignored"),
                                 file_.rank.rank});
       return false;
     } else if (work_left_ == 0) {
       file_.problems.push_back({file_.rank.path, -1,
-                                absl::StrCat("entry ", number,
+                                absl::StrCat("entry ", entry_,
                                              " and what follows repeat shared structures beyond reason: "
                                              "ignored"),
                                 file_.rank.rank});
@@ -132,10 +132,26 @@ void EntryReader::ReadEntries(const Value& entries) {
     } else {
       reason = ReadEntry(entry);
     }
-    if (!reason.empty()) Skip(number, reason, detail_);
-    number++;
+    if (!reason.empty()) Skip(reason);
+    entry_++;
     return true;
   });
+  Finish();
+}
+
+bool EntryReader::Take(const Fields& fields, const Types& input, const Types& output, Pattern* pattern) {
+  detail_.clear();
+  std::string_view reason = MakePattern(fields, input, output, pattern);
+  if (reason.empty()) {
+    AddOp(*pattern, fields.numbers);
+  } else {
+    Skip(reason);
+  }
+  entry_++;
+  return reason.empty();
+}
+
+void EntryReader::Finish() {
   for (const auto& [reason, skipped] : skipped_) {
     std::string more = skipped.count > 1 ? absl::StrCat(" (and ", skipped.count - 1, " more such entries)") : "";
     file_.problems.push_back(
@@ -145,12 +161,12 @@ void EntryReader::ReadEntries(const Value& entries) {
   SortByRecord();
 }
 
-void EntryReader::Skip(size_t entry, std::string_view reason, const std::string& detail) {
-  std::string key = std::string(reason) + detail;
+void EntryReader::Skip(std::string_view reason) {
+  std::string key = std::string(reason) + detail_;
   // Different texts are unbounded in a hostile file; beyond a few they are one kind.
   if (skipped_.size() >= 8 && !skipped_.contains(key)) key = "further entries of other kinds";
   auto [at, added] = skipped_.try_emplace(key);
-  if (added) at->second.first = entry;
+  if (added) at->second.first = entry_;
   at->second.count++;
 }
 
@@ -160,58 +176,59 @@ std::string_view EntryReader::ReadEntry(const Value& entry) {
   if (seen_[entry.index]) return "the same object as an earlier entry";
   seen_[entry.index] = true;
   Fields fields;
+  Value group, input_sizes, output_sizes, input_types, output_types, frames;
   document_.ForEachPair(entry, [&](const Value& key, const Value& value) {
     switch (key.key) {
       case Key::kRecordId:
-        fields.record_id = value;
+        fields.numbers[kRecordId] = value;
         break;
       case Key::kPgId:
         fields.pg_id = value;
         break;
       case Key::kProcessGroup:
-        fields.process_group = value;
+        group = value;
         break;
       case Key::kThreadId:
         fields.thread_id = value;
         break;
       case Key::kCollectiveSeqId:
-        fields.collective_seq = value;
+        fields.numbers[kCollectiveSeq] = value;
         break;
       case Key::kP2pSeqId:
-        fields.p2p_seq = value;
+        fields.numbers[kP2pSeq] = value;
         break;
       case Key::kSeqId:
-        fields.seq = value;
+        fields.numbers[kSeq] = value;
         break;
       case Key::kOpId:
-        fields.op_id = value;
+        fields.numbers[kOpId] = value;
         break;
       case Key::kProfilingName:
         fields.profiling_name = value;
         break;
       case Key::kTimeCreatedNs:
-        fields.created = value;
+        fields.numbers[kCreated] = value;
         break;
       case Key::kInputSizes:
-        fields.input_sizes = value;
+        input_sizes = value;
         break;
       case Key::kOutputSizes:
-        fields.output_sizes = value;
+        output_sizes = value;
         break;
       case Key::kInputDtypes:
-        fields.input_dtypes = value;
+        input_types = value;
         break;
       case Key::kOutputDtypes:
-        fields.output_dtypes = value;
+        output_types = value;
         break;
       case Key::kState:
         fields.state = value;
         break;
       case Key::kTimeDiscoveredStartedNs:
-        fields.started = value;
+        fields.numbers[kStarted] = value;
         break;
       case Key::kTimeDiscoveredCompletedNs:
-        fields.completed = value;
+        fields.numbers[kCompleted] = value;
         break;
       case Key::kRetired:
         fields.retired = value;
@@ -220,13 +237,31 @@ std::string_view EntryReader::ReadEntry(const Value& entry) {
         fields.is_p2p = value;
         break;
       case Key::kFrames:
-        fields.frames = value;
+        frames = value;
         break;
       default:
         break;
     }
     return true;
   });
+  uint32_t position = 0;
+  document_.ForEach(group, [&](const Value& item) {
+    (position++ == 0 ? fields.group_name : fields.group_desc) = item;
+    return position < 2;
+  });
+  fields.input = ReadShape(input_sizes);
+  fields.output = ReadShape(output_sizes);
+  ReadTypes(input_types, &types_[0]);
+  ReadTypes(output_types, &types_[1]);
+  fields.call_site = ReadCallSite(frames);
+  Pattern pattern;
+  std::string_view reason = MakePattern(fields, types_[0], types_[1], &pattern);
+  if (reason.empty()) AddOp(pattern, fields.numbers);
+  return reason;
+}
+
+std::string_view EntryReader::MakePattern(const Fields& fields, const Types& input, const Types& output,
+                                          Pattern* pattern) {
   if (fields.profiling_name.type != Type::kString) return "no profiling_name";
   const OpNameInfo& info = FindOpName(fields.profiling_name);
   if (info.name.kind == CallKind::kNone) {
@@ -236,12 +271,9 @@ std::string_view EntryReader::ReadEntry(const Value& entry) {
   uint32_t group = FindGroup(fields);
   if (group == kNoIndex) return "neither process_group nor pg_id says which group it belongs to";
 
-  auto integer = [&](const Value& value, int64_t missing) {
-    int64_t out = missing;
-    return ToInteger(document_, value, &out) ? out : missing;
-  };
-  Op op;
-  RawOp raw;
+  *pattern = Pattern();
+  Op& op = pattern->op;
+  RawOp& raw = pattern->raw;
   op.kind = info.name.kind;
   op.name = info.text;
   op.root_or_peer = info.name.peer;
@@ -251,40 +283,51 @@ std::string_view EntryReader::ReadEntry(const Value& entry) {
   raw.p2p = Truth(fields.is_p2p) || ring::IsPointToPoint(op.kind);
   // It stands for sends and receives: a group, in no collective's numbering.
   if (raw.p2p && op.batch_end) op.kind = CallKind::kGroup;
-  auto counter = [&](const Value& value, int64_t missing) {
-    int64_t out = integer(value, missing);
-    return out >= 0 && out <= kMaxCounter ? out : kUnknown;
-  };
-  int64_t single_seq = counter(fields.seq, kUnknown);
-  raw.collective_seq = counter(fields.collective_seq, raw.p2p ? kUnknown : single_seq);
-  raw.p2p_seq = counter(fields.p2p_seq, raw.p2p ? single_seq : kUnknown);
-  op.seq = raw.p2p ? raw.p2p_seq : raw.collective_seq;
-  op.op_id = counter(fields.op_id, kUnknown);
-  op.record_id = counter(fields.record_id, kUnknown);
-  op.enter_ns = std::max<int64_t>(integer(fields.created, 0), 0);
-  op.started_ns = std::max<int64_t>(integer(fields.started, 0), 0);
-  op.completed_ns = std::max<int64_t>(integer(fields.completed, 0), 0);
   op.retired = Truth(fields.retired);
-  raw.state = ParseState(document_.Text(fields.state));
-  if (op.completed_ns > 0) raw.state = RawState::kCompleted;
-  if (op.started_ns > 0 && raw.state == RawState::kScheduled) raw.state = RawState::kStarted;
-  uint32_t inputs = 0, outputs = 0;
-  ReadShape(fields.input_sizes, &op.input_shape, &op.input_elements, &inputs);
-  ReadShape(fields.output_sizes, &op.output_shape, &op.output_elements, &outputs);
-  if (op.batch_end) op.input_elements = op.output_elements = -1;  // its shapes are fillers
-  op.dtypes = ReadDtypes(fields.input_dtypes, fields.output_dtypes);
-  op.call_site = ReadCallSite(fields.frames);
+  raw.state = StateOf(fields.state);
+  op.input_shape = fields.input.index;
+  op.output_shape = fields.output.index;
+  if (!op.batch_end) {  // its shapes are fillers
+    op.input_elements = fields.input.elements;
+    op.output_elements = fields.output.elements;
+  }
+  op.dtypes = InternTypes(input, output);
+  op.call_site = fields.call_site;
   op.thread = ThreadOf(fields.thread_id);
-
-  NoteGroupUse(&file_.used[group], fields, op, raw, info.name);
-  file_.newest_ns = std::max(file_.newest_ns, op.enter_ns);
-  file_.rank.ops.push_back(op);
-  raw_.push_back(raw);
+  pattern->own = info.name.own;
   return {};
 }
 
+void EntryReader::AddOp(const Pattern& pattern, const Numbers& numbers) {
+  Op& op = file_.rank.ops.emplace_back(pattern.op);
+  RawOp& raw = raw_.emplace_back(pattern.raw);
+  auto integer = [&](Number which, int64_t missing) {
+    int64_t out = missing;
+    const Value& value = numbers[which];
+    if (value.type == Type::kInt) return value.integer;
+    return ToInteger(document_, value, &out) ? out : missing;
+  };
+  auto counter = [&](Number which, int64_t missing) {
+    int64_t out = integer(which, missing);
+    return out >= 0 && out <= kMaxCounter ? out : kUnknown;
+  };
+  int64_t single_seq = counter(kSeq, kUnknown);
+  raw.collective_seq = counter(kCollectiveSeq, raw.p2p ? kUnknown : single_seq);
+  raw.p2p_seq = counter(kP2pSeq, raw.p2p ? single_seq : kUnknown);
+  op.seq = raw.p2p ? raw.p2p_seq : raw.collective_seq;
+  op.op_id = counter(kOpId, kUnknown);
+  op.record_id = counter(kRecordId, kUnknown);
+  op.enter_ns = std::max<int64_t>(integer(kCreated, 0), 0);
+  op.started_ns = std::max<int64_t>(integer(kStarted, 0), 0);
+  op.completed_ns = std::max<int64_t>(integer(kCompleted, 0), 0);
+  if (op.completed_ns > 0) raw.state = RawState::kCompleted;
+  if (op.started_ns > 0 && raw.state == RawState::kScheduled) raw.state = RawState::kStarted;
+  NoteGroupUse(op, raw, pattern.own);
+  file_.newest_ns = std::max(file_.newest_ns, op.enter_ns);
+}
+
 const EntryReader::OpNameInfo& EntryReader::FindOpName(const Value& value) {
-  uint32_t& known = name_of_value_[value.index];
+  uint32_t& known = TableAt(&name_of_value_, value.index, document_);
   if (known == 0) {
     OpNameInfo info;
     info.name = ParseOpName(document_.Text(value));
@@ -295,13 +338,27 @@ const EntryReader::OpNameInfo& EntryReader::FindOpName(const Value& value) {
   return names_[known - 1];
 }
 
+RawState EntryReader::StateOf(const Value& state) {
+  if (state.type != Type::kString) return RawState::kUnknown;
+  uint8_t& known = TableAt(&state_of_value_, state.index, document_);
+  if (known == 0) known = static_cast<uint8_t>(static_cast<uint8_t>(ParseState(document_.Text(state))) + 1);
+  return static_cast<RawState>(known - 1);
+}
+
 uint32_t EntryReader::FindGroup(const Fields& fields) {
-  Value name, desc;
-  uint32_t position = 0;
-  document_.ForEach(fields.process_group, [&](const Value& item) {
-    (position++ == 0 ? name : desc) = item;
-    return position < 2;
-  });
+  const Value &name = fields.group_name, &desc = fields.group_desc, &id = fields.pg_id;
+  if (name.type != Type::kString || desc.type != Type::kString || id.type != Type::kInt || id.integer < 0) {
+    return FindGroupSlowly(fields);
+  }
+  RecentGroup& recent = recent_groups_[(name.index + static_cast<uint32_t>(id.integer)) % std::size(recent_groups_)];
+  if (recent.name != name.index || recent.desc != desc.index || recent.pg_id != id.integer) {
+    recent = {name.index, desc.index, id.integer, FindGroupSlowly(fields)};
+  }
+  return recent.group;
+}
+
+uint32_t EntryReader::FindGroupSlowly(const Fields& fields) {
+  const Value &name = fields.group_name, &desc = fields.group_desc;
   int64_t pg_id = kUnknown;
   bool has_id = ToInteger(document_, fields.pg_id, &pg_id) && pg_id >= 0;
   uint64_t key = 0;
@@ -336,7 +393,8 @@ uint32_t EntryReader::FindGroup(const Fields& fields) {
   return found->second;
 }
 
-void EntryReader::NoteGroupUse(UsedGroup* group, const Fields&, const Op& op, const RawOp& raw, const OpName& name) {
+void EntryReader::NoteGroupUse(const Op& op, const RawOp& raw, int32_t own) {
+  UsedGroup* group = &file_.used[op.membership];
   group->collectives = std::max(group->collectives, raw.collective_seq);
   group->p2ps = std::max(group->p2ps, raw.p2p_seq);
   group->has_p2p = group->has_p2p || raw.p2p;
@@ -345,21 +403,19 @@ void EntryReader::NoteGroupUse(UsedGroup* group, const Fields&, const Op& op, co
     if (op.seq == 0) group->collective_zero = true;
     if (group->first_collective == kUnknown || op.seq < group->first_collective) group->first_collective = op.seq;
   }
-  if (name.own >= 0) {
-    group->size_hint = std::max({group->size_hint, name.own + 1, name.peer + 1});
-    if (group->own_group_rank == -1) group->own_group_rank = name.own;
-    if (group->own_group_rank != name.own) group->own_group_rank = -2;
+  if (own >= 0) {
+    group->size_hint = std::max({group->size_hint, own + 1, op.root_or_peer + 1});
+    if (group->own_group_rank == -1) group->own_group_rank = own;
+    if (group->own_group_rank != own) group->own_group_rank = -2;
   }
 }
 
-void EntryReader::ReadShape(const Value& sizes, uint32_t* index, int64_t* elements, uint32_t* tensors) {
-  if (!Document::IsSequence(sizes) || work_left_ == 0) return;
+EntryReader::Shape EntryReader::ReadShape(const Value& sizes) {
+  if (!Document::IsSequence(sizes) || work_left_ == 0) return {};
   scratch_.clear();
-  uint64_t hash = 0x51ed270b;
   int64_t total = 0;
   bool known = true;
   document_.ForEach(sizes, [&](const Value& tensor) {
-    (*tensors)++;
     if (!Spend(1 + document_.Size(tensor))) return known = false;
     if (!Document::IsSequence(tensor)) return known = false;
     size_t count_at = scratch_.size();
@@ -376,109 +432,117 @@ void EntryReader::ReadShape(const Value& sizes, uint32_t* index, int64_t* elemen
     if (product < 0 || __builtin_add_overflow(total, product, &total)) known = false;
     return true;
   });
-  if (work_left_ == 0) return;
-  for (int64_t number : scratch_) hash = Mix(hash, static_cast<uint64_t>(number));
-  std::vector<Shape>& bucket = shapes_[hash];
-  for (const Shape& shape : bucket) {
-    if (shape.size == scratch_.size() &&
-        std::equal(scratch_.begin(), scratch_.end(), shape_numbers_.begin() + static_cast<ptrdiff_t>(shape.first))) {
-      *index = shape.index;
-      *elements = shape.elements;
-      return;
-    }
+  if (work_left_ == 0) return {};
+  return InternShape(scratch_, known && !scratch_.empty() ? total : -1);
+}
+
+EntryReader::Shape EntryReader::InternShape(const std::vector<int64_t>& numbers, int64_t elements) {
+  uint64_t hash = 0x51ed270b;
+  for (int64_t number : numbers) hash = Mix(hash, static_cast<uint64_t>(number));
+  auto same = [&](const KnownShape& known) {
+    return known.size == numbers.size() &&
+           std::equal(numbers.begin(), numbers.end(), shape_numbers_.begin() + static_cast<ptrdiff_t>(known.first));
+  };
+  KnownShape& recent = recent_shapes_[(hash >> 8) % std::size(recent_shapes_)];
+  if (recent.shape.index != kNoIndex && same(recent)) return recent.shape;
+  std::vector<KnownShape>& bucket = shapes_[hash];
+  for (const KnownShape& known : bucket) {
+    if (!same(known)) continue;
+    recent = known;
+    return known.shape;
   }
   std::string text = "[";
-  for (size_t at = 0; at < scratch_.size();) {
-    size_t count = static_cast<size_t>(scratch_[at++]);
+  for (size_t at = 0; at < numbers.size();) {
+    size_t count = static_cast<size_t>(numbers[at++]);
     if (text.size() > 1) text += ',';
     text += '[';
-    for (size_t i = 0; i < count; i++) absl::StrAppend(&text, i > 0 ? "," : "", scratch_[at + i]);
+    for (size_t i = 0; i < count; i++) absl::StrAppend(&text, i > 0 ? "," : "", numbers[at + i]);
     text += ']';
     at += count;
   }
   text += ']';
-  Shape shape{shape_numbers_.size(), scratch_.size(), known && !scratch_.empty() ? total : -1,
-              static_cast<uint32_t>(file_.shapes.size())};
-  shape_numbers_.insert(shape_numbers_.end(), scratch_.begin(), scratch_.end());
+  recent = {shape_numbers_.size(), numbers.size(), {static_cast<uint32_t>(file_.shapes.size()), elements}};
+  shape_numbers_.insert(shape_numbers_.end(), numbers.begin(), numbers.end());
   file_.shapes.push_back(std::move(text));
-  bucket.push_back(shape);
-  *index = shape.index;
-  *elements = shape.elements;
+  bucket.push_back(recent);
+  return recent.shape;
+}
+
+void EntryReader::ReadTypes(const Value& list, Types* types) {
+  types->given = Document::IsSequence(list);
+  types->items.clear();
+  document_.ForEach(list, [&](const Value& item) {
+    if (!Spend(1)) return false;
+    types->items.push_back(item);
+    return true;
+  });
 }
 
 // "Float -> Half": the inputs' and the outputs' types, each once when all are the same, else separated by commas.
-uint32_t EntryReader::ReadDtypes(const Value& in, const Value& out) {
-  if (!Document::IsSequence(in) && !Document::IsSequence(out)) return kNoIndex;
-  Value single[2];
-  const Value* lists[2] = {&in, &out};
-  for (int side = 0; side < 2; side++) {
-    if (document_.Size(*lists[side]) > 1) continue;
-    document_.ForEach(*lists[side], [&](const Value& item) {
-      single[side] = item;
-      return false;
-    });
-  }
-  bool simple = document_.Size(in) <= 1 && document_.Size(out) <= 1;
+uint32_t EntryReader::InternTypes(const Types& in, const Types& out) {
+  if (!in.given && !out.given) return kNoIndex;
+  const Types* sides[2] = {&in, &out};
+  bool simple = in.items.size() <= 1 && out.items.size() <= 1;
   uint64_t key = 0;
   if (simple) {
-    for (const Value& value : single) key = (key << 32) + (value.type == Type::kString ? value.index + 1 : 0);
+    for (const Types* side : sides) {
+      bool text = !side->items.empty() && side->items[0].type == Type::kString;
+      key = (key << 32) + (text ? side->items[0].index + 1 : 0);
+    }
     auto found = dtypes_.find(key);
     if (found != dtypes_.end()) return found->second;
   }
   std::string text;
-  for (int side = 0; side < 2; side++) {
-    if (side == 1) text += " -> ";
-    std::string_view first;
-    bool same = true, any = false;
-    document_.ForEach(*lists[side], [&](const Value& item) {
-      if (!Spend(1)) return false;
-      std::string_view type = document_.Text(item);
-      if (!any) first = type;
-      any = true;
-      same = same && type == first;
-      return true;
-    });
+  for (const Types* side : sides) {
+    if (side == &out) text += " -> ";
+    std::string_view first = side->items.empty() ? std::string_view() : document_.Text(side->items[0]);
+    bool same = std::all_of(side->items.begin(), side->items.end(),
+                            [&](const Value& item) { return document_.Text(item) == first; });
     bool begun = false;
-    document_.ForEach(*lists[side], [&](const Value& item) {
+    for (const Value& item : side->items) {
       std::string_view type = document_.Text(item);
-      if (!Spend(1 + type.size() / 16) || text.size() > 4096) return false;
+      if (!Spend(1 + type.size() / 16) || text.size() > 4096) break;
       if (begun) text += ',';
       text += Printable(type);
       begun = true;
-      return !same;
-    });
+      if (same) break;
+    }
   }
   uint32_t index = Intern(text);
   if (simple) dtypes_.emplace(key, index);
   return index;
 }
 
-// 0 unknown yet, 1 of no use, else the interned text + 1 doubled, odd inside PyTorch; kept per frame dictionary.
 uint32_t EntryReader::ReadFrame(const Value& frame) {
   uint32_t& known = frame_of_container_[frame.index];
-  if (known != 0) return known;
-  known = 1;
-  std::string_view file = document_.Text(document_.Get(frame, Key::kFilename));
-  std::string_view name = document_.Text(document_.Get(frame, Key::kName));
-  int64_t line = 0;
-  ToInteger(document_, document_.Get(frame, Key::kLine), &line);
-  if (file.empty() || file == "??" || file[0] == '<') return known;
+  if (known == 0) {
+    int64_t line = 0;
+    ToInteger(document_, document_.Get(frame, Key::kLine), &line);
+    known = FrameCode(document_.Text(document_.Get(frame, Key::kFilename)),
+                      document_.Text(document_.Get(frame, Key::kName)), line);
+  }
+  return known;
+}
+
+uint32_t EntryReader::FrameCode(std::string_view file, std::string_view name, int64_t line) {
+  if (file.empty() || file == "??" || file[0] == '<') return 1;
   std::string_view base = file.substr(file.rfind('/') + 1);
   uint32_t text = Intern(absl::StrCat(Printable(base), ":", line, " ", Printable(name)));
-  if (text < (1u << 30)) known = ((text + 1) << 1) + (IsTorchFile(file) ? 1 : 0);
-  return known;
+  return text < (1u << 30) ? ((text + 1) << 1) + (IsTorchFile(file) ? 1 : 0) : 1;
+}
+
+bool EntryReader::AddFrame(uint32_t code, uint32_t* call_site) {
+  if (code == 1) return true;
+  bool torch = (code & 1) != 0;
+  if (!torch || *call_site == kNoIndex) *call_site = (code >> 1) - 1;
+  return torch;
 }
 
 uint32_t EntryReader::ReadCallSite(const Value& frames) {
   uint32_t site = kNoIndex;
   document_.ForEach(frames, [&](const Value& frame) {
     if (!Spend(1)) return false;
-    if (frame.type != Type::kDict) return true;
-    uint32_t known = ReadFrame(frame);
-    if (known == 1) return true;
-    bool torch = (known & 1) != 0;
-    if (!torch || site == kNoIndex) site = (known >> 1) - 1;
-    return torch;
+    return frame.type != Type::kDict || AddFrame(ReadFrame(frame), &site);
   });
   return site;
 }
@@ -487,13 +551,19 @@ uint32_t EntryReader::ThreadOf(const Value& id) {
   uint32_t text = kNoIndex;
   int64_t number = 0;
   if (id.type == Type::kString) {
+    if (id.index == recent_thread_value_) return recent_thread_;
     text = InternValue(id);
   } else if (ToInteger(document_, id, &number)) {
     text = Intern(absl::StrCat(number));
   } else {
     return kNoIndex;
   }
-  return threads_.try_emplace(text, static_cast<uint32_t>(threads_.size())).first->second;
+  uint32_t thread = threads_.try_emplace(text, static_cast<uint32_t>(threads_.size())).first->second;
+  if (id.type == Type::kString) {
+    recent_thread_value_ = id.index;
+    recent_thread_ = thread;
+  }
+  return thread;
 }
 
 // Entries stand oldest first as the writer leaves them; a file put together otherwise is brought into record order.

@@ -6,14 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/fr_memo.h"
+#include "analyzer/fr_stream.h"
 
 namespace lockstep::fr {
 namespace {
-
-// Memo numbers up to this far beyond what a writer that counts would use live in an array, others in a map.
-constexpr uint64_t kMemoSlack = 4096;
 
 enum class Op : uint8_t {
   kMark = '(',
@@ -101,17 +99,25 @@ const char* CodeRunningOpcode(uint8_t op) {
 
 class PickleReader {
  public:
-  PickleReader(std::string_view bytes, Document* document)
+  PickleReader(std::string_view bytes, Document* document, EntryReader* entries = nullptr)
       : begin_(reinterpret_cast<const uint8_t*>(bytes.data())),
         at_(begin_),
         end_(begin_ + bytes.size()),
-        document_(*document) {}
+        document_(*document),
+        entries_(entries) {}
 
   ParseError Run() {
     while (!done_ && error_.text.empty()) Step();
     if (error_.text.empty() || error_.refused) return error_;
     CloseOpen();
     return error_;
+  }
+
+  // What Run found is whole, and entries that were streamed are those of the dump.
+  Streaming Outcome() const {
+    if (!error_.text.empty()) return Streaming::kFailed;
+    if (!streamed_) return Streaming::kNone;
+    return document_.Get(document_.root, Key::kEntries).type == Type::kOpaque ? Streaming::kDone : Streaming::kFailed;
   }
 
  private:
@@ -234,28 +240,13 @@ class PickleReader {
   void Put(uint64_t index) {
     Value top;
     if (!Top(&top)) return;
-    if (puts_++ >= kMaxValues) return Refuse(absl::StrCat("more than ", kMaxValues, " memo entries in one file"));
-    if (index < memo_.size()) {
-      memo_[index] = top;
-    } else if (index == memo_.size()) {
-      memo_.push_back(top);
-    } else if (index < puts_ + kMemoSlack) {
-      memo_.resize(index + 1);
-      memo_[index] = top;
-    } else {
-      far_memo_[index] = top;
-    }
+    if (!memo_.Put(index, top)) Refuse(absl::StrCat("more than ", kMaxValues, " memo entries in one file"));
   }
   void Get(uint64_t index) {
-    if (index < memo_.size() && memo_[index].type != Type::kMissing) [[likely]]
-      return Push(memo_[index]);
-    GetFar(index);
-  }
-  // A number can be in both when the array grew past it later.
-  [[gnu::noinline]] void GetFar(uint64_t index) {
-    auto found = far_memo_.find(index);
-    if (found == far_memo_.end()) return Fail(absl::StrCat("memo entry ", index, " is used but was never stored"));
-    Push(found->second);
+    const Value* value = memo_.Find(index);
+    if (value == nullptr) return Fail(absl::StrCat("memo entry ", index, " is used but was never stored"));
+    if (Document::IsStreamed(*value)) return Fail("part of an entry stands elsewhere too");
+    Push(*value);
   }
 
   // A container of everything above the mark, or of the topmost `count` values.
@@ -308,6 +299,19 @@ class PickleReader {
     if (!Top(&top)) return;
     document_.root = top;
     done_ = true;
+  }
+
+  // The value to come is that of "entries" in the outermost dictionary.
+  bool AtEntries() const {
+    return stack_.size() >= 3 && stack_.back().type == Type::kString && stack_.back().key == Key::kEntries && stack_.size() % 2 == 1 &&
+           marks_.size() == 1 && marks_[0] == 1 && stack_[0].type == Type::kDict;
+  }
+  void StreamEntries() {
+    const uint8_t* behind = streamed_ ? nullptr : EntryStream(end_, &document_, &memo_, entries_).Read(at_);
+    if (behind == nullptr) return Fail("entries of another form than the usual one");
+    at_ = behind;
+    streamed_ = true;
+    PushSimple(Type::kOpaque);
   }
 
   void Step() {
@@ -379,6 +383,7 @@ class PickleReader {
       case Op::kByteArray8:
         return String(8, Type::kBytes);
       case Op::kEmptyList:
+        if (entries_ != nullptr && AtEntries()) return StreamEntries();
         return PushMade(document_.NewContainer(Type::kList));
       case Op::kEmptyTuple:
         return PushMade(document_.NewContainer(Type::kTuple));
@@ -411,7 +416,7 @@ class PickleReader {
         if (Number(4, &number)) Put(number);
         return;
       case Op::kMemoize:
-        return Put(puts_);
+        return Put(memo_.puts());
       case Op::kBinGet:
         if (Number(1, &number)) Get(number);
         return;
@@ -458,9 +463,9 @@ class PickleReader {
   Document& document_;
   std::vector<Value> stack_;
   std::vector<size_t> marks_;
-  std::vector<Value> memo_;
-  absl::flat_hash_map<uint64_t, Value> far_memo_;
-  uint64_t puts_ = 0;
+  PickleMemo memo_;
+  EntryReader* entries_;  // nullptr: entries are values like any other
+  bool streamed_ = false;
   bool done_ = false;
   ParseError error_;
 };
@@ -470,6 +475,13 @@ class PickleReader {
 ParseError ParsePickle(std::string_view bytes, Document* document) {
   document->Clear();
   return PickleReader(bytes, document).Run();
+}
+
+Streaming StreamPickle(std::string_view bytes, Document* document, EntryReader* entries) {
+  document->Clear();
+  PickleReader reader(bytes, document, entries);
+  reader.Run();
+  return reader.Outcome();
 }
 
 }  // namespace lockstep::fr

@@ -69,6 +69,14 @@ enum class Type : uint8_t {
   kDouble,
   kString,
   kBytes,
+  // Only in the memo and on the stack of a pickle whose entries are streamed: containers that went straight into what
+  // they stand for (see fr_stream.h).
+  kFrame,     // integer: EntryReader's code of the frame
+  kCallSite,  // of a list of frames; index: the call site
+  kShape,     // index and integer: EntryReader::Shape
+  kTypes,     // index: place in the stream's table
+  kGroup,     // index: place in the stream's table
+  kOpaque,
   kList,
   kTuple,
   kDict
@@ -111,6 +119,7 @@ class Document {
   void SetPartial(uint32_t container) { containers_[container].partial = true; }
   bool IsPartial(const Value& value) const { return IsContainer(value) && containers_[value.index].partial; }
   static bool IsContainer(const Value& value) { return value.type >= Type::kList; }
+  static bool IsStreamed(const Value& value) { return value.type >= Type::kFrame && value.type <= Type::kOpaque; }
   static bool IsSequence(const Value& value) { return value.type == Type::kList || value.type == Type::kTuple; }
   // Number of items; of a dictionary, keys and values together.
   uint32_t Size(const Value& value) const { return IsContainer(value) ? containers_[value.index].size : 0; }
