@@ -187,7 +187,13 @@ Cause Causes::HostCause(uint32_t node) const {
   }
   const Rank& rank = bundle_.ranks[r];
   const RankView& view = model_.ranks[r];
-  if (view.host == HostState::kDead) {
+  const ring::ThreadSnapshot* open_group = nullptr;
+  for (const ring::ThreadSnapshot& t : rank.threads) {
+    if (t.group_depth > 0 && t.call == CallKind::kNone) open_group = &t;
+  }
+  // Nothing makes a rank wait for what it never launched: it may have run to its end, which is then no reason of its own.
+  const bool ended_well = rank.process.life == Life::kExited && rank.process.exit_code == 0;
+  if (view.host == HostState::kDead && (open_group == nullptr || !ended_well)) {
     c = DeathCause(r);
     c.nodes = {node};
     AddWaiterEvidence(node, &c);
@@ -208,10 +214,6 @@ Cause Causes::HostCause(uint32_t node) const {
   AddWaiterEvidence(node, &c);
   c.refuted_by = "that rank's own record of the operation";
 
-  const ring::ThreadSnapshot* open_group = nullptr;
-  for (const ring::ThreadSnapshot& t : rank.threads) {
-    if (t.group_depth > 0 && t.call == CallKind::kNone) open_group = &t;
-  }
   if (view.host == HostState::kStopped) {
     c.kind = HOST_STALL;
     c.what = absl::StrCat("its process is stopped (state ", rank.process.state, ")", never.empty() ? "" : "; it ", never);
@@ -220,7 +222,8 @@ Cause Causes::HostCause(uint32_t node) const {
   } else if (open_group != nullptr && view.host != HostState::kInCall) {
     c.kind = GROUP_LEFT_OPEN;
     c.what = absl::StrCat("called ncclGroupStart without ncclGroupEnd (depth ", open_group->group_depth,
-                          "): its calls were accepted, none was launched", Seconds(rank, open_group->group_since_ns));
+                          "): its calls were accepted, none was launched",
+                          ended_well ? std::string(", and it exited 0") : Seconds(rank, open_group->group_since_ns));
     c.advice = "1. Find the path that leaves the group without ncclGroupEnd (an early return, an exception).";
   } else if (view.host == HostState::kInCall && view.thread != nullptr) {
     const bool init = ring::IsCommInit(view.thread->call);

@@ -102,6 +102,18 @@ TEST_P(EngineFault, ExitedEarly) {
   ExpectOne(Analyze(job.Run()), RANK_DEAD, {rank()});
 }
 
+// A rank that leaves a group open waits for nothing it issued from there on: it may sit elsewhere, or have run to its end.
+TEST_P(EngineFault, GroupLeftOpen) {
+  for (HostFault how : {HostFault::kStall, HostFault::kExit, HostFault::kDie}) {
+    Job open = job;
+    open.ranks[rank()].host_fault = how;
+    open.ranks[rank()].host_fault_at = At();
+    Bundle b = open.Run();
+    b.ranks[rank()].threads[0].group_depth = 1;
+    ExpectOne(Analyze(b), how == HostFault::kDie ? RANK_DEAD : GROUP_LEFT_OPEN, {rank()});
+  }
+}
+
 TEST_P(EngineFault, Skipped) {
   auto& program = job.ranks[rank()].program;
   const size_t at = At();
