@@ -85,6 +85,7 @@ class Causes {
   Cause HostCause(uint32_t node) const;
   Cause GpuCause(uint32_t node) const;
   Cause StuckCause(uint32_t node) const;
+  void AddOtherOrders(int32_t rank_index, const GpuFront& front, Cause* cause) const;
   std::vector<Cause> CycleCauses(const std::vector<uint32_t>& sink) const;
   Cause LaunchOrderCause(const std::vector<uint32_t>& sink) const;
   Cause DeathCause(int32_t rank_index) const;

@@ -179,8 +179,35 @@ Cause Causes::StuckCause(uint32_t node) const {
     c.advice = "1. Suspect the network between these ranks, or one of their GPUs: the record cannot tell which.\n"
                "2. Read link and Xid errors on their hosts; full GPU marks or profiler data would tell more.";
   }
+  if (c.kind == COLLECTIVE_STUCK) AddOtherOrders(r, front, &c);
   AddWaiterEvidence(node, &c);
   return c;
+}
+
+// Members that wait in a second operation of theirs as well, on another stream: their GPUs may have taken the two up in
+// different orders.
+void Causes::AddOtherOrders(int32_t r, const GpuFront& front, Cause* cause) const {
+  if (front.op == nullptr) return;
+  const Rank& rank = bundle_.ranks[r];
+  for (const Unit& unit : model_.ranks[r].in_flight) {
+    const Op& op = rank.ops[unit.ops[0]];
+    const uint32_t comm = model_.CommOf(rank, op);
+    const bool same_stream = op.stream != kNoIndex && op.stream == front.op->stream;
+    if (comm == front.comm || same_stream || !IsCollective(op.kind)) continue;
+    std::vector<int32_t> shared;
+    bool all_in = true;
+    for (const Member& m : model_.comms[comm].members) {
+      const Op* theirs = m.rank_index < 0 ? nullptr : model_.FindCollective(m, op.seq);
+      all_in &= theirs != nullptr && model_.InFlight(m.rank_index, *theirs);
+      if (m.rank_index >= 0 && std::binary_search(cause->ranks.begin(), cause->ranks.end(), m.rank_index)) shared.push_back(m.rank_index);
+    }
+    if (!all_in || shared.size() < 2) continue;
+    cause->alternatives.push_back(absl::StrCat("the GPUs of ", shared.size(), " members run it and ", OpText(bundle_, rank, op), " on ",
+                                               CommText(bundle_.comms[comm]), ", which all entered too, in different orders"));
+    absl::StrAppend(&cause->tells_apart, "; the job running with NCCL_LAUNCH_ORDER_IMPLICIT=1 (launch order, stream priorities and "
+                                         "CUDA_DEVICE_MAX_CONNECTIONS decide what a GPU runs first)");
+    return;
+  }
 }
 
 }  // namespace lockstep

@@ -1,5 +1,5 @@
-// A small executable model of a training job for the engine's tests: each rank's program, who waits for whom, one in-order
-// GPU queue a rank. It plays the job until nothing moves and hands over what a recorder would have seen. It shares no code
+// A small executable model of a training job for the engine's tests: each rank's program, who waits for whom, in-order
+// GPU streams. It plays the job until nothing moves and hands over what a recorder would have seen. It shares no code
 // with the engine.
 #ifndef LOCKSTEP_ANALYZER_ENGINE_TEST_JOB_H_
 #define LOCKSTEP_ANALYZER_ENGINE_TEST_JOB_H_
@@ -21,6 +21,10 @@ struct Call {
   uint8_t datatype = 7, reduction = ring::kNoReduction;
   int32_t root_or_peer = -1;
   uint64_t site = 0;
+  int stream = 0;                      // calls of one stream run in order
+  int group = 0;                       // calls of one group, which stand together, run together; 0: alone
+  // Index into the program of a call that this GPU runs first, whatever the order of calls: the GPU's own choice.
+  size_t after = SIZE_MAX;
 };
 
 struct JobComm {
@@ -57,10 +61,14 @@ class Job {
 
  private:
   struct State {
-    size_t host = 0, gpu = 0;          // next call to issue; next to complete
+    size_t host = 0;                   // next call to issue
+    std::vector<bool> done;            // by call: the GPU has completed it
+    size_t first_open = 0;             // everything before is done
     bool waiting = false, faulted = false;
   };
-  bool Completes(int rank, const std::vector<State>& states) const;
+  // The GPU has come to this call, which has been issued.
+  bool Reached(int rank, size_t call, const State& state) const;
+  bool Completes(int rank, size_t call, const std::vector<State>& states) const;
   int tp_, pp_, dp_;
   std::vector<std::vector<size_t>> step_starts_;
 };

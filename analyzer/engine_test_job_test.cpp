@@ -111,9 +111,19 @@ int64_t SeqOf(const std::vector<Call>& program, size_t i) {
 
 }  // namespace
 
-bool Job::Completes(int rank, const std::vector<State>& states) const {
+bool Job::Reached(int rank, size_t call, const State& state) const {
   const auto& prog = ranks[rank].program;
-  const size_t at = states[rank].gpu;
+  if (call >= state.host || ranks[rank].gpu_stall_at == call) return false;
+  if (prog[call].after < state.host && !state.done[prog[call].after]) return false;
+  for (size_t i = state.first_open; i < call; ++i) {
+    const bool together = prog[call].group != 0 && prog[i].group == prog[call].group;
+    if (prog[i].comm >= 0 && prog[i].stream == prog[call].stream && !together && !state.done[i]) return false;
+  }
+  return true;
+}
+
+bool Job::Completes(int rank, size_t at, const std::vector<State>& states) const {
+  const auto& prog = ranks[rank].program;
   const Call& call = prog[at];
   const int64_t seq = SeqOf(prog, at);
   for (int peer : comms[call.comm].members) {
@@ -127,8 +137,8 @@ bool Job::Completes(int rank, const std::vector<State>& states) const {
       if (c.comm != call.comm || IsP2p(c) != IsP2p(call)) continue;
       if (IsP2p(call) && (c.kind == call.kind || comms[c.comm].members[c.root_or_peer] != rank)) continue;
       if (SeqOf(theirs, i) != seq) continue;
-      if (mismatch_hangs && !IsP2p(call) && !Agree(c, call)) return false;
-      there = i < states[peer].gpu || (i == states[peer].gpu && ranks[peer].gpu_stall_at != i);
+      if (mismatch_hangs && (!IsP2p(call) ? !Agree(c, call) : c.group != 0 && c.count != call.count)) return false;
+      there = states[peer].done[i] || Reached(peer, i, states[peer]);
     }
     if (!there) return false;
   }
@@ -137,6 +147,7 @@ bool Job::Completes(int rank, const std::vector<State>& states) const {
 
 Bundle Job::Run() {
   std::vector<State> states(ranks.size());
+  for (size_t r = 0; r < ranks.size(); ++r) states[r].done.assign(ranks[r].program.size(), false);
   for (bool moved = true; moved;) {
     moved = false;
     for (size_t r = 0; r < ranks.size(); ++r) {
@@ -149,7 +160,8 @@ Bundle Job::Run() {
           break;
         }
         s.waiting = rank.program[s.host].comm < 0;
-        if (s.waiting && s.gpu < s.host) break;
+        if (s.waiting && s.first_open < s.host) break;
+        if (s.waiting) s.done[s.host] = true, s.first_open = s.host + 1;
         ++s.host;
         s.waiting = false;
         moved = true;
@@ -158,10 +170,13 @@ Bundle Job::Run() {
     for (size_t r = 0; r < ranks.size(); ++r) {
       State& s = states[r];
       const bool dead = s.faulted && ranks[r].host_fault != HostFault::kStall;
-      while (!dead && s.gpu < s.host && s.gpu != ranks[r].gpu_stall_at) {
-        if (ranks[r].program[s.gpu].comm >= 0 && !Completes(static_cast<int>(r), states)) break;
-        ++s.gpu;
-        moved = true;
+      for (bool again = true; !dead && again;) {
+        again = false;
+        for (size_t i = s.first_open; i < s.host; ++i) {
+          if (s.done[i] || !Reached(static_cast<int>(r), i, s) || !Completes(static_cast<int>(r), i, states)) continue;
+          s.done[i] = moved = again = true;
+          while (s.first_open < s.host && s.done[s.first_open]) ++s.first_open;
+        }
       }
     }
   }
@@ -217,8 +232,11 @@ Bundle Job::Run() {
       op.return_ns = op.enter_ns + 1000;
       op.caller = c.site;
       op.caller_object = 1;
-      const bool reached = i == s.gpu && ranks[r].gpu_stall_at != i;
-      op.state = i < s.gpu ? OpState::kCompleted : !full_marks ? OpState::kIncomplete : reached ? OpState::kStarted : OpState::kEnqueued;
+      op.stream = static_cast<uint32_t>(c.stream);
+      op.ticket = static_cast<int64_t>(i) + 1;
+      op.group = static_cast<uint32_t>(c.group);
+      const bool reached = Reached(static_cast<int>(r), i, s);
+      op.state = s.done[i] ? OpState::kCompleted : !full_marks ? OpState::kIncomplete : reached ? OpState::kStarted : OpState::kEnqueued;
       if (IsP2p(c)) {
         auto it = std::find_if(ms.peers.begin(), ms.peers.end(), [&](const PeerCount& p) { return p.peer == c.root_or_peer; });
         if (it == ms.peers.end()) it = ms.peers.insert(it, {c.root_or_peer, 0, 0});
@@ -228,6 +246,12 @@ Bundle Job::Run() {
         if (op.state == OpState::kCompleted) ms.completed = op.seq;
       }
       rank.ops.push_back(op);
+    }
+    for (const Op& op : rank.ops) {
+      while (rank.streams.size() <= op.stream) {
+        rank.streams.emplace_back();
+        rank.streams.back().index = static_cast<uint32_t>(rank.streams.size() - 1);
+      }
     }
     ring::ThreadSnapshot thread;
     thread.calls = rank.ops.size();

@@ -1,0 +1,287 @@
+// Ranks that wait for each other, GPUs that choose their own order, exchanges that do not add up.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/engine.h"
+#include "analyzer/engine_test_job.h"
+
+namespace lockstep {
+namespace {
+
+using ring::CallKind;
+using testing::Call;
+using testing::HostFault;
+using testing::Job;
+using testing::JobRank;
+
+// Ranks without program, `comms` given; the caller adds the calls.
+Job Empty(int ranks, std::vector<testing::JobComm> comms) {
+  Job job(1, 1, ranks, 0);
+  job.comms = std::move(comms);
+  return job;
+}
+
+Call On(int comm, CallKind kind, int stream = 0, int64_t count = 64) {
+  Call c;
+  c.comm = comm;
+  c.kind = kind;
+  c.count = count;
+  c.reduction = kind == CallKind::kAllReduce ? 0 : ring::kNoReduction;
+  c.stream = stream;
+  c.site = static_cast<uint64_t>(100 + comm);
+  return c;
+}
+
+Call P2p(int comm, CallKind kind, int peer, int64_t count = 64, int group = 0) {
+  Call c = On(comm, kind, 0, count);
+  c.root_or_peer = peer;
+  c.group = group;
+  return c;
+}
+
+std::vector<int32_t> Culprits(const Verdict& v) {
+  if (v.findings_size() == 0) return {};
+  return {v.findings(0).culprit_ranks().begin(), v.findings(0).culprit_ranks().end()};
+}
+
+void Expect(const Verdict& v, FindingKind kind, const std::vector<int32_t>& ranks) {
+  ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+  EXPECT_EQ(FindingKind_Name(v.findings(0).kind()), FindingKind_Name(kind)) << v.DebugString();
+  EXPECT_EQ(Culprits(v), ranks) << v.DebugString();
+}
+
+bool AnyEvidence(const Verdict& v, const std::string& part) {
+  for (const Evidence& e : v.findings(0).evidence()) {
+    if (absl::StrContains(e.text(), part)) return true;
+  }
+  return false;
+}
+
+// Two communicators of the same two ranks, called in opposite orders on one stream.
+TEST(Deadlock, TwoCommunicatorsInOppositeOrders) {
+  for (bool marks : {true, false}) {
+    Job job = Empty(2, {{"a", {0, 1}}, {"b", {0, 1}}});
+    job.full_marks = marks;
+    for (int s = 0; s < 8; ++s) {
+      for (JobRank& r : job.ranks) r.program.insert(r.program.end(), {On(0, CallKind::kAllReduce), On(1, CallKind::kAllGather), {}});
+    }
+    std::swap(job.ranks[1].program[21], job.ranks[1].program[22]);
+    const Verdict v = Analyze(job.Run());
+    // Both did it the same way in the steps before: rank 1 is the one that left.
+    Expect(v, ORDER_INVERSION, {1});
+
+    // Without a past both are named, with both orders and places in the code.
+    for (JobRank& r : job.ranks) r.program.erase(r.program.begin(), r.program.begin() + 21);
+    const Verdict first = Analyze(job.Run());
+    Expect(first, ORDER_INVERSION, {0, 1});
+    EXPECT_TRUE(AnyEvidence(first, "rank 0 issued AllReduce #1 on a (called from 00000001+0x64), then AllGather #1 on b")) << first.DebugString();
+    EXPECT_TRUE(AnyEvidence(first, "rank 1 issued AllGather #1 on b (called from 00000001+0x65), then AllReduce #1 on a")) << first.DebugString();
+  }
+}
+
+// The host waits after each call, so nobody has issued both.
+TEST(Deadlock, OppositeOrdersWhereEachCallBlocks) {
+  Job job = Empty(2, {{"a", {0, 1}}, {"b", {0, 1}}});
+  job.ranks[0].program = {On(0, CallKind::kAllReduce), {}, On(1, CallKind::kAllReduce), {}};
+  job.ranks[1].program = {On(1, CallKind::kAllReduce), {}, On(0, CallKind::kAllReduce), {}};
+  const Verdict v = Analyze(job.Run());
+  Expect(v, DEADLOCK_CYCLE, {0, 1});
+  EXPECT_TRUE(absl::StrContains(v.findings(0).summary(), "circle over 2 communicators: a, b")) << v.DebugString();
+}
+
+TEST(Deadlock, ThreeCommunicators) {
+  Job job = Empty(4, {{"a", {0, 1}}, {"b", {1, 2}}, {"c", {2, 0}}, {"all", {0, 1, 2, 3}}});
+  job.ranks[0].program = {On(0, CallKind::kAllReduce), On(2, CallKind::kAllReduce), On(3, CallKind::kAllReduce), {}};
+  job.ranks[1].program = {On(1, CallKind::kAllReduce), On(0, CallKind::kAllReduce), On(3, CallKind::kAllReduce), {}};
+  job.ranks[2].program = {On(2, CallKind::kAllReduce), On(1, CallKind::kAllReduce), On(3, CallKind::kAllReduce), {}};
+  job.ranks[3].program = {On(3, CallKind::kAllReduce), {}};
+  const Verdict v = Analyze(job.Run());
+  Expect(v, DEADLOCK_CYCLE, {0, 1, 2});
+  EXPECT_TRUE(absl::StrContains(v.findings(0).summary(), "3 communicators: a, b, c")) << v.DebugString();
+  EXPECT_EQ(v.findings(0).victim_count(), 1) << v.DebugString();
+}
+
+TEST(Deadlock, BothSendFirst) {
+  Job job = Empty(3, {{"pp", {0, 1, 2}}});
+  job.ranks[0].program = {P2p(0, CallKind::kSend, 1), {}, P2p(0, CallKind::kRecv, 1), {}};
+  job.ranks[1].program = {P2p(0, CallKind::kSend, 0), {}, P2p(0, CallKind::kRecv, 0), P2p(0, CallKind::kSend, 2), {}};
+  job.ranks[2].program = {P2p(0, CallKind::kRecv, 1), {}};
+  const Verdict v = Analyze(job.Run());
+  Expect(v, DEADLOCK_CYCLE, {0, 1});
+  EXPECT_TRUE(absl::StrContains(v.findings(0).summary(), "sends")) << v.DebugString();
+}
+
+// Every host calls a, then b, on streams of their own; rank 1's GPU takes b first and keeps a waiting.
+Job TwoOrders() {
+  Job job = Empty(2, {{"a", {0, 1}}, {"b", {0, 1}}});
+  for (int s = 0; s < 2; ++s) {
+    for (JobRank& r : job.ranks) r.program.insert(r.program.end(), {On(0, CallKind::kAllReduce, 1), On(1, CallKind::kAllReduce, 2), {}});
+  }
+  job.ranks[0].program[4].after = 3;
+  job.ranks[1].program[3].after = 4;
+  return job;
+}
+
+TEST(Deadlock, GpusThatChooseDifferentOrdersAreAHypothesis) {
+  const Verdict v = Analyze(TwoOrders().Run());
+  Expect(v, DEADLOCK_CYCLE, {0, 1});
+  EXPECT_TRUE(v.findings(0).hypothesis());
+  EXPECT_LE(v.findings(0).confidence(), 0.7);
+  EXPECT_TRUE(absl::StrContains(v.findings(0).tells_apart(), "NCCL_LAUNCH_ORDER_IMPLICIT")) << v.DebugString();
+  EXPECT_GE(v.findings(0).alternatives_size(), 1);
+}
+
+TEST(Deadlock, WithoutStartMarksGpuOrderIsOneOfSeveral) {
+  Job job = TwoOrders();
+  job.full_marks = false;
+  const Verdict v = Analyze(job.Run());
+  Expect(v, COLLECTIVE_STUCK, {0, 1});
+  bool said = false;
+  for (const std::string& a : v.findings(0).alternatives()) said |= absl::StrContains(a, "order");
+  EXPECT_TRUE(said) << v.DebugString();
+}
+
+// A kernel that never ends ahead of the operation on one stream, while the other stream goes on as far as it can.
+TEST(Deadlock, AStreamThatDoesNotGetThereIsTheGpu) {
+  for (bool full : {true, false}) {
+    Job job(2, 2, 2, 4);
+    job.full_marks = full;
+    for (JobRank& r : job.ranks) {
+      for (Call& c : r.program) c.stream = c.comm < 0 ? 0 : job.comms[c.comm].name[0] == 't' ? 1 : 2;
+    }
+    job.ranks[5].gpu_stall_at = job.Find(5, "tp", 2, 3);
+    const Verdict v = Analyze(job.Run());
+    if (full) {
+      Expect(v, GPU_STALL, {5});
+    } else {
+      ASSERT_GE(v.findings_size(), 1);
+      const std::vector<int32_t> got = Culprits(v);
+      EXPECT_TRUE(std::find(got.begin(), got.end(), 5) != got.end() && got.size() <= 2) << v.DebugString();
+    }
+  }
+}
+
+// Two independent faults, on two streams of the ranks that wait for both.
+TEST(Deadlock, TwoFaultsOnTwoStreams) {
+  Job job = Empty(4, {{"a", {0, 1}}, {"b", {0, 2}}, {"c", {0, 3}}});
+  for (int s = 0; s < 2; ++s) {
+    job.ranks[0].program.insert(job.ranks[0].program.end(), {On(0, CallKind::kAllReduce, 1), On(1, CallKind::kAllReduce, 2), {}});
+    job.ranks[1].program.insert(job.ranks[1].program.end(), {On(0, CallKind::kAllReduce, 1), {}});
+    job.ranks[2].program.insert(job.ranks[2].program.end(), {On(1, CallKind::kAllReduce, 2), {}});
+  }
+  for (int r : {1, 2}) {
+    job.ranks[r].host_fault = HostFault::kStall;
+    job.ranks[r].host_fault_at = 2;
+  }
+  Expect(Analyze(job.Run()), HOST_STALL, {1, 2});
+}
+
+// An exchange of all with all in one group: rank i sends Size(i, j, n) elements to rank j.
+int64_t Size(int i, int j, int n) { return i == j ? 40 : (i + j) % 2 == 0 ? 10 + n : 30 - n; }
+
+Job Exchange(int ranks, int exchanges) {
+  std::vector<int> all;
+  for (int r = 0; r < ranks; ++r) all.push_back(r);
+  Job job = Empty(ranks, {{"ep", all}});
+  for (int n = 0; n < exchanges; ++n) {
+    for (int r = 0; r < ranks; ++r) {
+      for (int p = 0; p < ranks; ++p) {
+        if (p == r) continue;
+        // There and back: what came is returned.
+        const int64_t send = n % 2 == 0 ? Size(r, p, n) : Size(p, r, n - 1), recv = n % 2 == 0 ? Size(p, r, n) : Size(r, p, n - 1);
+        job.ranks[r].program.push_back(P2p(0, CallKind::kSend, p, send, n + 1));
+        job.ranks[r].program.push_back(P2p(0, CallKind::kRecv, p, recv, n + 1));
+      }
+      job.ranks[r].program.push_back({});
+    }
+  }
+  return job;
+}
+
+Call* InExchange(Job* job, int rank, CallKind kind, int peer, int n) {
+  for (Call& c : job->ranks[rank].program) {
+    if (c.kind == kind && c.root_or_peer == peer && c.group == n + 1) return &c;
+  }
+  return nullptr;
+}
+
+TEST(Splits, SizesMayDiffer) {
+  const Verdict v = Analyze(Exchange(4, 4).Run());
+  EXPECT_EQ(v.findings_size(), 0) << v.DebugString();
+}
+
+TEST(Splits, TheSideThatDoesNotAddUpIsNamed) {
+  for (int n : {2, 3}) {
+    for (bool hangs : {true, false}) {
+      SCOPED_TRACE(absl::StrCat("exchange ", n));
+      Job sender = Exchange(4, 4);
+      sender.mismatch_hangs = hangs;
+      InExchange(&sender, 1, CallKind::kSend, 3, n)->count += 7;
+      Expect(Analyze(sender.Run()), MISMATCH_SPLITS, {1});
+      Job receiver = Exchange(4, 4);
+      receiver.mismatch_hangs = hangs;
+      InExchange(&receiver, 3, CallKind::kRecv, 1, n)->count += 7;
+      Expect(Analyze(receiver.Run()), MISMATCH_SPLITS, {3});
+    }
+  }
+}
+
+TEST(Splits, ThePairIsNamedWhereNothingTellsTheSide) {
+  Job job = Exchange(4, 1);
+  for (int r = 0; r < 4; ++r) {
+    for (Call& c : job.ranks[r].program) c.count += c.kind == CallKind::kSend ? 3 * r : 3 * c.root_or_peer;
+  }
+  InExchange(&job, 1, CallKind::kSend, 3, 0)->count += 7;
+  const Verdict v = Analyze(job.Run());
+  Expect(v, MISMATCH_SPLITS, {1, 3});
+  EXPECT_EQ(v.findings(0).alternatives_size(), 2) << v.DebugString();
+}
+
+// A stage that sends past its neighbour; its siblings in another pipeline show the right peer.
+TEST(PointToPoint, TheSenderToAWrongPeerIsNamed) {
+  for (int dp : {1, 2, 4}) {
+    Job job(2, 4, dp, 6);
+    const int rank = 2 * dp + 1;  // second stage
+    const size_t at = job.Find(rank, "pp", 4, 1);
+    ASSERT_EQ(job.ranks[rank].program[at].kind, CallKind::kSend);
+    job.ranks[rank].program[at].root_or_peer = 3;
+    Expect(Analyze(job.Run()), P2P_UNMATCHED, {rank});
+  }
+}
+
+// Two ranks of one role, one of which leaves out or adds a call: what both did in earlier steps tells which.
+TEST(Siblings, TwoOfOneRoleAreToldApartByTheirPast) {
+  for (int rank : {0, 3}) {
+    Job skip(2, 2, 1, 6);
+    auto& shorter = skip.ranks[rank].program;
+    shorter.erase(shorter.begin() + static_cast<ptrdiff_t>(skip.Find(rank, "tp", 4, 9)));
+    Expect(Analyze(skip.Run()), RANK_NOT_ARRIVED, {rank});
+    Job extra(2, 2, 1, 6);
+    auto& longer = extra.ranks[rank].program;
+    const size_t at = extra.Find(rank, "tp", 4, 9);
+    longer.insert(longer.begin() + static_cast<ptrdiff_t>(at), longer[at]);
+    longer[at].site = 99;
+    Expect(Analyze(extra.Run()), RANK_AHEAD, {rank});
+  }
+}
+
+// tp of stage 2 stops; receives, the reduction over data and the world wait for it.
+TEST(Chain, FromTensorToPipelineToData) {
+  Job job(2, 2, 2, 4);
+  job.ranks[5].host_fault = HostFault::kStall;
+  job.ranks[5].host_fault_at = job.Find(5, "tp", 2, 1);
+  const Verdict v = Analyze(job.Run());
+  Expect(v, HOST_STALL, {5});
+  std::string chain;
+  for (const ChainLink& link : v.findings(0).chain()) absl::StrAppend(&chain, link.communicator().name(), " ");
+  EXPECT_TRUE(absl::StrContains(chain, "tp_") && absl::StrContains(chain, "pp_") && absl::StrContains(chain, "dp_")) << chain;
+  EXPECT_EQ(v.findings(0).victim_count(), 7);
+}
+
+}  // namespace
+}  // namespace lockstep
