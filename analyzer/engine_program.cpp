@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine_mismatch.h"
+#include "analyzer/engine_program_read.h"
 
 namespace lockstep {
 namespace {
@@ -26,26 +27,8 @@ constexpr size_t kAnchorTries = 256;
 // Ranks tried as the reference of a family.
 constexpr size_t kCandidates = 6;
 
-// A group with more sends and receives than that on one communicator is one exchange among its members.
-constexpr int kExchange = 5;
 // Calls before a difference that must have occurred before, for what followed them then to count.
 constexpr size_t kContexts[] = {8, 32, 128, 512};
-
-struct Token {
-  const Op* op = nullptr;
-  uint32_t klass = 0;    // interned class of the communicator
-  int32_t peer = 0;      // of send and receive, relative to the rank
-  bool exchange = false; // stands for all sends and receives of its group on that communicator
-};
-
-// Calls in a row. A record has several where some were overwritten in between.
-using Segment = std::vector<Token>;
-
-struct Program {
-  int32_t rank = -1;
-  std::vector<Segment> segments;
-  size_t calls = 0;
-};
 
 uint64_t PlaceKey(const Token& t) {
   // Sends and receives are numbered per peer and direction, collectives per communicator.
@@ -221,90 +204,10 @@ class Aligner {
   const Model& model_;
 };
 
-// Communicators whose members exchange in groups, everybody with everybody: by the newest such group of one member.
-std::vector<bool> FindExchanges(const Model& model) {
-  std::vector<bool> found(model.comms.size());
-  for (const Rank& rank : model.bundle.ranks) {
-    std::map<std::pair<uint32_t, uint64_t>, int> calls;  // membership, group
-    size_t looked = 0;
-    for (size_t i = rank.ops.size(); i-- > 0 && looked < 256;) {
-      const Op& op = rank.ops[i];
-      if (op.membership == kNoIndex || !IsPointToPoint(op.kind) || op.group == 0) continue;
-      ++looked;
-      if (++calls[{op.membership, op.group}] >= kExchange) found[rank.memberships[op.membership].comm] = true;
-    }
-  }
-  return found;
-}
-
 }  // namespace
 
 std::vector<Divergence> FindDivergences(const Model& model) {
-  const Bundle& bundle = model.bundle;
-  std::map<std::string, uint32_t> klasses;
-  std::vector<uint32_t> klass_of_comm;
-  for (const CommView& view : model.comms) {
-    klass_of_comm.push_back(klasses.try_emplace(view.klass, static_cast<uint32_t>(klasses.size())).first->second);
-  }
-  std::vector<int> comms_of_class(klasses.size());
-  for (uint32_t klass : klass_of_comm) ++comms_of_class[klass];
-  const std::vector<bool> exchanges = FindExchanges(model);
-  // Ranks in one role, by the communicators they belong to and the neighbours they exchange with.
-  std::map<std::string, std::vector<Program>> families;
-  for (size_t r = 0; r < bundle.ranks.size(); ++r) {
-    const Rank& rank = bundle.ranks[r];
-    if (rank.only_active) continue;
-    std::map<uint32_t, size_t> per_thread;
-    for (const Op& op : rank.ops) ++per_thread[op.thread];
-    uint32_t busiest = kNoIndex;
-    size_t most = 0;
-    for (auto [thread, n] : per_thread) {
-      if (n > most) busiest = thread, most = n;
-    }
-    Program program;
-    program.rank = static_cast<int32_t>(r);
-    std::set<std::string> role;
-    std::map<std::tuple<uint32_t, int, int32_t>, int64_t> lanes;
-    for (const Membership& ms : rank.memberships) {
-      // Where several communicators of one kind carry sends and receives, a rank's place in its own is its part.
-      const bool place = model.comms[ms.comm].used_for_p2p && comms_of_class[klass_of_comm[ms.comm]] > 1 && !exchanges[ms.comm];
-      role.insert(place ? absl::StrCat(klass_of_comm[ms.comm], "@", ms.member_rank) : absl::StrCat(klass_of_comm[ms.comm]));
-    }
-    std::tuple<uint32_t, uint64_t, uint32_t> exchange_seen = {kNoIndex, 0, 0};
-    for (const Op& op : rank.ops) {
-      if (op.membership == kNoIndex || op.recent_only || op.state == OpState::kFailed || op.thread != busiest) continue;
-      if (!IsCollective(op.kind) && !IsPointToPoint(op.kind)) continue;
-      const Membership& ms = rank.memberships[op.membership];
-      Token t{&op, klass_of_comm[ms.comm], 0, false};
-      if (IsPointToPoint(op.kind)) {
-        t.peer = op.root_or_peer - ms.member_rank;
-        t.exchange = exchanges[ms.comm] && op.group != 0;
-        if (t.exchange) {
-          const std::tuple<uint32_t, uint64_t, uint32_t> group = {op.membership, op.group, op.thread};
-          if (group == exchange_seen) continue;
-          exchange_seen = group;
-        } else if (comms_of_class[t.klass] <= 1) {
-          role.insert(absl::StrCat(t.klass, "/", static_cast<int>(op.kind), "/", t.peer));
-        }
-      }
-      // Numbers of one lane follow each other; where they do not, records are missing in between.
-      const auto lane = std::make_tuple(op.membership, IsPointToPoint(op.kind) ? static_cast<int>(op.kind) : 0,
-                                        IsPointToPoint(op.kind) ? op.root_or_peer : 0);
-      auto [last, first_time] = lanes.try_emplace(lane, op.seq);
-      const bool gap = !first_time && op.seq != last->second + 1 && rank.source != Source::kFlightRecorder;
-      last->second = op.seq;
-      if (gap || program.segments.empty()) {
-        program.segments.emplace_back();
-        if (gap) lanes = {{lane, op.seq}};
-      }
-      program.segments.back().push_back(t);
-      ++program.calls;
-    }
-    std::string key;
-    for (const std::string& part : role) absl::StrAppend(&key, part, ";");
-    families[key].push_back(std::move(program));
-  }
-
+  const std::map<std::string, std::vector<Program>> families = ReadPrograms(model);
   std::vector<Divergence> found;
   const Aligner aligner(model);
   for (const auto& [key, family] : families) {
@@ -360,7 +263,12 @@ std::vector<Divergence> FindDivergences(const Model& model) {
       found.push_back(d);
     }
   }
-  std::sort(found.begin(), found.end(), [](const Divergence& a, const Divergence& b) { return a.rank < b.rank; });
+  // Of a rank's threads, the one that left first.
+  auto at = [&](const Divergence& d) { return d.own != nullptr ? d.own->enter_ns : INT64_MAX; };
+  std::stable_sort(found.begin(), found.end(), [&](const Divergence& a, const Divergence& b) {
+    return a.rank != b.rank ? a.rank < b.rank : at(a) < at(b);
+  });
+  found.erase(std::unique(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.rank == b.rank; }), found.end());
   return found;
 }
 

@@ -1,0 +1,168 @@
+#include "analyzer/engine_program_read.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+
+namespace lockstep {
+namespace {
+
+using ring::IsCollective;
+using ring::IsPointToPoint;
+
+// A group with more sends and receives than that on one communicator is one exchange among its members.
+constexpr int kExchange = 5;
+
+// Operations that are numbered together: a communicator's collectives, or its sends to (receives from) one peer.
+using LaneKey = std::tuple<uint32_t, int, int32_t>;
+
+LaneKey LaneOf(const Op& op) {
+  const bool p2p = IsPointToPoint(op.kind);
+  return {op.membership, p2p ? static_cast<int>(op.kind) : 0, p2p ? op.root_or_peer : 0};
+}
+
+bool Counts(const Op& op) {
+  return op.membership != kNoIndex && !op.recent_only && op.state != OpState::kFailed && (IsCollective(op.kind) || IsPointToPoint(op.kind));
+}
+
+uint64_t Mix(uint64_t x) {
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+  return x ^ x >> 31;
+}
+
+// Communicators whose members exchange in groups, everybody with everybody: by the newest such group of one member.
+std::vector<bool> FindExchanges(const Model& model) {
+  std::vector<bool> found(model.comms.size());
+  for (const Rank& rank : model.bundle.ranks) {
+    std::map<std::pair<uint32_t, uint64_t>, int> calls;  // membership, group
+    size_t looked = 0;
+    for (size_t i = rank.ops.size(); i-- > 0 && looked < 256;) {
+      const Op& op = rank.ops[i];
+      if (op.membership == kNoIndex || !IsPointToPoint(op.kind) || op.group == 0) continue;
+      ++looked;
+      if (++calls[{op.membership, op.group}] >= kExchange) found[rank.memberships[op.membership].comm] = true;
+    }
+  }
+  return found;
+}
+
+class Reader {
+ public:
+  explicit Reader(const Model& model) : model_(model), exchanges_(FindExchanges(model)) {
+    std::map<std::string, uint32_t> klasses;
+    for (const CommView& view : model.comms) {
+      klass_of_comm_.push_back(klasses.try_emplace(view.klass, static_cast<uint32_t>(klasses.size())).first->second);
+    }
+    comms_of_class_.resize(klasses.size());
+    for (uint32_t klass : klass_of_comm_) ++comms_of_class_[klass];
+  }
+
+  void Read(size_t rank_index, std::map<std::string, std::vector<Program>>* families) {
+    const Rank& rank = model_.bundle.ranks[rank_index];
+    // Recorded numbers of each lane: where threads share one, a number that another thread holds is no gap.
+    lanes_.clear();
+    std::map<uint32_t, Program> programs;
+    for (const Op& op : rank.ops) {
+      if (!Counts(op)) continue;
+      lanes_[LaneOf(op)].push_back(op.seq);
+      programs.try_emplace(op.thread);
+    }
+    for (auto& [lane, numbers] : lanes_) {
+      if (programs.size() > 1) std::sort(numbers.begin(), numbers.end());
+    }
+    const std::string role = RoleOf(rank);
+    for (auto& [thread, program] : programs) {
+      program.rank = static_cast<int32_t>(rank_index);
+      const uint64_t label = Fill(rank, thread, programs.size() > 1, &program);
+      (*families)[programs.size() > 1 ? absl::StrCat(role, "|", label) : role].push_back(std::move(program));
+    }
+  }
+
+ private:
+  std::string RoleOf(const Rank& rank) const {
+    std::set<std::string> role;
+    for (const Membership& ms : rank.memberships) {
+      // Where several communicators of one kind carry sends and receives, a rank's place in its own is its part.
+      const uint32_t klass = klass_of_comm_[ms.comm];
+      const bool place = model_.comms[ms.comm].used_for_p2p && comms_of_class_[klass] > 1 && !exchanges_[ms.comm];
+      role.insert(place ? absl::StrCat(klass, "@", ms.member_rank) : absl::StrCat(klass));
+    }
+    // Elsewhere its neighbours are, those that it meets more than once.
+    for (const auto& [lane, numbers] : lanes_) {
+      const auto& [membership, kind, peer] = lane;
+      const Membership& ms = rank.memberships[membership];
+      if (kind == 0 || numbers.size() < 2 || comms_of_class_[klass_of_comm_[ms.comm]] > 1 || exchanges_[ms.comm]) continue;
+      role.insert(absl::StrCat(klass_of_comm_[ms.comm], "/", kind, "/", peer - ms.member_rank));
+    }
+    std::string key;
+    for (const std::string& part : role) absl::StrAppend(&key, part, ";");
+    return key;
+  }
+
+  // Gives what the thread is known by: of the calls that it makes again and again, one.
+  uint64_t Fill(const Rank& rank, uint32_t thread, bool threads, Program* program) {
+    std::map<uint64_t, int> kinds;
+    std::tuple<uint32_t, uint64_t, uint32_t> exchange_seen = {kNoIndex, 0, 0};
+    absl::flat_hash_map<LaneKey, int64_t> last;
+    for (const Op& op : rank.ops) {
+      if (op.thread != thread || !Counts(op)) continue;
+      const Membership& ms = rank.memberships[op.membership];
+      Token t{&op, klass_of_comm_[ms.comm], 0, false};
+      if (IsPointToPoint(op.kind)) {
+        t.peer = op.root_or_peer - ms.member_rank;
+        t.exchange = exchanges_[ms.comm] && op.group != 0;
+        if (t.exchange) {
+          const std::tuple<uint32_t, uint64_t, uint32_t> group = {op.membership, op.group, op.thread};
+          if (group == exchange_seen) continue;
+          exchange_seen = group;
+        }
+      }
+      if (threads) ++kinds[Mix(Mix(op.caller ^ uint64_t{op.caller_object} << 32) ^ (uint64_t{op.call_site} << 20) ^ (uint64_t{t.klass} << 8) ^ static_cast<uint64_t>(op.kind))];
+      // Numbers of one lane follow each other; where they do not, records are missing in between.
+      const LaneKey lane = LaneOf(op);
+      auto [before, first_time] = last.try_emplace(lane, op.seq);
+      bool gap = !first_time && op.seq != before->second + 1 && rank.source != Source::kFlightRecorder && !t.exchange;
+      if (gap && threads && op.seq > before->second) {
+        const auto& numbers = lanes_[lane];
+        const auto from = std::upper_bound(numbers.begin(), numbers.end(), before->second), to = std::lower_bound(from, numbers.end(), op.seq);
+        gap = to - from != op.seq - before->second - 1;
+      }
+      before->second = op.seq;
+      if (gap || program->segments.empty()) {
+        program->segments.emplace_back();
+        if (gap) last = {{lane, op.seq}};
+      }
+      program->segments.back().push_back(t);
+      ++program->calls;
+    }
+    uint64_t label = UINT64_MAX;
+    for (auto [kind, n] : kinds) {
+      if (n >= 2) label = std::min(label, kind);
+    }
+    return label;
+  }
+
+  const Model& model_;
+  const std::vector<bool> exchanges_;
+  std::vector<uint32_t> klass_of_comm_;
+  std::vector<int> comms_of_class_;
+  std::map<LaneKey, std::vector<int64_t>> lanes_;   // of the rank being read
+};
+
+}  // namespace
+
+std::map<std::string, std::vector<Program>> ReadPrograms(const Model& model) {
+  std::map<std::string, std::vector<Program>> families;
+  Reader reader(model);
+  for (size_t r = 0; r < model.bundle.ranks.size(); ++r) {
+    if (!model.bundle.ranks[r].only_active) reader.Read(r, &families);
+  }
+  return families;
+}
+
+}  // namespace lockstep
