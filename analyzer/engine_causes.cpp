@@ -173,6 +173,19 @@ Cause Causes::NoDataCause(int32_t global_rank) const {
   return c;
 }
 
+namespace {
+
+// A framework's dump: the first call of a batch that the host did not end; null: none.
+const Op* FirstQueued(const Rank& rank) {
+  if (rank.source != Source::kFlightRecorder) return nullptr;
+  for (const Op& op : rank.ops) {
+    if (op.state == OpState::kQueued) return &op;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
 Cause Causes::HostCause(uint32_t node) const {
   const int32_t r = graph_->RankOf(node);
   Cause c;
@@ -225,6 +238,13 @@ Cause Causes::HostCause(uint32_t node) const {
                           "): its calls were accepted, none was launched",
                           ended_well ? std::string(", and it exited 0") : Seconds(rank, open_group->group_since_ns));
     c.advice = "1. Find the path that leaves the group without ncclGroupEnd (an early return, an exception).";
+  } else if (const Op* queued = FirstQueued(rank); queued != nullptr) {
+    c.kind = GROUP_LEFT_OPEN;
+    c.what = absl::StrCat("never ended the batch that ", OpText(bundle_, rank, *queued), " on ", CommText(bundle_.comms[model_.CommOf(rank, *queued)]),
+                          " is part of: its calls since then were accepted, none was launched");
+    c.confidence = 0.85;
+    c.evidence.push_back({absl::StrCat(Who(r), " recorded that call, and neither the end of its batch nor its launch"), {r}});
+    c.advice = "1. Find the path that leaves the group of calls without ending it (an early return, an exception).";
   } else if (view.host == HostState::kInCall && view.thread != nullptr) {
     const bool init = ring::IsCommInit(view.thread->call);
     c.kind = init ? INIT_INCOMPLETE : HOST_STALL;

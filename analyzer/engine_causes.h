@@ -87,6 +87,8 @@ class Causes {
   Cause StuckCause(uint32_t node) const;
   void AddOtherOrders(int32_t rank_index, const GpuFront& front, Cause* cause) const;
   std::vector<Cause> CycleCauses(const std::vector<uint32_t>& sink) const;
+  // Two operations on different streams that the same members are all in, and that do not end: one hypothesis.
+  void JoinStuck(std::vector<Cause>* causes) const;
   Cause LaunchOrderCause(const std::vector<uint32_t>& sink) const;
   Cause DeathCause(int32_t rank_index) const;
   const Divergence* DivergenceOf(int32_t rank_index) const;

@@ -1,5 +1,6 @@
 // Ranks that wait for each other, in words: who holds what, in which order, from which place of the code.
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
@@ -239,6 +240,53 @@ Cause Causes::LaunchOrderCause(const std::vector<uint32_t>& sink) const {
              "3. Make one stream wait for the other with an event where the order matters.";
   c.refuted_by = "one of the operations completing, or running in one order on all of these GPUs";
   return c;
+}
+
+void Causes::JoinStuck(std::vector<Cause>* causes) const {
+  constexpr size_t kMost = 64;   // more at once than that have a cause that is bigger than the order of two operations
+  std::vector<size_t> stuck;
+  for (size_t i = 0; i < causes->size(); ++i) {
+    const Cause& c = (*causes)[i];
+    if (c.kind == COLLECTIVE_STUCK && c.op != nullptr && IsCollective(c.op->kind)) stuck.push_back(i);
+  }
+  if (stuck.size() < 2 || stuck.size() > kMost) return;
+  std::set<size_t> gone;
+  for (size_t i = 0; i < stuck.size(); ++i) {
+    for (size_t k = i + 1; k < stuck.size(); ++k) {
+      Cause &a = (*causes)[stuck[i]], &b = (*causes)[stuck[k]];
+      if (gone.contains(stuck[i]) || gone.contains(stuck[k]) || a.comm == b.comm) continue;
+      std::vector<int32_t> shared;
+      std::set_intersection(a.ranks.begin(), a.ranks.end(), b.ranks.begin(), b.ranks.end(), std::back_inserter(shared));
+      if (shared.size() < 2) continue;
+      const Rank &x = bundle_.ranks[a.op_rank], &y = bundle_.ranks[b.op_rank];
+      Cause c;
+      c.kind = DEADLOCK_CYCLE;
+      c.hypothesis = true;
+      c.confidence = 0.5;
+      c.ranks = shared;
+      c.comm = a.comm;
+      c.op = a.op;
+      c.op_rank = a.op_rank;
+      c.nodes = a.nodes;
+      c.nodes.insert(c.nodes.end(), b.nodes.begin(), b.nodes.end());
+      const std::string first = absl::StrCat(OpText(bundle_, x, *a.op), " on ", CommText(bundle_.comms[a.comm])),
+                        second = absl::StrCat(OpText(bundle_, y, *b.op), " on ", CommText(bundle_.comms[b.comm]));
+      c.what = absl::StrCat("are in ", first, " and in ", second, " on different streams, as all other members are, and neither ends: their GPUs "
+                            "may run the two in different orders");
+      for (const Cause* from : {&a, &b}) c.evidence.insert(c.evidence.end(), from->evidence.begin(), from->evidence.end());
+      c.evidence.push_back({absl::StrCat(RankList(bundle_, shared), " are members of both; all hosts issued both",
+                                         SiteText(bundle_, *a.op), SiteText(bundle_, *b.op)), shared});
+      c.alternatives = {"the network between members of both", "the GPU of one of them, inside one of the operations"};
+      c.tells_apart = "the job running with NCCL_LAUNCH_ORDER_IMPLICIT=1, or with both on one stream; stream priorities and "
+                      "CUDA_DEVICE_MAX_CONNECTIONS of the ranks; kernel events of the profiler; link and Xid errors of the hosts";
+      c.advice = "1. Set NCCL_LAUNCH_ORDER_IMPLICIT=1 (NCCL 2.26 and newer), or issue these communicators' operations from one stream.\n"
+                 "2. Read link and Xid errors on these hosts: if there are any, they are the likelier cause.";
+      c.refuted_by = "one of the operations completing, or running in one order on all of these GPUs";
+      a = std::move(c);
+      gone.insert(stuck[k]);
+    }
+  }
+  for (auto it = gone.rbegin(); it != gone.rend(); ++it) causes->erase(causes->begin() + static_cast<ptrdiff_t>(*it));
 }
 
 }  // namespace lockstep

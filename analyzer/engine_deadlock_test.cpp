@@ -140,10 +140,12 @@ TEST(Deadlock, WithoutStartMarksGpuOrderIsOneOfSeveral) {
   Job job = TwoOrders();
   job.full_marks = false;
   const Verdict v = Analyze(job.Run());
-  Expect(v, COLLECTIVE_STUCK, {0, 1});
-  bool said = false;
+  ASSERT_GE(v.findings_size(), 1);
+  EXPECT_EQ(Culprits(v), (std::vector<int32_t>{0, 1}));
+  bool said = v.findings(0).hypothesis();
   for (const std::string& a : v.findings(0).alternatives()) said |= absl::StrContains(a, "order");
   EXPECT_TRUE(said) << v.DebugString();
+  EXPECT_LE(v.findings(0).confidence(), 0.6);
 }
 
 // A kernel that never ends ahead of the operation on one stream, while the other stream goes on as far as it can.

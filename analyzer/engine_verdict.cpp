@@ -129,6 +129,7 @@ std::vector<Cause> Causes::FromSinks() {
       list->erase(std::unique(list->begin(), list->end()), list->end());
     }
   }
+  JoinStuck(&causes);
   // An operation that all are in and that does not finish is explained by a member that is known to stand still.
   std::set<int32_t> still;
   for (const Cause& c : causes) {

@@ -129,6 +129,12 @@ class StateJudge {
       CloseRun(&views_[i]);
       for (const std::vector<uint32_t>& run : views_[i].open) JudgeOpenBatch(i, run);
     }
+    // In a group that was never ended nothing is launched, whatever communicator it is for.
+    for (uint32_t i = first_queued_; i < rank_.ops.size(); i++) {
+      Op& op = rank_.ops[i];
+      const bool launched = op.state == OpState::kCompleted || op.state == OpState::kStarted || op.retired;
+      if (!launched && op.thread == rank_.ops[first_queued_].thread) op.state = OpState::kQueued;
+    }
   }
 
   bool SameRun(uint32_t a, uint32_t b) const {
@@ -178,16 +184,23 @@ class StateJudge {
     const GroupView& view = views_[index];
     bool batch = run.size() > 1;
     if (!batch && !file_.used[index].has_batches) return;
+    // One alone, and what the group did next has no end record before it: it was no batch, and speaks for itself.
+    if (!batch && !rank_.only_active && !rank_.damaged && view.p2p_enqueued >= rank_.ops[run[0]].seq) return;
     uint64_t number = batch ? ++batches_ : 0;
     for (uint32_t at : run) {
       Op& op = rank_.ops[at];
       if (op.state == OpState::kCompleted) continue;
       op.state = OpState::kUnknown;
+      const bool open = view.p2p_enqueued != kUnknown && view.p2p_enqueued < op.seq;
+      if (open) {
+        op.state = OpState::kQueued;
+        first_queued_ = std::min(first_queued_, at);
+      }
       if (!batch) continue;
       op.in_batch = true;
       op.group = number;
-      if (view.p2p_enqueued != kUnknown && view.p2p_enqueued < op.seq) {
-        op.state = OpState::kQueued;
+      if (open) {
+        continue;
       } else if (rank_.only_active && !rank_.damaged && (view.p2p_enqueued >= op.seq || view.last_op > run.back())) {
         // The end was enqueued, and a dump of what is active leaves out what has completed.
         op.state = OpState::kCompleted;
@@ -254,6 +267,7 @@ class StateJudge {
   std::vector<GroupView> views_;
   bool entries_included_;
   uint64_t batches_ = 0;
+  uint32_t first_queued_ = UINT32_MAX;  // of a batch that the host did not end
 };
 
 }  // namespace
