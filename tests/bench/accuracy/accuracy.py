@@ -188,7 +188,7 @@ class Run:
                 with open(os.path.join(folder, "truth.json")) as file:
                     truth = json.load(file)
                 self.judge(case, folder, truth, result)
-            if self.options.keep_wrong and result["outcome"] not in ("right", "set", "not a case"):
+            if self.options.keep_wrong and result["outcome"] not in ("right", "set", "wide", "not a case"):
                 keep = True
         finally:
             if keep:
@@ -342,7 +342,7 @@ def acceptable(result):
     """What --check demands of a case."""
     if result["outcome"] in ("right", "kind"):
         return not result.get("blame_behind")
-    return result["outcome"] == "set"
+    return result["outcome"] in ("set", "wide")
 
 
 def main(arguments):
@@ -370,7 +370,7 @@ def main(arguments):
             if result["outcome"] == "not a case":
                 continue
             results.append(result)
-            if result["outcome"] != "right" or result.get("second_found") is False or result.get("blame_behind"):
+            if result["outcome"] not in ("right", "set", "wide") or result.get("second_found") is False or result.get("blame_behind"):
                 print(f"[{done}/{len(cases)}] {line_of(result)}", file=progress, flush=True)
     except KeyboardInterrupt:
         interrupted = True

@@ -74,6 +74,16 @@ class Scoring(unittest.TestCase):
         self.assertEqual(self.outcome(healthy, finding(), word="HUNG"), "blame")
         self.assertEqual(self.outcome(healthy, word="LATE"), "kind")
 
+    def test_not_identifiable(self):
+        blind = truth(identifiable=False, verdicts_allowed=["HUNG", "HEALTHY"])
+        self.assertEqual(self.outcome(blind), "set", "nothing to see")
+        self.assertEqual(self.outcome(truth(identifiable=False, verdicts_allowed=["HUNG"])), "missed")
+        self.assertEqual(self.outcome(blind, finding(ranks=range(64), confidence=0.6)), "wide")
+        self.assertEqual(self.outcome(blind, finding(ranks=range(64), confidence=0.95)), "blame")
+        self.assertEqual(self.outcome(blind, finding(ranks=range(64), confidence=0.6, kind="RANK_DEAD")), "blame")
+        self.assertEqual(self.outcome(blind, finding(ranks=(5,), confidence=0.6)), "blame")
+        self.assertEqual(self.outcome(truth(), finding(ranks=range(64), confidence=0.6)), "blame", "the record tells who")
+
     def test_two_faults(self):
         two = truth(second_fault={"culprit_ranks": [9], "kinds_allowed": ["RANK_DEAD"]})
         marks = scoring.score(two, verdict(finding(kind="RANK_DEAD", ranks=(9,)), finding()))

@@ -54,6 +54,13 @@ def abstained_well(finding, truth):
     return factor.get("kind") in ("host", "switch", "rack", "rail") and factor.get("culprits") == len(named)
 
 
+def _holds(finding, truth):
+    """The named set holds the truth, says so by its kind, and does not pretend to be sure."""
+    wanted = set(truth.get("culprit_ranks") or [])
+    return bool(wanted) and wanted <= set(finding.get("culprit_ranks") or []) and kind_is_right(finding, truth) and \
+        finding.get("confidence", 0) < SURE
+
+
 def kind_is_right(finding, truth):
     kinds = truth.get("kinds_allowed") or []
     return not kinds or finding.get("kind") in kinds
@@ -75,8 +82,9 @@ def _blames_wrongly(finding, truths):
 def score(truth, verdict):
     """The marks of one case, as a dict:
 
-    outcome   right: culprits and kind; kind: culprits right, kind wrong; set: abstained well; missed: nobody named;
-              partial: of the culprits only some; blame: a healthy rank was named; healthy: nothing was found, rightly
+    outcome   right: culprits and kind; kind: culprits right, kind wrong; set: abstained well, or said nothing where the record
+              shows nothing; wide: the record does not tell who, and a larger set that holds the truth is named;
+              missed: nobody named; partial: of the culprits only some; blame: a healthy rank was named
     right_culprit, right_kind, false_blame, abstained_well: bool
     blame_behind  a finding behind the first that is sure and blames wrongly
     second_found  None without a second fault, else whether a finding names it
@@ -110,7 +118,7 @@ def score(truth, verdict):
     if not findings:
         marks["outcome"] = "missed"
         # Where the record shows nothing, to say nothing is what is asked for.
-        if not truth.get("identifiable", True) and not truth.get("culprit_ranks"):
+        if not truth.get("identifiable", True) and marks["verdict_right"]:
             marks["outcome"] = "set"
             marks["abstained_well"] = True
         return marks
@@ -120,14 +128,18 @@ def score(truth, verdict):
     right = next((each for each in candidates if culprit_is_right(first, each)), None)
     marks["right_culprit"] = right is not None
     marks["right_kind"] = any(kind_is_right(first, each) for each in ([right] if right not in (None, both) else truths))
+    wide = False
     if right is None:
         marks["abstained_well"] = any(abstained_well(first, each) for each in truths)
-        marks["false_blame"] = not marks["abstained_well"] and _blames_wrongly(first, truths)
+        wide = not marks["abstained_well"] and not truth.get("identifiable", True) and any(_holds(first, each) for each in truths)
+        marks["false_blame"] = not marks["abstained_well"] and not wide and _blames_wrongly(first, truths)
     marks["right_kind"] = marks["right_kind"] and (right is not None or marks["abstained_well"])
     if right is not None:
         marks["outcome"] = "right" if marks["right_kind"] else "kind"
     elif marks["abstained_well"]:
         marks["outcome"] = "set"
+    elif wide:
+        marks["outcome"] = "wide"
     elif marks["false_blame"]:
         marks["outcome"] = "blame"
     else:

@@ -2,9 +2,9 @@
 
 import scoring
 
-WORDS = {"right": "ok", "kind": "kind", "set": "set", "missed": "none", "partial": "part", "blame": "BLAME", "error": "ERROR"}
+WORDS = {"right": "ok", "kind": "kind", "set": "set", "wide": "wide", "missed": "none", "partial": "part", "blame": "BLAME", "error": "ERROR"}
 # Of several cases behind one cell the worst is shown.
-ORDER = ["error", "blame", "missed", "partial", "kind", "set", "right"]
+ORDER = ["error", "blame", "missed", "partial", "kind", "wide", "set", "right"]
 FORMATS = {"lsd": "own dumps", "fr": "Flight Recorder dumps", "run": "real processes (trainsim under lockstep run)"}
 
 
@@ -125,7 +125,8 @@ A case is a scenario at a scale under a variant, with its truth written before t
   confidence 0.9 or more does so.
 - **both found**: of the cases with two independent faults. **s**: wall time of `lockstep-analyze`, reading included.
 
-In the tables of every case: `ok` right culprit and kind, `kind` right culprit with another kind, `set` abstained well, `part` only
-some of the culprits, `none` nothing named, `BLAME` false blame, `1/2` one of two faults not found, empty: not run or not a case there
+In the tables of every case: `ok` right culprit and kind, `kind` right culprit with another kind, `set` abstained well, or said nothing
+where the record shows nothing, `wide` the record does not tell who and a larger set that holds the truth is named with its kind and
+without certainty, `part` only some of the culprits, `none` nothing named, `BLAME` false blame, `1/2` one of two faults not found, empty: not run or not a case there
 (a dump format that has no such record); `*`: not identifiable from the record alone in some of the row's cases.
 """
