@@ -96,7 +96,7 @@ Verdict Analyze(const Bundle& bundle, const AnalyzeOptions& options) {
   bool anyone_ended = false, live = false;
   for (const Rank& r : bundle.ranks) {
     anyone_ended |= r.process.life == Life::kExited || r.process.life == Life::kKilled;
-    live |= r.captured_ns > 0 && (r.process.life == Life::kRunning || r.process.life == Life::kUnknown);
+    live |= r.captured_ns > 0 && r.source != Source::kFlightRecorder && (r.process.life == Life::kRunning || r.process.life == Life::kUnknown);
   }
   std::vector<Divergence> divergences;
   if (model.stalled || !mismatches.empty() || anyone_ended) divergences = FindDivergences(model);
@@ -115,7 +115,8 @@ Verdict Analyze(const Bundle& bundle, const AnalyzeOptions& options) {
   if (causes.empty()) append(finder.FromAbsence());
   if (causes.empty()) append(finder.FromHashes());
   if (causes.empty()) append(finder.FromAsyncErrors());
-  if (causes.empty()) append(finder.FromMissing());
+  // Where nothing stands still, nobody waits for who left no data.
+  if (causes.empty() && (model.stalled || bundle.known_stalled)) append(finder.FromMissing());
   std::stable_sort(causes.begin(), causes.end(), [](const Cause& a, const Cause& b) { return Order(a.kind) < Order(b.kind); });
 
   verdict.set_verdict(VerdictOf(causes, bundle, live));

@@ -303,6 +303,28 @@ TEST(Engine, RankWithoutDataIsNamedButNotAsProven) {
   EXPECT_EQ(v.ranks_expected(), 8);
 }
 
+// Operations in flight for a moment are no wait: whose data is missing is said, and nobody is named.
+TEST(Engine, RankWithoutDataOfAJobThatMovesIsNoFinding) {
+  Job job(2, 2, 2, kSteps);
+  job.ranks[5].host_fault = HostFault::kStall;
+  job.ranks[5].host_fault_at = job.Find(5, "tp", kFaultStep);
+  Bundle b = job.Run();
+  b.ranks.erase(b.ranks.begin() + 5);
+  int64_t newest = 0;
+  for (const Rank& r : b.ranks) {
+    for (const Op& op : r.ops) newest = std::max(newest, op.enter_ns);
+  }
+  for (Rank& r : b.ranks) {
+    r.captured_ns = newest + 1'000'000;
+    for (Op& op : r.ops) op.enter_ns = newest;
+  }
+  b.known_stalled = false;
+  const Verdict v = Analyze(b);
+  EXPECT_EQ(v.findings_size(), 0) << Describe(v);
+  EXPECT_EQ(v.verdict(), VERDICT_INCOMPLETE_DATA);
+  EXPECT_EQ(v.ranks_read(), 7);
+}
+
 TEST(Engine, DoneMarksAloneNameTheSetNotAWrongRank) {
   Job job(2, 2, 2, kSteps);
   job.full_marks = false;

@@ -48,8 +48,12 @@ class Buffer {
   size_t capacity_ = 0;
 };
 
+// A dump holds no time of its own. Where its file was written this soon after its newest entry, that is when it was taken, of a job
+// that may well have moved; written later, it may be a copy.
+constexpr int64_t kTakenWithin = 60'000'000'000;
+
 // The whole file into `buffer`. Reads rather than maps, so that a file cut meanwhile is short and not a SIGBUS.
-bool ReadWhole(const std::string& path, Buffer* buffer, size_t* size, std::string* error) {
+bool ReadWhole(const std::string& path, Buffer* buffer, size_t* size, int64_t* written_ns, std::string* error) {
   int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) {
     *error = absl::StrCat("cannot be opened: ", std::strerror(errno));
@@ -58,6 +62,7 @@ bool ReadWhole(const std::string& path, Buffer* buffer, size_t* size, std::strin
   struct stat info = {};
   bool good = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
   if (!good) *error = "is no regular file";
+  *written_ns = int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
   size_t filled = 0;
   size_t room = 0;
   while (good) {
@@ -138,9 +143,11 @@ FileData LoadFile(const std::string& path, bool rivals, Workspace* space) {
   }
   std::string error;
   size_t size = 0;
-  if (!ReadWhole(path, &space->buffer, &size, &error)) return fail(-1, error);
+  int64_t written_ns = 0;
+  if (!ReadWhole(path, &space->buffer, &size, &written_ns, &error)) return fail(-1, error);
   data = fr::ReadFile({space->buffer.data(), size}, path, name.rank, &space->document);
   data.rank.host = name.host;
+  if (data.newest_ns > 0 && written_ns >= data.newest_ns && written_ns - data.newest_ns < kTakenWithin) data.rank.captured_ns = written_ns;
   if (rivals) data.content_hash = HashBytes({space->buffer.data(), size});
   return data;
 }

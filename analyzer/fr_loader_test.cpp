@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -498,6 +501,23 @@ TEST(FrLoader, TwoDumpsOfOneRankKeepTheNewer) {
     EXPECT_EQ(bundle.ranks[0].ops[0].seq, 2);
     ASSERT_THAT(bundle.problems, SizeIs(1));
     EXPECT_THAT(bundle.problems[0].text, HasSubstr("another file of rank 0"));
+  }
+}
+
+// Only the file tells when a dump was taken; a copy that was made later tells nothing.
+TEST(FrLoader, WhenItWasTaken) {
+  FrDump dump;
+  constexpr int64_t kEntry = 1'758'000'000'000'000'000;
+  dump.entries = {{.seq = 1, .created_ns = kEntry}};
+  for (int64_t seconds : {-1, 0, 2, 3600}) {
+    DumpFolder folder;
+    const std::string path = folder.Write("a_rank_0", fr_test::ToPickle(dump));
+    const timespec when = {.tv_sec = kEntry / 1'000'000'000 + seconds, .tv_nsec = 0};
+    const timespec times[] = {when, when};
+    ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+    const Bundle bundle = LoadFiles(folder.Files());
+    ASSERT_THAT(bundle.ranks, SizeIs(1));
+    EXPECT_EQ(bundle.ranks[0].captured_ns, seconds == 0 || seconds == 2 ? kEntry + seconds * 1'000'000'000 : 0) << seconds;
   }
 }
 
