@@ -1,6 +1,4 @@
 // lockstep-analyze: reads what was recorded and says what stopped the job.
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -22,6 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine.h"
 #include "analyzer/load.h"
+#include "analyzer/output_file.h"
 #include "analyzer/report.h"
 #include "analyzer/report_words.h"
 
@@ -145,40 +144,10 @@ class Progress {
   std::thread thread_;
 };
 
-// 0, or the error number.
-int WriteAll(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t n = write(fd, text.data(), text.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return errno;
-    text.remove_prefix(static_cast<size_t>(n));
-  }
-  return 0;
-}
-
-// A regular file appears whole or not at all; devices and pipes are written as they are. 0, or the error number.
-int WriteFile(const std::string& path, std::string_view text) {
-  struct stat info;
-  if (stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
-    const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
-    if (fd < 0) return errno;
-    const int error = WriteAll(fd, text);
-    return close(fd) != 0 && error == 0 ? errno : error;
-  }
-  const size_t slash = path.rfind('/');
-  std::string temporary =
-      absl::StrCat(slash == std::string::npos ? "" : path.substr(0, slash + 1), ".lockstep-report.XXXXXX");
-  const int fd = mkostemp(temporary.data(), O_CLOEXEC);
-  if (fd < 0) return errno;
-  const mode_t mask = umask(0);
-  umask(mask);
-  int error = WriteAll(fd, text);
-  if (error == 0 && fchmod(fd, 0666 & ~mask) != 0) error = errno;
-  if (error == 0 && fsync(fd) != 0) error = errno;
-  if (close(fd) != 0 && error == 0) error = errno;
-  if (error == 0 && rename(temporary.c_str(), path.c_str()) != 0) error = errno;
-  if (error != 0) unlink(temporary.c_str());
-  return error;
+absl::Status Write(const std::string& path, std::string_view text) {
+  OutputFile file = path.empty() ? OutputFile(STDOUT_FILENO, "standard output") : OutputFile(path, "report");
+  if (absl::Status status = file.Append(text); !status.ok()) return status;
+  return file.Commit();
 }
 
 int Complain(const std::string& text, int status) {
@@ -211,12 +180,7 @@ int Run(int argc, char** argv) {
              : options.format == "html" ? ReportHtml(verdict, *bundle)
                                         : ReportText(verdict, *bundle);
   }
-  const int error = options.output.empty() ? WriteAll(STDOUT_FILENO, report) : WriteFile(options.output, report);
-  if (error != 0) {
-    return Complain(absl::StrCat("cannot write ", options.output.empty() ? "standard output" : options.output, ": ",
-                                 strerror(error)),
-                    kFailed);
-  }
+  if (const absl::Status written = Write(options.output, report); !written.ok()) return Complain(std::string(written.message()), kFailed);
   return status;
 }
 

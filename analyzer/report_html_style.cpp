@@ -61,7 +61,7 @@ overflow:hidden;color:var(--text)}
 .s-m{background:var(--bad);color:var(--card);font-weight:700}
 .figure{display:grid;grid-template-columns:minmax(0,18rem) minmax(0,1fr);gap:.1rem 1rem;align-items:center;padding:.4rem 0;
 border-top:1px solid var(--line)}
-.figure .what{font-size:.88rem}.figure .what small{display:block;color:var(--soft)}
+.figure .what{font-size:.88rem}.figure small{display:block;color:var(--soft)}
 .meter{position:relative;height:.8rem;border:1px solid var(--line);border-radius:3px;background:var(--code);margin:.15rem 0}
 .meter i{position:absolute;left:0;top:0;bottom:0;background:var(--cool);border-radius:2px;min-width:2px}
 .meter i.second{background:repeating-linear-gradient(135deg,var(--cool) 0 3px,transparent 3px 6px)}

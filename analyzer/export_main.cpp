@@ -1,0 +1,176 @@
+// lockstep-export: recordings for other people's tools.
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <new>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/engine.h"
+#include "analyzer/export.h"
+#include "analyzer/load.h"
+#include "analyzer/output_file.h"
+#include "analyzer/report_words.h"
+
+#ifndef LOCKSTEP_VERSION
+#define LOCKSTEP_VERSION "0.1.0"
+#endif
+
+namespace lockstep {
+namespace {
+
+constexpr int kUsage = 2, kFailed = 3;
+
+constexpr char kHelp[] =
+    "Usage: lockstep export PATH... --perfetto FILE | --chrome FILE | --csv FILE [OPTION]...\n"
+    "Write a recording in a form that other tools read.\n"
+    "\n"
+    "PATH is what lockstep analyze reads. More than one of the three may be given.\n"
+    "\n"
+    "  --perfetto FILE         a trace for ui.perfetto.dev: hosts, ranks, threads, streams, and arrows\n"
+    "                          from those that wait to the culprit\n"
+    "  --chrome FILE           the same as Chrome's trace JSON\n"
+    "  --csv FILE              one line an operation (RFC 4180), with a header line\n"
+    "  --ranks A-B[,C-D...]    these ranks only\n"
+    "  --around-stop SECONDS   only what lies this close to the moment the job stopped\n"
+    "  -h, --help              show this and exit\n"
+    "      --version           show the version and exit\n"
+    "\n"
+    "FILE appears whole or not at all; - is standard output.\n"
+    "Exit status: 0 written; 2 wrong usage; 3 nothing readable, or a file could not be written.\n";
+
+struct Options {
+  std::vector<std::string> paths;
+  std::string perfetto, chrome, csv;
+  ExportOptions select;
+  bool help = false, version = false;
+};
+
+// Empty: understood. Else what is wrong, one line.
+std::string Parse(int argc, char** argv, Options* options) {
+  bool only_paths = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    if (only_paths || argument.size() < 2 || argument[0] != '-') {
+      if (argument.empty()) return "an empty PATH";
+      options->paths.emplace_back(argument);
+      continue;
+    }
+    if (argument == "--") {
+      only_paths = true;
+      continue;
+    }
+    if (argument == "-h" || argument == "--help") {
+      options->help = true;
+      continue;
+    }
+    if (argument == "--version") {
+      options->version = true;
+      continue;
+    }
+    const size_t equals = argument.find('=');
+    const std::string name(argument.substr(0, equals));
+    if (name != "--perfetto" && name != "--chrome" && name != "--csv" && name != "--ranks" && name != "--around-stop")
+      return absl::StrCat("unknown option ", Printable(name, 100));
+    if (equals == std::string_view::npos && ++i >= argc) return absl::StrCat("option ", name, " needs a value");
+    const std::string value(equals == std::string_view::npos ? std::string_view(argv[i]) : argument.substr(equals + 1));
+    if (name == "--ranks") {
+      if (!ParseRankRanges(value, &options->select.ranks)) return absl::StrCat("--ranks ", Printable(value, 100), " is no list like 0-7,16");
+    } else if (name == "--around-stop") {
+      double seconds = 0;
+      if (!absl::SimpleAtod(value, &seconds) || !std::isfinite(seconds) || seconds < 0 || seconds > 1e9)
+        return absl::StrCat("--around-stop ", Printable(value, 100), " is no number of seconds");
+      options->select.around_stop_ns = static_cast<int64_t>(seconds * 1e9);
+    } else {
+      if (value.empty()) return absl::StrCat("option ", name, " needs a file name");
+      (name == "--perfetto" ? options->perfetto : name == "--chrome" ? options->chrome : options->csv) = value;
+    }
+  }
+  if (options->help || options->version) return "";
+  if (options->paths.empty()) return "no PATH given";
+  if (options->perfetto.empty() && options->chrome.empty() && options->csv.empty()) return "none of --perfetto, --chrome, --csv given";
+  if ((options->perfetto == "-") + (options->chrome == "-") + (options->csv == "-") > 1) return "only one of them can go to standard output";
+  return "";
+}
+
+int Complain(const std::string& text, int status) {
+  fprintf(stderr, "lockstep export: %s\n", Printable(text).c_str());
+  return status;
+}
+
+// The name of the unfinished file, for whoever interrupts: unlink is all that a signal handler needs.
+char unfinished[4096];
+std::atomic<bool> has_unfinished{false};
+
+void OnInterrupt(int number) {
+  if (has_unfinished.load()) unlink(unfinished);
+  signal(number, SIG_DFL);
+  raise(number);
+}
+
+using Exporter = absl::StatusOr<ExportCounts> (*)(const Bundle&, const Verdict&, const ExportOptions&, const ExportWriter&);
+
+// Empty: written. Else what is wrong.
+std::string Write(const std::string& path, Exporter exporter, const Bundle& bundle, const Verdict& verdict, const ExportOptions& select) {
+  OutputFile file = path == "-" ? OutputFile(STDOUT_FILENO, "standard output") : OutputFile(path, "export");
+  const ExportWriter write = [&file](std::string_view bytes) {
+    absl::Status status = file.Append(bytes);
+    if (status.ok() && !has_unfinished.load() && !file.temporary().empty() && file.temporary().size() < sizeof unfinished) {
+      memcpy(unfinished, file.temporary().c_str(), file.temporary().size() + 1);
+      has_unfinished.store(true);
+    }
+    return status;
+  };
+  const absl::StatusOr<ExportCounts> counts = exporter(bundle, verdict, select, write);
+  absl::Status status = counts.ok() ? file.Commit() : counts.status();
+  has_unfinished.store(false);
+  if (!status.ok()) return std::string(status.message());
+  std::string text = absl::StrCat(path == "-" ? "standard output" : path, ": ", counts->operations, " operations of ", counts->ranks,
+                                  counts->ranks == 1 ? " rank" : " ranks");
+  if (counts->without_time > 0) absl::StrAppend(&text, "; ", counts->without_time, " carry no time");
+  if (counts->left_out > 0) absl::StrAppend(&text, "; ", counts->left_out, " left out, too many at once on one row");
+  fprintf(stderr, "lockstep export: %s\n", Printable(text).c_str());
+  return "";
+}
+
+int Run(int argc, char** argv) {
+  signal(SIGPIPE, SIG_IGN);
+  Options options;
+  if (const std::string wrong = Parse(argc, argv, &options); !wrong.empty())
+    return Complain(absl::StrCat(wrong, "; try 'lockstep export --help'"), kUsage);
+  if (options.help || options.version) {
+    const bool printed = fputs(options.help ? kHelp : "lockstep " LOCKSTEP_VERSION "\n", stdout) >= 0 && fflush(stdout) == 0;
+    return printed ? 0 : Complain(absl::StrCat("cannot write standard output: ", strerror(errno)), kFailed);
+  }
+  for (int number : {SIGINT, SIGTERM, SIGHUP}) signal(number, OnInterrupt);
+  const absl::StatusOr<Bundle> bundle = LoadPaths(options.paths);
+  if (!bundle.ok()) return Complain(std::string(bundle.status().message()), kFailed);
+  const Verdict verdict = Analyze(*bundle);
+  const std::pair<const std::string*, Exporter> all[] = {
+      {&options.perfetto, ExportPerfetto}, {&options.chrome, ExportChrome}, {&options.csv, ExportCsv}};
+  for (const auto& [path, exporter] : all) {
+    if (path->empty()) continue;
+    if (const std::string wrong = Write(*path, exporter, *bundle, verdict, options.select); !wrong.empty()) return Complain(wrong, kFailed);
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace lockstep
+
+int main(int argc, char** argv) {
+  try {
+    return lockstep::Run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    fputs("lockstep export: out of memory; give it fewer files, or more memory\n", stderr);
+    return lockstep::kFailed;
+  }
+}
