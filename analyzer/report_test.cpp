@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "analyzer/report_test_samples.h"
 #include "analyzer/report_words.h"
 
 namespace lockstep {
@@ -17,62 +18,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
-
-Bundle MakeBundle(int ranks) {
-  Bundle bundle;
-  for (int i = 0; i < ranks; ++i) {
-    Rank rank;
-    rank.rank = i;
-    rank.host = "node0";
-    rank.gpu_index = i;
-    rank.pid = 100 + i;
-    rank.path = "/incident/node0.lsd";
-    rank.gpu_marks = ring::GpuMarks::kDone;
-    bundle.ranks.push_back(rank);
-  }
-  bundle.ranks_expected = ranks;
-  return bundle;
-}
-
-Verdict MakeHung() {
-  Verdict verdict;
-  verdict.set_verdict(VERDICT_HUNG);
-  verdict.set_job("train.0");
-  verdict.set_ranks_read(8);
-  verdict.set_ranks_expected(8);
-  verdict.set_stalled_ns(31'000'000'000);
-  verdict.add_not_the_cause("NOT network: no collective has all members inside");
-  Finding* finding = verdict.add_findings();
-  finding->set_kind(HOST_STALL);
-  finding->add_culprit_ranks(5);
-  Culprit* culprit = finding->add_culprits();
-  culprit->set_rank(5);
-  culprit->set_host("node0");
-  culprit->set_gpu(5);
-  culprit->set_pid(105);
-  culprit->set_state("in no NCCL call and no GPU wait");
-  finding->mutable_communicator()->set_id("00000000000000ab");
-  finding->mutable_communicator()->set_name("dp_1");
-  finding->mutable_communicator()->set_size(4);
-  finding->set_operation("AllReduce");
-  finding->set_sequence(41);
-  finding->set_victim_count(7);
-  ChainLink* link = finding->add_chain();
-  for (int rank : {7, 1, 3}) link->add_ranks(rank);
-  link->add_waits_for(5);
-  link->set_operation("AllReduce #41");
-  *link->mutable_communicator() = finding->communicator();
-  finding->set_confidence(0.93);
-  Evidence* evidence = finding->add_evidence();
-  evidence->set_text("3 of 4 members of dp_1 wait in AllReduce #41");
-  evidence->set_source("/somewhere/9.lsd");
-  evidence->add_ranks(3);
-  evidence->add_ranks(1);
-  finding->set_advice("1. Look at the stacks.\n2. Restart.");
-  finding->set_summary("never entered AllReduce #41 on dp_1");
-  finding->set_refuted_by("its own record of it");
-  return verdict;
-}
 
 std::vector<std::string> Lines(const std::string& text) {
   return absl::StrSplit(text, '\n');
@@ -373,61 +318,8 @@ TEST(Report, NoLineIsWiderThanAHundredColumnsAndNothingControlsTheTerminal) {
 }
 
 TEST(Report, HtmlEscapesEveryNameAndLoadsNothing) {
-  Verdict verdict = MakeHung();
-  Bundle bundle = MakeBundle(8);
-  const std::string evil = "</title><script>alert('x')</script>\"'&";
-  verdict.set_job(evil);
-  verdict.mutable_findings(0)->set_summary(evil);
-  verdict.mutable_findings(0)->mutable_culprits(0)->set_host(evil);
-  verdict.mutable_findings(0)->mutable_chain(0)->mutable_communicator()->set_name(evil);
-  bundle.ranks[2].host = evil;
-  Finding* hostile = verdict.mutable_findings(0);
-  hostile->set_advice(evil);
-  hostile->set_refuted_by(evil);
-  hostile->set_activity(evil);
-  hostile->add_alternatives(evil);
-  hostile->mutable_communicator()->set_name(evil);
-  hostile->mutable_common_factor()->set_kind(evil);
-  hostile->mutable_common_factor()->set_name(evil);
-  hostile->mutable_chain(0)->set_operation(evil);
-  hostile->mutable_evidence(0)->set_text(evil);
-  hostile->mutable_evidence(0)->set_source(evil);
-  *verdict.add_findings() = *hostile;
-  verdict.add_blind(evil);
-  verdict.add_not_the_cause(evil);
-  verdict.add_problems()->set_path(evil);
-  verdict.add_clocks()->set_host(evil);
-  verdict.add_clocks()->set_host(evil);
-  verdict.mutable_start_up()->set_text(evil);
-  Creation* creation = verdict.mutable_start_up()->add_creations();
-  creation->set_call(evil);
-  creation->mutable_communicator()->set_name(evil);
-  Bandwidth* bandwidth = verdict.add_bandwidths();
-  bandwidth->set_operation(evil);
-  bandwidth->set_clock(evil);
-  bandwidth->set_bus_bytes_per_s(1);
-  bandwidth->mutable_communicator()->set_name(evil);
-  bundle.strings.push_back(evil);
-  Communicator comm;
-  comm.id = "00000000000000ab";
-  comm.name = evil;
-  comm.size = 1;
-  comm.members = {5};
-  bundle.comms.push_back(comm);
-  Rank& rank = bundle.ranks[5];
-  rank.memberships.emplace_back();
-  rank.memberships[0].comm = 0;
-  rank.memberships[0].member_rank = 0;
-  rank.memberships[0].issued = 3;
-  rank.ops.emplace_back();
-  rank.ops[0].membership = 0;
-  rank.ops[0].name = rank.ops[0].call_site = 0;
-  rank.ops[0].kind = ring::CallKind::kAllReduce;
-  rank.ops[0].seq = 3;
-  rank.path = evil;
-  rank.process.stack = rank.process.python_stack = rank.process.stack_later = {evil, evil};
-  rank.process.state = rank.process.wchan = evil;
-  bundle.ranks[6].process.stack_refused = evil;
+  Bundle bundle;
+  const Verdict verdict = MakeHostile(&bundle);
   const std::string html = ReportHtml(verdict, bundle);
   EXPECT_THAT(html, StartsWith("<!DOCTYPE html>"));
   EXPECT_THAT(html, Not(HasSubstr("<script")));
@@ -442,55 +334,8 @@ TEST(Report, HtmlEscapesEveryNameAndLoadsNothing) {
 
 // Everything that can grow with the job does, and nothing folds.
 TEST(Report, HtmlOfAHugeJobStaysSmall) {
-  constexpr int kRanks = 24576;
-  Bundle bundle = MakeBundle(kRanks);
-  Communicator world;
-  world.id = "00000000000000ab";
-  world.name = "world";
-  world.size = kRanks;
-  Verdict verdict = MakeHung();
-  verdict.set_ranks_expected(kRanks);
-  verdict.set_ranks_read(kRanks);
-  Finding* finding = verdict.mutable_findings(0);
-  for (int i = 0; i < kRanks; ++i) {
-    world.members.push_back(i);
-    Rank& rank = bundle.ranks[i];
-    rank.host = absl::StrCat("node", i / 8);
-    Membership membership;
-    membership.comm = 0;
-    membership.member_rank = i;
-    membership.issued = 20 + (i * 7) % 31;
-    membership.completed = 15 + (i * 5) % 17;
-    rank.memberships.push_back(membership);
-    rank.process.state = "S";
-    rank.process.wchan = absl::StrCat("wait_", i % 1000);
-    rank.process.stack = {absl::StrCat("leaf_", i), absl::StrCat("middle_", i % 100), "main"};
-    rank.process.python_stack = {absl::StrCat("train.py:", i), "train.py:1 main"};
-    if (i % 3 == 0) {
-      finding->add_culprit_ranks(i);
-      Culprit* culprit = finding->add_culprits();
-      culprit->set_rank(i);
-      culprit->set_host(rank.host);
-      culprit->set_state(absl::StrCat("state ", i));
-    } else if (i % 3 == 1) {
-      finding->mutable_chain(0)->add_ranks(i);
-    }
-    finding->add_evidence()->set_text(absl::StrCat("fact ", i));
-    verdict.add_problems()->set_text(absl::StrCat("problem ", std::string(i % 50, 'x')));
-    verdict.add_blind(absl::StrCat("blind ", i));
-    verdict.add_clocks()->set_host(rank.host);
-    verdict.mutable_clocks(i)->set_offset_ns(i);
-    verdict.add_arrivals()->set_rank(i);
-    verdict.add_bandwidths()->set_bus_bytes_per_s(1e9 + i);
-    verdict.mutable_start_up()->add_creations()->set_end_ns(i + 1);
-  }
-  for (int i = 0; i < 500; ++i) {
-    ChainLink* link = finding->add_chain();
-    link->set_operation(absl::StrCat("AllReduce #", i));
-    link->add_ranks(i);
-  }
-  bundle.comms.push_back(world);
-  for (int i = 0; i < 10; ++i) *verdict.add_findings() = *finding;
+  Bundle bundle;
+  const Verdict verdict = MakeHuge(&bundle);
   const std::string html = ReportHtml(verdict, bundle);
   EXPECT_LT(html.size(), 2u << 20);
   EXPECT_THAT(html, HasSubstr("All 24576 ranks"));
