@@ -1,0 +1,49 @@
+// What both forms of a Flight Recorder dump go through: read as one file and as two ranks of a job merged with each other.
+#ifndef LOCKSTEP_TESTS_FUZZ_FR_TARGET_H_
+#define LOCKSTEP_TESTS_FUZZ_FR_TARGET_H_
+
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "analyzer/bundle.h"
+#include "analyzer/fr_file.h"
+#include "analyzer/fr_groups.h"
+
+namespace lockstep {
+
+inline void ReadAsFlightRecorder(std::string_view bytes) {
+  using fr::FileData;
+  static fr::Document document;
+  size_t half = bytes.size() / 2;
+  std::vector<FileData> files;
+  int32_t rank = 0;
+  for (std::string_view part : {bytes, bytes.substr(0, half), bytes.substr(half)}) {
+    FileData file = fr::ReadFile(part, "rank_" + std::to_string(rank), rank, &document);
+    if (!file.usable && file.problems.empty()) std::abort();
+    for (const Op& op : file.rank.ops) {
+      if (op.membership >= file.used.size()) std::abort();
+      if (op.name != kNoIndex && op.name >= file.strings.size()) std::abort();
+      if (op.input_shape != kNoIndex && op.input_shape >= file.shapes.size()) std::abort();
+    }
+    if (file.usable) files.push_back(std::move(file));
+    rank++;
+  }
+  Bundle bundle;
+  std::vector<std::vector<uint32_t>> memberships;
+  fr::MergeGroups(&files, &bundle, &memberships);
+  for (size_t f = 0; f < files.size(); f++) {
+    for (uint32_t at : memberships[f]) {
+      if (at >= files[f].rank.memberships.size()) std::abort();
+    }
+    for (const Membership& member : files[f].rank.memberships) {
+      if (member.comm >= bundle.comms.size()) std::abort();
+    }
+  }
+}
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_TESTS_FUZZ_FR_TARGET_H_

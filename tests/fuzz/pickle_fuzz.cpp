@@ -1,0 +1,18 @@
+// Flight Recorder pickles. Both ways of reading entries must agree, and neither may stumble.
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+
+#include "analyzer/fr_stream_check.h"
+#include "tests/fuzz/fr_target.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  lockstep::ReadAsFlightRecorder(bytes);
+  if (const std::string difference = lockstep::fr::StreamDifference(bytes); !difference.empty()) {
+    fprintf(stderr, "%s\n", difference.c_str());
+    std::abort();
+  }
+  return 0;
+}

@@ -1,0 +1,198 @@
+// Writes the inputs that fuzzing and its replay begin with: seeds FOLDER makes a folder for each target in it.
+#include <sys/stat.h>
+#include <zstd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "analyzer/fr_test_dumps.h"
+#include "analyzer/index_writer.h"
+#include "analyzer/lsd_format.h"
+#include "analyzer/lsd_writer.h"
+#include "proto/dump.pb.h"
+
+namespace {
+
+using namespace lockstep;
+
+std::string folder;
+int failures = 0;
+
+void Write(const std::string& target, const std::string& name, const std::string& bytes) {
+  mkdir((folder + "/" + target).c_str(), 0777);
+  std::ofstream out(folder + "/" + target + "/" + name, std::ios::binary);
+  out << bytes;
+  if (!out.flush()) failures++;
+}
+
+fr_test::FrDump Dump(int steps) {
+  using fr_test::FrEntry;
+  fr_test::FrDump dump;
+  dump.groups.push_back({.name = "7", .desc = "pp", .ranks = {0, 1, 4}, .pg_id = 1, .enqueued = 3, .completed = 2});
+  for (int i = 1; i <= steps; i++) {
+    const std::string state = i < steps ? "completed" : "scheduled";
+    dump.entries.push_back({.seq = i, .state = state, .frames = {{"step", "/job/m.py", 3}, {"train", "/job/t.py", 8}}});
+    dump.entries.push_back({.op = "nccl:_all_gather_base", .seq = i, .output = {{8, 4}}, .state = state, .retired = true});
+    for (const char* op : {"nccl:send 0->1", "nccl:recv 0<-1", "nccl:coalesced"}) {
+      dump.entries.push_back({.op = op, .pg = "7", .desc = "pp", .pg_id = 1, .is_p2p = true, .p2p_seq = i});
+    }
+  }
+  return dump;
+}
+
+std::string ReadAll(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// A .lsd file with its chunks unpacked and without checksums, as lsd_fuzz likes it.
+std::string Loosen(std::string_view file) {
+  std::string out(kLsdMagic);
+  file.remove_prefix(kLsdMagic.size());
+  const auto varint = [&](uint64_t number) {
+    for (; number >= 0x80; number >>= 7) out += static_cast<char>((number & 0x7f) | 0x80);
+    out += static_cast<char>(number);
+  };
+  while (!file.empty()) {
+    uint64_t length = 0;
+    for (int shift = 0; !file.empty(); shift += 7) {
+      const auto byte = static_cast<unsigned char>(file.front());
+      file.remove_prefix(1);
+      length |= static_cast<uint64_t>(byte & 0x7f) << shift;
+      if (byte < 0x80) break;
+    }
+    DumpRecord record;
+    if (!record.ParseFromArray(file.data(), static_cast<int>(length))) failures++;
+    file.remove_prefix(length);
+    record.clear_crc();
+    if (record.has_ops()) {
+      std::string raw(record.ops().raw_bytes(), '\0');
+      const std::string& packed = record.ops().zstd();
+      if (ZSTD_decompress(raw.data(), raw.size(), packed.data(), packed.size()) != raw.size()) failures++;
+      record.mutable_ops()->set_zstd(raw);
+    }
+    const std::string body = record.SerializeAsString();
+    varint(body.size());
+    out += body;
+  }
+  return out;
+}
+
+void WriteDumps() {
+  for (int steps : {0, 1, 4}) {
+    const std::string name = std::to_string(steps) + "_steps";
+    Write("pickle", name, ToPickle(Dump(steps), 2));
+    Write("pickle", name + "_python", ToPickle(Dump(steps), 4));
+    Write("json", name, ToJson(Dump(steps)));
+    Write("load", name, ToPickle(Dump(steps), 2));
+  }
+  fr_test::FrDump old = Dump(2);
+  old.AsVersion("1.5");
+  Write("pickle", "old", ToPickle(old));
+  Write("json", "old", ToJson(old));
+}
+
+// Two ranks that differ in their last call.
+Bundle OwnBundle() {
+  Bundle bundle;
+  bundle.job = "train";
+  bundle.strings = {"_all_gather_base", "train.py:8 step"};
+  bundle.shapes = {"[[4,4]]"};
+  Communicator comm;
+  comm.id = "00000000000000a1";
+  comm.name = "dp";
+  comm.size = 2;
+  comm.members = {0, 1};
+  comm.origin = ring::CallKind::kCommInitRank;
+  bundle.comms.push_back(comm);
+  for (int32_t r = 0; r < 2; r++) {
+    Rank rank;
+    rank.rank = r;
+    rank.world_size = 2;
+    rank.host = "node0";
+    rank.job = "train";
+    rank.pid = 100 + r;
+    rank.captured_ns = 90'000'000'000;
+    rank.process.life = Life::kRunning;
+    rank.process.stack = {"poll", "main"};
+    Membership member;
+    member.comm = 0;
+    member.member_rank = r;
+    member.state = ring::CommState::kReady;
+    member.issued = 20 - r;
+    member.checkpoints = {{16, 7}};
+    member.peers = {{1 - r, 3, 3}};
+    rank.memberships.push_back(member);
+    rank.threads.emplace_back();
+    rank.streams.emplace_back();
+    for (int64_t i = 1; i <= 20 - r; i++) {
+      Op op;
+      op.membership = 0;
+      op.kind = i % 3 == 0 ? ring::CallKind::kAllGather : ring::CallKind::kAllReduce;
+      op.state = i < 19 ? OpState::kCompleted : OpState::kEnqueued;
+      op.seq = op.index = op.ticket = i;
+      op.count = 1 << (i % 10);
+      op.datatype = 7;
+      op.thread = op.stream = 0;
+      op.enter_ns = i * 1'000'000;
+      op.return_ns = op.enter_ns + 1000;
+      if (i % 2 == 0) {
+        op.name = 0;
+        op.call_site = 1;
+        op.input_shape = 0;
+      }
+      rank.ops.push_back(op);
+    }
+    bundle.ranks.push_back(rank);
+  }
+  return bundle;
+}
+
+void WriteOwn() {
+  const Bundle bundle = OwnBundle();
+  const std::string path = folder + "/seed.lsd";
+  std::vector<size_t> ranks;
+  for (size_t i = 0; i < bundle.ranks.size(); i++) ranks.push_back(i);
+  DumpHeader header;
+  header.set_host("node0");
+  if (!WriteLsd(bundle, ranks, header, path).ok()) failures++;
+  const std::string file = ReadAll(path);
+  remove(path.c_str());
+  Write("lsd", "whole", file);
+  Write("load", "lsd", file);
+  const std::string index = folder + "/seed.lsi";
+  if (!WriteIndex(bundle, 1, index).ok()) failures++;
+  Write("index", "whole", ReadAll(index));
+  remove(index.c_str());
+  Write("lsd", "loose", Loosen(file));
+}
+
+void WriteRest() {
+  Write("manifest", "plain", R"({"format":1,"job":"train","ranks_expected":16,"known_stalled":true,"stalled_ns":5000000000})");
+  Write("manifest", "odd", R"({"format":1,"job":7,"ranks_expected":-1,"known_stalled":"yes","hosts":[{"a":[1,2]}]})");
+  Write("ring", "sound", std::string(1, '\0'));
+  for (int place : {0, 8, 64, 256, 1024, 4096, 65536, 200'000}) {
+    std::string input(1, static_cast<char>(place == 200'000));
+    for (int i = 0; i < 3; i++) input += static_cast<char>(place >> (8 * i));
+    input += '\x08';
+    input += "\xff\xff\xff\x7f\x01\x02\x03\x04";
+    Write("ring", "patch_" + std::to_string(place), input);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    fprintf(stderr, "seeds FOLDER\n");
+    return 2;
+  }
+  folder = argv[1];
+  mkdir(folder.c_str(), 0777);
+  WriteDumps();
+  WriteOwn();
+  WriteRest();
+  return failures == 0 ? 0 : 1;
+}
