@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/fr_loader.h"
+#include "analyzer/join_flight_recorder.h"
 #include "analyzer/load_files.h"
 #include "analyzer/load_manifest.h"
 #include "analyzer/load_merge.h"
@@ -171,15 +172,14 @@ class Loader {
   }
 
   Bundle FromOurs(const std::vector<const FoundFile*>& others, const Manifest& manifest) {
+    std::vector<std::string> flight_recorder;
     for (const FoundFile* other : others) {
       const std::string& path = other->path;
       const Descriptor file(path);
       char head[512];
       const ssize_t n = file.get() < 0 ? -1 : pread(file.get(), head, sizeof(head), 0);
       if (n > 0 && LooksLikeFlightRecorder({head, static_cast<size_t>(n)})) {
-        problems_.push_back({path, -1,
-                             "left out: Flight Recorder data is not mixed with rings and dumps; analyse it alone", -1,
-                             /*note=*/true});
+        flight_recorder.push_back(path);
       } else if (other->named || absl::EndsWith(path, ".lsd") || absl::EndsWith(path, ".ring")) {
         problems_.push_back(
             {path, -1,
@@ -191,7 +191,16 @@ class Loader {
     builder_.ExpectRanks(manifest.ranks_expected);
     if (manifest.known_stalled) builder_.SetStalled(manifest.stalled_ns);
     for (Problem& problem : problems_) builder_.AddProblem(std::move(problem));
-    return builder_.Finish();
+    Bundle bundle = builder_.Finish();
+    if (!flight_recorder.empty()) {
+      Bundle dumps;
+      LoadFlightRecorder(flight_recorder, &dumps);
+      // Other files beside the dumps, which merely begin like one.
+      for (Problem& problem : dumps.problems) problem.note |= problem.rank < 0;
+      JoinFlightRecorder(dumps, &bundle);
+      if (progress_ != nullptr) progress_->files_read += static_cast<int64_t>(flight_recorder.size());
+    }
+    return bundle;
   }
 
   Bundle FromFlightRecorder(const std::vector<const FoundFile*>& others, const Manifest& manifest) {
