@@ -186,6 +186,15 @@ const Op* FirstQueued(const Rank& rank) {
 
 }  // namespace
 
+bool Causes::LeftTheLoop(int32_t rank_index, uint32_t comm) const {
+  const ring::ThreadSnapshot* thread = model_.ranks[rank_index].thread;
+  if (thread != nullptr && (thread->call == CallKind::kCommFinalize || thread->call == CallKind::kCommDestroy)) return true;
+  for (const Membership& ms : bundle_.ranks[rank_index].memberships) {
+    if (ms.comm == comm && (ms.state == ring::CommState::kFinalizing || ms.state == ring::CommState::kDestroyed)) return true;
+  }
+  return false;
+}
+
 Cause Causes::HostCause(uint32_t node) const {
   const int32_t r = graph_->RankOf(node);
   Cause c;
@@ -245,6 +254,13 @@ Cause Causes::HostCause(uint32_t node) const {
     c.confidence = 0.85;
     c.evidence.push_back({absl::StrCat(Who(r), " recorded that call, and neither the end of its batch nor its launch"), {r}});
     c.advice = "1. Find the path that leaves the group of calls without ending it (an early return, an exception).";
+  } else if (edge != nullptr && LeftTheLoop(r, edge->comm)) {
+    c.kind = RANK_NOT_ARRIVED;
+    c.cause = "code mismatch";
+    c.what = absl::StrCat(never, never.empty() ? "it" : "; it", " has left the training loop and ends its communicators");
+    c.confidence = 0.93;
+    c.advice = "1. Find out why this rank left the loop: its data ran out, a swallowed exception, another number of steps.\n"
+               "2. Make every rank run the same number of steps, or agree on the end by a collective.";
   } else if (view.host == HostState::kInCall && view.thread != nullptr) {
     const bool init = ring::IsCommInit(view.thread->call);
     c.kind = init ? INIT_INCOMPLETE : HOST_STALL;

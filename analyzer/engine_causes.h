@@ -18,8 +18,6 @@
 
 namespace lockstep {
 
-struct PendingCreation;
-
 // A finding in the making. `ranks` are indexes into Bundle::ranks; `missing` are global ranks without data.
 struct Cause {
   FindingKind kind = FINDING_UNSPECIFIED;
@@ -79,8 +77,10 @@ class Causes {
   // What made the host leave its program, where that shows: the call it came to last was one on which the calls differ, or
   // one that a rank without data had to take part in. Empty: nothing of the kind.
   std::vector<Cause> WhyItLeft(uint32_t node) const;
+  // Ends the communicator that others wait in.
+  bool LeftTheLoop(int32_t rank_index, uint32_t comm) const;
   Cause CreationCause(const PendingCreation& p, const std::set<int32_t>& waiting_somewhere) const;
-  Cause AllWait(const PendingCreation& p) const;
+  Cause Unexplained(const PendingCreation& p) const;
   Cause NoDataCause(int32_t global_rank) const;
   Cause HostCause(uint32_t node) const;
   Cause GpuCause(uint32_t node) const;

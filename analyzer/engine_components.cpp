@@ -1,31 +1,34 @@
-// The parts of the wait graph that nothing leads out of.
+#include "analyzer/engine_components.h"
+
 #include <algorithm>
+#include <utility>
 
 #include "analyzer/engine_waits.h"
 
 namespace lockstep {
 
-void WaitGraph::FindSinks() {
-  // Tarjan's algorithm, iterative: chains are as long as the job is wide.
-  const uint32_t n = static_cast<uint32_t>(edges.size());
-  std::vector<uint32_t> order(n, kNoIndex), low(n, 0), component(n, kNoIndex), stack;
+Components FindComponents(uint32_t nodes, const std::function<size_t(uint32_t)>& degree,
+                          const std::function<uint32_t(uint32_t, size_t)>& target) {
+  // Tarjan's algorithm.
+  Components found;
+  found.of.assign(nodes, kNoIndex);
+  std::vector<uint32_t> order(nodes, kNoIndex), low(nodes, 0), stack;
   std::vector<std::pair<uint32_t, size_t>> frames;
-  std::vector<std::vector<uint32_t>> components;
   uint32_t next = 0;
-  for (uint32_t root = 0; root < n; ++root) {
+  for (uint32_t root = 0; root < nodes; ++root) {
     if (order[root] != kNoIndex) continue;
     frames.push_back({root, 0});
     order[root] = low[root] = next++;
     stack.push_back(root);
     while (!frames.empty()) {
       auto& [v, at] = frames.back();
-      if (at < edges[v].size()) {
-        const uint32_t w = edges[v][at++].to;
+      if (at < degree(v)) {
+        const uint32_t w = target(v, at++);
         if (order[w] == kNoIndex) {
           order[w] = low[w] = next++;
           stack.push_back(w);
           frames.push_back({w, 0});
-        } else if (component[w] == kNoIndex) {
+        } else if (found.of[w] == kNoIndex) {
           low[v] = std::min(low[v], order[w]);
         }
         continue;
@@ -34,29 +37,34 @@ void WaitGraph::FindSinks() {
       frames.pop_back();
       if (!frames.empty()) low[frames.back().first] = std::min(low[frames.back().first], low[done]);
       if (low[done] != order[done]) continue;
-      std::vector<uint32_t> members;
       uint32_t w;
       do {
         w = stack.back();
         stack.pop_back();
-        component[w] = static_cast<uint32_t>(components.size());
-        members.push_back(w);
+        found.of[w] = found.count;
       } while (w != done);
-      components.push_back(std::move(members));
+      ++found.count;
     }
   }
+  return found;
+}
+
+// The parts of the wait graph that nothing leads out of.
+void WaitGraph::FindSinks() {
+  const Components found = FindComponents(
+      static_cast<uint32_t>(edges.size()), [&](uint32_t v) { return edges[v].size(); }, [&](uint32_t v, size_t k) { return edges[v][k].to; });
+  std::vector<std::vector<uint32_t>> components(found.count);
+  for (uint32_t v = 0; v < edges.size(); ++v) components[found.of[v]].push_back(v);
   for (auto& members : components) {
     bool leaves = false, waited = members.size() > 1;
     for (uint32_t v : members) {
-      for (const Edge& e : edges[v]) leaves |= component[e.to] != component[v];
+      for (const Edge& e : edges[v]) leaves |= found.of[e.to] != found.of[v];
       waited |= !back[v].empty();
       if (IsHost(v)) waited |= stopped[v].witness >= 0;
       // A GPU that stands still in an operation is a cause even if no host is seen to wait for it.
       if (Kind(v) == NodeKind::kQueue) waited |= QueueOf(v).front.front != Front::kIdle;
     }
-    if (leaves || !waited) continue;
-    std::sort(members.begin(), members.end());
-    sinks.push_back(std::move(members));
+    if (!leaves && waited) sinks.push_back(std::move(members));
   }
   // By rank, a host before its GPU: the order of nodes must not show.
   auto key = [&](const std::vector<uint32_t>& sink) {

@@ -25,7 +25,7 @@ bool Subset(const std::vector<int32_t>& some, const std::set<int32_t>& all) {
 void Causes::AddFromCreations(int64_t late_after_ns, std::vector<Cause>* causes) {
   const std::vector<PendingCreation> pending = FindPendingCreations(model_, late_after_ns);
   if (pending.empty()) return;
-  std::set<int32_t> waiting, named;
+  std::set<int32_t> waiting;
   for (const PendingCreation& p : pending) {
     waiting.insert(p.waiting.begin(), p.waiting.end());
     waiting.insert(p.astray.begin(), p.astray.end());
@@ -57,13 +57,20 @@ void Causes::AddFromCreations(int64_t late_after_ns, std::vector<Cause>* causes)
       if (c.kind == RANK_NO_DATA && c.ranks.empty()) return Subset(c.missing, unseen);
       return (c.kind == INIT_INCOMPLETE || c.kind == RANK_NOT_ARRIVED || c.kind == DEADLOCK_CYCLE) && Subset(c.ranks, waiting);
     });
-  } else if (causes->empty() && unexplained != nullptr && !unexplained->absent.empty()) {
-    found.push_back(AllWait(*unexplained));
+  } else if (causes->empty() && unexplained != nullptr && unexplained->absent.size() + static_cast<size_t>(unexplained->unnamed) > 0) {
+    found.push_back(Unexplained(*unexplained));
   }
-  for (const Cause& c : *causes) named.insert(c.ranks.begin(), c.ranks.end());
   for (Cause& c : found) {
+    // Known by the wait graph already, from those that wait for it here alone: this says more.
+    for (const Cause& known : *causes) {
+      if (known.op == nullptr && known.ranks == c.ranks && known.kind != RANK_DEAD) c.nodes = known.nodes;
+    }
+    std::erase_if(*causes, [&](const Cause& known) { return known.op == nullptr && known.ranks == c.ranks && known.kind != RANK_DEAD; });
     // A rank that is known to have stopped for another reason did not come to this either.
-    const bool explained = std::any_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) { return named.contains(r); });
+    bool explained = false;
+    for (const Cause& known : *causes) {
+      explained |= std::any_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) { return std::find(known.ranks.begin(), known.ranks.end(), r) != known.ranks.end(); });
+    }
     if (!explained) causes->push_back(std::move(c));
   }
 }
@@ -86,7 +93,10 @@ Cause Causes::CreationCause(const PendingCreation& p, const std::set<int32_t>& w
   // A rank that waits in an operation, or in the making of another communicator, did not come because of that.
   std::vector<int32_t> free;
   for (int32_t r : p.absent) {
-    if (!waiting_somewhere.contains(r) && model_.ranks[r].in_flight.empty()) free.push_back(r);
+    const HostState host = model_.ranks[r].host;
+    const bool knows_no_wait = host == HostState::kElsewhere || host == HostState::kDead || host == HostState::kStopped;
+    const bool held = graph_ != nullptr ? !graph_->edges[WaitGraph::HostNode(r)].empty() : !knows_no_wait && !model_.ranks[r].in_flight.empty();
+    if (!waiting_somewhere.contains(r) && !held) free.push_back(r);
   }
   if (!p.astray.empty()) {
     c.ranks = p.astray;
@@ -140,9 +150,7 @@ Cause Causes::CreationCause(const PendingCreation& p, const std::set<int32_t>& w
                "2. A process that never called NCCL leaves no ring.";
     c.refuted_by = "its data showing that it had entered";
   } else if (p.unnamed > 0) {
-    c.confidence = 0.5;
-    c.what = absl::StrCat(p.unnamed, " of ", p.size, " members were not seen in ", call, "; nothing recorded tells their ranks");
-    c.advice = "1. Compare the member list that the program means with the ranks that wait.";
+    c.kind = FINDING_UNSPECIFIED;  // nobody to name
   } else if (!p.returned.empty()) {
     c.ranks = p.waiting;
     c.confidence = 0.6;
@@ -163,8 +171,9 @@ Cause Causes::CreationCause(const PendingCreation& p, const std::set<int32_t>& w
   return c;
 }
 
-// Whoever is missing waits in something as well: ranks that make communicators in different orders.
-Cause Causes::AllWait(const PendingCreation& p) const {
+// Whoever is missing waits in something as well, or is not known by rank.
+Cause Causes::Unexplained(const PendingCreation& p) const {
+  const std::string call = absl::StrCat("nccl", ring::CallName(p.call), " of ", CommText(bundle_.comms[p.parent != kNoIndex ? p.parent : p.comm]));
   Cause c;
   c.kind = INIT_INCOMPLETE;
   c.comm = p.comm;
@@ -172,11 +181,16 @@ Cause Causes::AllWait(const PendingCreation& p) const {
   c.waiting = p.waiting;
   c.ranks = p.absent;
   c.confidence = 0.5;
-  c.what = absl::StrCat("not in nccl", ring::CallName(p.call), " of ", CommText(bundle_.comms[p.parent != kNoIndex ? p.parent : p.comm]),
-                        ", in which ", p.waiting.size(), " wait, but waiting elsewhere");
-  c.advice = "1. Make communicators in one order on all ranks.";
-  c.refuted_by = "what the named ranks wait for ending by itself";
-  c.evidence.push_back({absl::StrCat(p.waiting.size(), " wait in it; ", p.absent.size(), " wait in something else"), p.absent});
+  if (p.absent.empty()) {
+    c.what = absl::StrCat(p.unnamed, " of ", p.size, " members were not seen in ", call, "; nothing recorded tells their ranks");
+    c.advice = "1. Compare the list of members that the program means with the ranks that wait.";
+    c.refuted_by = "records of the members that are missing";
+  } else {
+    c.what = absl::StrCat("not in ", call, ", in which ", p.waiting.size(), " wait, but waiting elsewhere");
+    c.advice = "1. Make communicators in one order on all ranks.";
+    c.refuted_by = "what the named ranks wait for ending by itself";
+  }
+  c.evidence.push_back({absl::StrCat(p.waiting.size(), " wait in ", call), p.waiting});
   return c;
 }
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/engine_exits.h"
 
 namespace lockstep {
 
@@ -30,6 +32,11 @@ Model::Model(const Bundle& b, const AnalyzeOptions& options) : bundle(b), option
   BuildComms();
   ranks.resize(bundle.ranks.size());
   for (size_t i = 0; i < ranks.size(); ++i) BuildRank(i);
+  // Of a process that fell with another's end counts what it was doing.
+  const std::vector<bool> consequences = FindConsequences(*this);
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    if (consequences[i]) SetHost(i, false);
+  }
 }
 
 // Names of sibling communicators differ in their numbers only ("tp_0", "tp_3"), whatever else may be known of their making.
@@ -44,6 +51,59 @@ std::string Model::Classify(const Communicator& comm) const {
   }
   if (!pattern.empty() && pattern != "#") return absl::StrCat(comm.size, "/", pattern);
   return absl::StrCat(comm.size, "/", comm.parent_id.empty() ? "root" : "child", "/", comm.ordinal);
+}
+
+// Members that no source names, by the communicators of the same class that are known whole: the same distances, ranks that no
+// other of the class has.
+void Model::InferFromSiblings() {
+  struct Shape {
+    std::vector<int32_t> distances;   // of each member to the first
+    int whole = 0;
+    bool same = true;
+  };
+  std::map<std::string, Shape> shapes;
+  std::map<std::string, std::vector<CommView*>> partial;
+  for (CommView& view : comms) {
+    size_t known = 0;
+    for (const Member& m : view.members) known += m.global_rank >= 0;
+    if (known == 0 || view.members.size() < 2) continue;
+    if (known < view.members.size()) {
+      partial[view.klass].push_back(&view);
+      continue;
+    }
+    std::vector<int32_t> distances;
+    for (const Member& m : view.members) distances.push_back(m.global_rank - view.members[0].global_rank);
+    Shape& shape = shapes[view.klass];
+    if (shape.whole++ == 0) shape.distances = std::move(distances);
+    else shape.same = shape.same && shape.distances == distances;
+  }
+  for (const auto& [klass, views] : partial) {
+    auto it = shapes.find(klass);
+    if (it == shapes.end() || it->second.whole < 2 || !it->second.same) continue;
+    std::set<int32_t> taken;
+    for (const CommView& view : comms) {
+      for (const Member& m : view.members) {
+        if (view.klass == klass && m.global_rank >= 0) taken.insert(m.global_rank);
+      }
+    }
+    for (CommView* view : views) {
+      if (it->second.distances.size() != view->members.size()) continue;
+      std::vector<int32_t> ranks(view->members.size(), -1);
+      bool fits = true;
+      for (size_t m = 0; m < ranks.size(); ++m) {
+        if (view->members[m].global_rank < 0) continue;
+        const int32_t first = view->members[m].global_rank - it->second.distances[m];
+        if (ranks[0] >= 0 && ranks[0] != first) fits = false;
+        ranks[0] = first;
+      }
+      for (size_t m = 0; fits && m < ranks.size(); ++m) {
+        ranks[m] = ranks[0] + it->second.distances[m];
+        const bool own = view->members[m].global_rank >= 0;
+        fits = ranks[m] >= 0 && (own || !taken.contains(ranks[m])) && (bundle.ranks_expected == 0 || ranks[m] < bundle.ranks_expected);
+      }
+      for (size_t m = 0; fits && m < ranks.size(); ++m) view->members[m].global_rank = ranks[m];
+    }
+  }
 }
 
 // Members that no source names: the whole world is numbered as the job is, and groups of a regular layout step evenly.
@@ -86,6 +146,7 @@ void Model::BuildComms() {
     for (size_t m = 0; m < comm.members.size(); ++m) view.members[m].global_rank = comm.members[m];
     InferMembers(comm, &view);
   }
+  InferFromSiblings();
   for (const Rank& rank : bundle.ranks) {
     for (const Op& op : rank.ops) {
       if (IsPointToPoint(op.kind) && op.membership != kNoIndex) comms[CommOf(rank, op)].used_for_p2p = true;
@@ -149,17 +210,12 @@ bool Model::ProvenIncomplete(const Rank& rank, const Op& op) const {
   return false;
 }
 
-void Model::BuildRank(size_t index) {
+void Model::SetHost(size_t index, bool dead) {
   const Rank& rank = bundle.ranks[index];
   RankView& view = ranks[index];
-  view.collectives.resize(rank.memberships.size());
-  view.unit_of_op.assign(rank.ops.size(), kNoIndex);
-
-  // A process that was ended with the job, or found gone with all the others, says nothing of the cause: what counts is
-  // what it was doing.
-  const bool ended = rank.process.life == Life::kExited || rank.process.life == Life::kKilled ||
-                     (rank.process.life == Life::kGone && anyone_runs_);
-  if (ended && !rank.process.consequence) {
+  view.host = HostState::kUnknown;
+  view.thread = nullptr;
+  if (dead) {
     view.host = HostState::kDead;
   } else if (rank.process.state == "T" || rank.process.state == "t") {
     view.host = HostState::kStopped;
@@ -182,6 +238,19 @@ void Model::BuildRank(size_t index) {
       }
     }
   }
+}
+
+void Model::BuildRank(size_t index) {
+  const Rank& rank = bundle.ranks[index];
+  RankView& view = ranks[index];
+  view.collectives.resize(rank.memberships.size());
+  view.unit_of_op.assign(rank.ops.size(), kNoIndex);
+
+  // A process that was ended with the job, or found gone with all the others, says nothing of the cause: what counts is
+  // what it was doing.
+  const bool ended = rank.process.life == Life::kExited || rank.process.life == Life::kKilled ||
+                     (rank.process.life == Life::kGone && anyone_runs_);
+  SetHost(index, ended && !rank.process.consequence);
 
   std::vector<uint32_t> order;
   for (uint32_t i = 0; i < rank.ops.size(); ++i) {
@@ -194,8 +263,9 @@ void Model::BuildRank(size_t index) {
     bool flying = op.state == OpState::kEntered || op.state == OpState::kEnqueued || op.state == OpState::kStarted ||
                   op.state == OpState::kIncomplete;
     if (op.state == OpState::kUnknown) flying = ProvenIncomplete(rank, op);
+    // What was given up on purpose is waited for by nobody; a watchdog that gives up ends the process with it.
     const CommState state = rank.memberships[op.membership].state;
-    if (state == CommState::kAborted || state == CommState::kDestroyed) flying = false;
+    if ((state == CommState::kAborted || state == CommState::kDestroyed) && !ended) flying = false;
     if (flying) order.push_back(i);
   }
   for (auto& list : view.collectives) {

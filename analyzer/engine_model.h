@@ -76,8 +76,10 @@ class Model {
 
  private:
   void BuildComms();
+  void InferFromSiblings();
   void InferMembers(const Communicator& comm, CommView* view) const;
   void BuildRank(size_t index);
+  void SetHost(size_t index, bool dead);
   bool ProvenIncomplete(const Rank& rank, const Op& op) const;
   std::string Classify(const Communicator& comm) const;
   const AnalyzeOptions options_;

@@ -94,6 +94,8 @@ std::vector<Cause> Causes::FromSinks() {
       }
     }
     const uint32_t v = sink[0];
+    // A communicator in the making that nobody is seen to be missing from: AddFromCreations tells of it.
+    if (here.empty() && sink.size() == 1 && graph_->Kind(v) == WaitGraph::NodeKind::kCollective) continue;
     if (here.empty() && sink.size() == 1 && graph_->Kind(v) == WaitGraph::NodeKind::kQueue) {
       const GpuFront& front = graph_->QueueOf(v).front;
       if (front.front == Front::kMismatched) {
@@ -253,17 +255,28 @@ std::vector<Cause> Causes::FromDisagreement(const std::vector<Cause>& known) {
 }
 
 std::vector<Cause> Causes::FromDeaths(const std::vector<Cause>& known) {
-  std::vector<Cause> causes;
-  int32_t first = -1;
-  for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
-    const Process& p = bundle_.ranks[r].process;
-    const bool abnormal = p.life == Life::kKilled || (p.life == Life::kExited && p.exit_code != 0);
-    if (!abnormal || p.consequence || Names(known, static_cast<int32_t>(r))) continue;
-    if (first < 0 || p.ended_mono_ns < bundle_.ranks[first].process.ended_mono_ns) first = static_cast<int32_t>(r);
-  }
   // With a cause at hand, a later death is what it led to.
-  if (first >= 0 && known.empty()) causes.push_back(DeathCause(first));
-  return causes;
+  if (!known.empty()) return {};
+  std::map<std::string, int32_t> first;  // of each host, whose clock orders the ends there
+  for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
+    const Rank& rank = bundle_.ranks[r];
+    const Process& p = rank.process;
+    const bool abnormal = p.life == Life::kKilled || (p.life == Life::kExited && p.exit_code != 0);
+    if (!abnormal || model_.ranks[r].host != HostState::kDead) continue;
+    auto [it, fresh] = first.try_emplace(absl::StrCat(rank.host, "/", rank.boot_id), static_cast<int32_t>(r));
+    if (!fresh && p.ended_mono_ns < bundle_.ranks[it->second].process.ended_mono_ns) it->second = static_cast<int32_t>(r);
+  }
+  std::vector<int32_t> ranks;
+  for (const auto& [host, r] : first) ranks.push_back(r);
+  if (ranks.empty()) return {};
+  std::sort(ranks.begin(), ranks.end());
+  Cause c = DeathCause(ranks[0]);
+  if (ranks.size() > 1) {
+    c.ranks = ranks;
+    c.confidence = 0.5;
+    c.evidence.push_back({"the first to end on each host; nothing recorded orders their ends", ranks});
+  }
+  return {c};
 }
 
 std::vector<Cause> Causes::FromAbsence() {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "analyzer/engine_activity.h"
+
 namespace lockstep {
 
 using ring::CallKind;
@@ -13,6 +15,12 @@ namespace {
 // A GPU that is known to stand still by itself.
 bool IsFaulty(Front front) { return front == Front::kPeersFinished || front == Front::kNotReached; }
 
+bool MakesWithoutBlocking(const Rank& rank) {
+  return std::any_of(rank.memberships.begin(), rank.memberships.end(), [](const Membership& ms) {
+    return ms.state == ring::CommState::kInitializing && !ms.recorded.blocking;
+  });
+}
+
 }  // namespace
 
 WaitGraph::WaitGraph(const Model& model, const std::vector<Mismatch>& mismatches)
@@ -21,6 +29,7 @@ WaitGraph::WaitGraph(const Model& model, const std::vector<Mismatch>& mismatches
     mismatch_at_[{mismatches[i].comm, mismatches[i].seq}].push_back(static_cast<int32_t>(i));
   }
   MakeQueues();
+  creations = FindPendingCreations(model, 0);
   // A rank that merely has not noticed its last completions is no cause, unless there is no other.
   if (!Build(true) || !sinks.empty()) return;
   Build(false);
@@ -78,6 +87,7 @@ bool WaitGraph::Build(bool forgive) {
   for (const auto& [q, before] : forgiven) distrusted[queues[q].rank] = true;
   stopped = FindStoppedHosts(model_, distrusted);
   for (size_t r = 0; r < hosts_; ++r) BuildHost(r);
+  AddCreations();
   back.resize(edges.size());
   for (uint32_t from = 0; from < edges.size(); ++from) {
     for (const Edge& e : edges[from]) back[e.to].push_back(from);
@@ -284,30 +294,40 @@ void WaitGraph::BuildHost(size_t rank_index) {
   if (view.host == HostState::kDead || view.host == HostState::kStopped) return;
   std::vector<Edge> out;
 
-  // Making a communicator needs every member's host.
-  if (view.host == HostState::kInCall && view.thread != nullptr && ring::IsCommInit(view.thread->call)) {
-    for (const Membership& ms : rank.memberships) {
-      if (ms.state != ring::CommState::kInitializing) continue;
-      for (const Member& m : model_.comms[ms.comm].members) {
-        if (m.rank_index == static_cast<int32_t>(rank_index)) continue;
-        if (m.rank_index < 0) {
-          if (m.global_rank >= 0) out.push_back({MissingNode(m.global_rank), Why::kNoData, nullptr, ms.comm});
-        } else if (m.membership == kNoIndex) {
-          out.push_back({HostNode(m.rank_index), Why::kInit, nullptr, ms.comm});
-        }
-      }
-    }
-  }
   // A host that waits, or of which nothing is known, is held up by its own GPU if that is held up. One that is known to be
-  // elsewhere is not, unless it is burning CPU: then it may be polling the GPU.
+  // elsewhere is not, unless it is burning CPU in nothing that is known: then it may be polling the GPU.
   const bool polling = view.host == HostState::kElsewhere && rank.process.state == "R" &&
-                       rank.process.cpu_ns_between_samples > rank.process.sample_gap_ns / 2;
-  const bool held = out.empty() && (view.host != HostState::kElsewhere || polling) && stopped[rank_index].witness < 0;
+                       rank.process.cpu_ns_between_samples > rank.process.sample_gap_ns / 2 &&
+                       ClassifyActivity(rank.process).stall == Stall::kUnknown;
+  const bool held = (view.host != HostState::kElsewhere || polling) && stopped[rank_index].witness < 0;
   for (uint32_t q = first_queue_[rank_index]; held && q < first_queue_[rank_index + 1]; ++q) {
     const GpuFront& front = queues[q].front;
     if (front.front != Front::kIdle) out.push_back({QueueNode(q), Why::kOwnGpu, front.op, front.comm});
   }
   edges[HostNode(rank_index)] = std::move(out);
+}
+
+// Making a communicator needs every member's host. Of members without data nothing is held against them while others are seen
+// not to have come.
+void WaitGraph::AddCreations() {
+  for (const PendingCreation& creation : creations) {
+    const uint32_t node = AddNode(NodeKind::kCollective, -1);
+    for (const auto* list : {&creation.absent, &creation.astray}) {
+      for (int32_t r : *list) edges[node].push_back({HostNode(r), Why::kInit, nullptr, creation.comm});
+    }
+    if (edges[node].empty()) {
+      for (int32_t rank : creation.unseen) {
+        const uint32_t missing = MissingNode(rank);
+        edges[node].push_back({missing, Why::kNoData, nullptr, creation.comm});
+      }
+    }
+    for (int32_t r : creation.waiting) {
+      const HostState host = model_.ranks[r].host;
+      // A call that does not block is only asked after.
+      if (host == HostState::kElsewhere && !MakesWithoutBlocking(model_.bundle.ranks[r])) continue;
+      if (host != HostState::kDead && host != HostState::kStopped) edges[HostNode(r)] = {{node, Why::kIn, nullptr, creation.comm}};
+    }
+  }
 }
 
 }  // namespace lockstep

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "analyzer/engine_init.h"
 #include "analyzer/engine_mismatch.h"
 #include "analyzer/engine_model.h"
 #include "analyzer/engine_stopped.h"
@@ -25,7 +26,7 @@ enum class Why : uint8_t {
   kNoData,       // nothing is known of it
   kOwnGpu,       // the host waits for its own GPU
   kInit,         // it has not entered the making of the communicator
-  kIn,           // from a queue to the collective that it is in
+  kIn,           // from a queue to the collective that it is in, from a host to the making of a communicator
   kStreamOrder,  // another stream of the same GPU must get further first
   kLaunchOrder,  // another stream of the same GPU runs something that was issued later: perhaps it must end first
 };
@@ -92,6 +93,7 @@ class WaitGraph {
   std::vector<StoppedHost> stopped;            // by rank index
   // Strongly connected components that nothing leads out of and something waits in; each ascending.
   std::vector<std::vector<uint32_t>> sinks;
+  std::vector<PendingCreation> creations;      // communicators in the making; each is a node as a collective is
 
  private:
   struct Extra {
@@ -114,6 +116,7 @@ class WaitGraph {
   void HoldByFaultyGpus(uint32_t queue);
   uint32_t FaultyQueueOf(int32_t rank_index) const;
   void BuildHost(size_t rank_index);
+  void AddCreations();
   void AddUnit(size_t rank_index, uint32_t unit, bool absent_only, std::vector<Edge>* out, GpuFront* front);
   void AddSendOrReceive(size_t rank_index, const Op& op, bool absent_only, std::vector<Edge>* out, GpuFront* front);
   const Collective& CollectiveOf(uint32_t comm, const Op& op, bool absent_only);

@@ -1,0 +1,161 @@
+#include "analyzer/engine_exits.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "analyzer/engine_components.h"
+
+namespace lockstep {
+namespace {
+
+using ring::IsCollective;
+using ring::IsPointToPoint;
+
+// How a process may end on its own account.
+enum class End { kForced, kGaveUp, kCrashed };  // by a launcher's signal; by its own abort or status; by a fault or SIGKILL
+
+End EndOf(const Process& p) {
+  if (p.life != Life::kKilled) return End::kGaveUp;
+  switch (p.signal) {
+    case SIGTERM:
+    case SIGINT:
+    case SIGHUP:
+      return End::kForced;
+    case SIGABRT:
+      return End::kGaveUp;
+    default:
+      return End::kCrashed;
+  }
+}
+
+// Its threads' cells outlive a process: whether it was in a wait for its GPU, or in a call, when it ended. False: not, or unknown.
+bool EndedWaiting(const Rank& rank) {
+  return std::any_of(rank.threads.begin(), rank.threads.end(), [](const ring::ThreadSnapshot& t) {
+    return t.wait != ring::CallKind::kNone || t.call != ring::CallKind::kNone;
+  });
+}
+
+class Builder {
+ public:
+  explicit Builder(const Model& model) : model_(model), edges_(model.ranks.size()) {
+    for (size_t r = 0; r < model.ranks.size(); ++r) AddRank(static_cast<int32_t>(r));
+  }
+
+  std::vector<std::vector<uint32_t>> Take() { return std::move(edges_); }
+
+ private:
+  // What the rank is in: the oldest of each communicator that is not known to be complete. What waits behind it says no more.
+  void AddRank(int32_t r) {
+    const Rank& rank = model_.bundle.ranks[r];
+    const RankView& view = model_.ranks[r];
+    if (!view.in_flight.empty()) {
+      for (uint32_t i : view.in_flight[0].ops) AddOp(r, rank.ops[i]);
+      return;
+    }
+    if (view.host != HostState::kDead) return;
+    // A watchdog aborts communicators before it ends the process: then nothing counts as in flight any more.
+    absl::flat_hash_map<uint32_t, const Op*> oldest;
+    for (const Op& op : rank.ops) {
+      const bool flying = op.state == OpState::kEntered || op.state == OpState::kEnqueued || op.state == OpState::kStarted ||
+                          op.state == OpState::kIncomplete;
+      if (!flying || op.membership == kNoIndex || (!IsCollective(op.kind) && !IsPointToPoint(op.kind))) continue;
+      const Op*& first = oldest[op.membership];
+      if (first == nullptr || op.seq < first->seq) first = &op;
+    }
+    for (const auto& [membership, op] : oldest) AddOp(r, *op);
+  }
+
+  // Its host has come, its GPU is still in something older.
+  bool Behind(const Member& member, const Op* theirs) const {
+    const uint32_t unit = model_.UnitOf(member.rank_index, theirs);
+    return unit != kNoIndex && unit > 0;
+  }
+
+  void AddOp(int32_t r, const Op& op) {
+    const Rank& rank = model_.bundle.ranks[r];
+    const uint32_t comm = model_.CommOf(rank, op);
+    const auto& members = model_.comms[comm].members;
+    if (IsPointToPoint(op.kind)) {
+      if (op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= members.size()) return;
+      const Member& peer = members[op.root_or_peer];
+      if (peer.rank_index < 0) return;
+      const auto reverse = op.kind == ring::CallKind::kSend ? ring::CallKind::kRecv : ring::CallKind::kSend;
+      const int64_t issued = model_.PeerIssued(peer, reverse, rank.memberships[op.membership].member_rank);
+      const Op* theirs = model_.FindPointToPoint(peer, reverse, rank.memberships[op.membership].member_rank, op.seq);
+      const bool ended = model_.ranks[peer.rank_index].host == HostState::kDead;
+      if (ended || (issued >= 0 && issued < op.seq) || Behind(peer, theirs)) {
+        edges_[static_cast<size_t>(r)].push_back(static_cast<uint32_t>(peer.rank_index));
+      }
+      return;
+    }
+    // One node a collective, so that its members are looked at once.
+    auto [it, fresh] = collectives_.try_emplace({comm, op.seq}, 0u);
+    if (fresh) {
+      std::vector<uint32_t> lacking;
+      for (const Member& m : members) {
+        if (m.rank_index < 0) continue;
+        // What a process leaves on its GPU ends with it, so a member that ended is waited for also where it had come.
+        const bool ended = model_.ranks[m.rank_index].host == HostState::kDead;
+        if (ended || m.arrived < op.seq || Behind(m, model_.FindCollective(m, op.seq))) lacking.push_back(static_cast<uint32_t>(m.rank_index));
+      }
+      it->second = static_cast<uint32_t>(edges_.size());
+      edges_.push_back(std::move(lacking));
+    }
+    edges_[static_cast<size_t>(r)].push_back(it->second);
+  }
+
+  const Model& model_;
+  std::vector<std::vector<uint32_t>> edges_;  // ranks first, then collectives
+  absl::flat_hash_map<std::pair<uint32_t, int64_t>, uint32_t> collectives_;
+};
+
+}  // namespace
+
+std::vector<bool> FindConsequences(const Model& model) {
+  const size_t n = model.ranks.size();
+  std::vector<bool> consequence(n);
+  size_t dead = 0, not_forced = 0;
+  for (size_t r = 0; r < n; ++r) {
+    if (model.ranks[r].host != HostState::kDead) continue;
+    ++dead;
+    not_forced += EndOf(model.bundle.ranks[r].process) != End::kForced;
+  }
+  if (dead < 2) return consequence;
+  const std::vector<std::vector<uint32_t>> edges = Builder(model).Take();
+  // Components in an order in which whom they wait for comes first.
+  const Components components = FindComponents(
+      static_cast<uint32_t>(edges.size()), [&](uint32_t v) { return edges[v].size(); }, [&](uint32_t v, size_t k) { return edges[v][k]; });
+  std::vector<bool> ends_below(components.count), crash_in(components.count), end_in(components.count), busy_in(components.count);
+  std::vector<std::vector<uint32_t>> members(components.count);
+  for (uint32_t v = 0; v < edges.size(); ++v) members[components.of[v]].push_back(v);
+  for (uint32_t c = 0; c < components.count; ++c) {
+    for (uint32_t v : members[c]) {
+      if (v < n && model.ranks[v].host == HostState::kDead) {
+        end_in[c] = true;
+        const Rank& rank = model.bundle.ranks[v];
+        busy_in[c] = busy_in[c] || (!rank.threads.empty() && !EndedWaiting(rank));
+        crash_in[c] = crash_in[c] || EndOf(model.bundle.ranks[v].process) == End::kCrashed;
+      }
+      for (uint32_t w : edges[v]) {
+        const uint32_t d = components.of[w];
+        if (d != c) ends_below[c] = ends_below[c] || ends_below[d] || end_in[d];
+      }
+    }
+  }
+  for (size_t r = 0; r < n; ++r) {
+    if (model.ranks[r].host != HostState::kDead) continue;
+    const End end = EndOf(model.bundle.ranks[r].process);
+    const uint32_t c = components.of[r];
+    if (end == End::kCrashed) continue;
+    // Of those that wait for each other, the one that ended in code of its own fell first.
+    const bool fell_waiting = busy_in[c] && EndedWaiting(model.bundle.ranks[r]);
+    consequence[r] = ends_below[c] || crash_in[c] || fell_waiting || (end == End::kForced && not_forced > 0);
+  }
+  return consequence;
+}
+
+}  // namespace lockstep

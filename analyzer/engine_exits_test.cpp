@@ -1,0 +1,94 @@
+#include "analyzer/engine_exits.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "analyzer/engine.h"
+#include "analyzer/engine_test_job.h"
+
+namespace lockstep {
+namespace {
+
+using testing::HostFault;
+using testing::Job;
+
+std::vector<int32_t> Culprits(const Finding& f) { return {f.culprit_ranks().begin(), f.culprit_ranks().end()}; }
+
+// Rank `dead` ends as given; then, by clocks that say before, all others abort.
+Bundle AllEnded(int dead, HostFault how, int signal, const char* comm) {
+  Job job(2, 2, 2, 6);
+  job.ranks[dead].host_fault = how;
+  job.ranks[dead].signal = signal;
+  job.ranks[dead].host_fault_at = job.Find(dead, comm, 3);
+  Bundle b = job.Run();
+  for (Rank& r : b.ranks) {
+    r.host = "node" + std::to_string(r.rank / 2);
+    r.process.ended_mono_ns = 90'000'000'000 - 1'000'000'000 * std::abs(r.rank - dead);
+    if (r.rank == dead) continue;
+    r.process.life = r.rank % 3 == 0 ? Life::kExited : Life::kKilled;
+    r.process.exit_code = 1;
+    r.process.signal = r.rank % 3 == 1 ? 6 : 15;
+    for (Membership& ms : r.memberships) ms.state = ring::CommState::kAborted;
+  }
+  return b;
+}
+
+TEST(Exits, TheFirstToDieIsToldFromThoseThatFellWithIt) {
+  for (int dead : {0, 5, 7}) {
+    for (const char* comm : {"tp", "dp", "pp", "world"}) {
+      for (int signal : {9, 11, 6}) {
+        SCOPED_TRACE(::testing::Message() << "rank " << dead << " " << comm << " signal " << signal);
+        const Verdict v = Analyze(AllEnded(dead, HostFault::kDie, signal, comm));
+        ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+        EXPECT_EQ(v.findings(0).kind(), RANK_DEAD);
+        EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{dead}) << v.DebugString();
+        EXPECT_EQ(v.verdict(), VERDICT_CRASHED);
+      }
+    }
+  }
+}
+
+TEST(Exits, LeavingEarlyIsACauseToo) {
+  const Verdict v = Analyze(AllEnded(5, HostFault::kExit, 0, "tp"));
+  ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{5});
+}
+
+TEST(Exits, TwoCrashesAreTwoCauses) {
+  Bundle b = AllEnded(5, HostFault::kDie, 9, "tp");
+  b.ranks[2].process.life = Life::kKilled;
+  b.ranks[2].process.signal = 11;
+  const Verdict v = Analyze(b);
+  ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+  EXPECT_EQ(Culprits(v.findings(0)), (std::vector<int32_t>{2, 5}));
+}
+
+TEST(Exits, OneDeathHasNoConsequences) {
+  Job job(2, 2, 2, 6);
+  job.ranks[3].host_fault = HostFault::kDie;
+  job.ranks[3].host_fault_at = job.Find(3, "tp", 3);
+  const Bundle b = job.Run();
+  const Model model(b, {});
+  for (bool c : FindConsequences(model)) EXPECT_FALSE(c);
+}
+
+// A rank that destroys its communicators while the others wait in them.
+TEST(Exits, ARankThatLeftTheLoop) {
+  Job job(2, 2, 2, 6);
+  job.ranks[6].host_fault = HostFault::kStall;
+  job.ranks[6].host_fault_at = job.Find(6, "dp", 4);
+  Bundle b = job.Run();
+  for (Membership& ms : b.ranks[6].memberships) ms.state = ring::CommState::kDestroyed;
+  const Verdict v = Analyze(b);
+  ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+  EXPECT_EQ(v.findings(0).kind(), RANK_NOT_ARRIVED);
+  EXPECT_EQ(v.findings(0).cause(), "code mismatch");
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{6});
+  EXPECT_NE(v.findings(0).summary().find("left the training loop"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lockstep
