@@ -22,6 +22,7 @@
 #include "analyzer/load.h"
 #include "analyzer/output_file.h"
 #include "analyzer/report.h"
+#include "analyzer/report_start.h"
 #include "analyzer/report_words.h"
 
 #ifndef LOCKSTEP_VERSION
@@ -43,6 +44,7 @@ constexpr char kHelp[] =
     "  --format FORMAT       text (default), json or html\n"
     "  --output FILE         write the report to FILE instead of standard output\n"
     "  --late-after SECONDS  an operation younger than this is no sign of a stall (default 5)\n"
+    "      --start           after the text, where the start of the job went: the making of communicators\n"
     "  -h, --help            show this and exit\n"
     "      --version         show the version and exit\n"
     "\n"
@@ -54,7 +56,7 @@ struct Options {
   std::string format = "text";
   std::string output;
   AnalyzeOptions analyze;
-  bool help = false, version = false;
+  bool help = false, version = false, start = false;
 };
 
 // Empty: understood. Else what is wrong, one line.
@@ -73,6 +75,8 @@ std::string Parse(int argc, char** argv, Options* options) {
       options->help = true;
     } else if (argument == "--version") {
       options->version = true;
+    } else if (argument == "--start") {
+      options->start = true;
     } else {
       const size_t equals = argument.find('=');
       const std::string_view name = argument.substr(0, equals);
@@ -179,6 +183,7 @@ int Run(int argc, char** argv) {
     report = options.format == "json"   ? ReportJson(verdict)
              : options.format == "html" ? ReportHtml(verdict, *bundle)
                                         : ReportText(verdict, *bundle);
+    if (options.start && options.format == "text") report += "\n" + StartUpReport(verdict);
   }
   if (const absl::Status written = Write(options.output, report); !written.ok()) return Complain(std::string(written.message()), kFailed);
   return status;

@@ -16,6 +16,7 @@
 #include "analyzer/fr_loader.h"
 #include "analyzer/join_flight_recorder.h"
 #include "analyzer/load_files.h"
+#include "analyzer/load_generations.h"
 #include "analyzer/load_manifest.h"
 #include "analyzer/load_merge.h"
 #include "analyzer/lsd_reader.h"
@@ -208,6 +209,7 @@ class Loader {
     std::vector<std::string> paths;
     for (const FoundFile* other : others) paths.push_back(other->path);
     if (!paths.empty()) LoadFlightRecorder(paths, &bundle);
+    LeaveOutForeignDumps(&bundle);
     if (progress_ != nullptr) progress_->files_read += static_cast<int64_t>(paths.size());
     bundle.problems.insert(bundle.problems.end(), problems_.begin(), problems_.end());
     bundle.ranks_expected = std::max(bundle.ranks_expected, manifest.ranks_expected);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/load_generations.h"
 
 namespace lockstep {
 namespace {
@@ -330,6 +331,7 @@ void BundleBuilder::CountExpected() {
 Bundle BundleBuilder::Finish() {
   KeepOneJob();
   KeepNewestGeneration();
+  KeepNewestRun(&loose_, &bundle_.problems);
   KeepOnePerRank();
   MergeCommunicators();
   CountExpected();

@@ -1,0 +1,17 @@
+// Where the start of a job went, for people: `lockstep analyze --start`.
+#ifndef LOCKSTEP_ANALYZER_REPORT_START_H_
+#define LOCKSTEP_ANALYZER_REPORT_START_H_
+
+#include <string>
+
+#include "proto/verdict.pb.h"
+
+namespace lockstep {
+
+// The paragraph, and a table of the creations that took longest, one a line of at most 120 columns. Where nothing was
+// recorded it says so. Plain characters: names from files cannot control the terminal.
+std::string StartUpReport(const Verdict& verdict);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_REPORT_START_H_
