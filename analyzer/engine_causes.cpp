@@ -273,6 +273,13 @@ Cause Causes::HostCause(uint32_t node) const {
     c.what = absl::StrCat("waits in ", ring::CallName(view.thread->wait), Seconds(rank, view.thread->wait_since_ns),
                           " for GPU work that is not NCCL's", never.empty() ? "" : "; it ", never);
     c.confidence = 0.8;
+    if (rank.gpu_marks == ring::GpuMarks::kOff) {
+      // Nothing tells what its GPU is in: it may as well be an operation that waits for somebody.
+      c.doubtful = true;
+      c.confidence = 0.35;
+      c.alternatives = {"it waits for an NCCL operation, and is a victim"};
+      c.tells_apart = "GPU marks (LOCKSTEP_GPU=done or full)";
+    }
     c.advice = "1. Look for a kernel that never ends on this GPU.\n2. Read the host's kernel log for Xid errors.";
   } else if (view.host == HostState::kElsewhere) {
     c.kind = HOST_STALL;

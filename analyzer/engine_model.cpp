@@ -207,6 +207,15 @@ bool Model::ProvenIncomplete(const Rank& rank, const Op& op) const {
     const int64_t sent = PeerIssued(peer, CallKind::kSend, rank.memberships[op.membership].member_rank);
     return sent >= 0 && sent < op.seq;
   }
+  // A small send may end before it is received. Not one behind which its host waits for the GPU.
+  const RankView& view_of_rank = ranks[&rank - bundle.ranks.data()];
+  if (op.kind == CallKind::kSend && view_of_rank.host == HostState::kInWait && view_of_rank.thread->wait_since_ns >= op.enter_ns) {
+    if (op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= view.members.size()) return false;
+    const Member& peer = view.members[op.root_or_peer];
+    if (peer.rank_index < 0) return false;
+    const int64_t received = PeerIssued(peer, CallKind::kRecv, rank.memberships[op.membership].member_rank);
+    return received >= 0 && received < op.seq;
+  }
   return false;
 }
 

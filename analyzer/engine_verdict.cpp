@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "analyzer/engine_causes.h"
 #include "analyzer/engine_chain.h"
 
@@ -98,6 +99,7 @@ std::vector<Cause> Causes::FromSinks() {
     if (here.empty() && sink.size() == 1 && graph_->Kind(v) == WaitGraph::NodeKind::kCollective) continue;
     if (here.empty() && sink.size() == 1 && graph_->Kind(v) == WaitGraph::NodeKind::kQueue) {
       const GpuFront& front = graph_->QueueOf(v).front;
+      if (front.front == Front::kOverwritten) continue;
       if (front.front == Front::kMismatched) {
         here = Explain(mismatches_[front.mismatch]);
       } else if (front.front == Front::kAllArrived && !CompletionsAreRecorded(bundle_, graph_->RankOf(v), front.op)) {
@@ -132,12 +134,31 @@ std::vector<Cause> Causes::FromSinks() {
     }
   }
   JoinStuck(&causes);
+  // A rank that left its program is the cause where all else that is known is that data is missing.
+  auto weak = [](const Cause& c) { return c.kind == RANK_NO_DATA || c.doubtful || c.kind == COLLECTIVE_STUCK; };
+  if (model_.stalled && std::all_of(causes.begin(), causes.end(), weak)) {
+    for (const Divergence& d : divergences_) Merge(&causes, FromDivergence(d));
+  }
   // An operation that all are in and that does not finish is explained by a member that is known to stand still.
   std::set<int32_t> still;
   for (const Cause& c : causes) {
     if (c.kind != COLLECTIVE_STUCK) still.insert(c.ranks.begin(), c.ranks.end());
   }
   const bool certain = std::any_of(causes.begin(), causes.end(), [](const Cause& c) { return !c.doubtful; });
+  // Whoever left no data most likely waits for the cause that is known.
+  const bool known = std::any_of(causes.begin(), causes.end(), [&](const Cause& c) { return !weak(c) && !c.hypothesis; });
+  if (known) {
+    std::vector<int32_t> silent;
+    for (const Cause& c : causes) {
+      if (c.kind == RANK_NO_DATA) silent.insert(silent.end(), c.missing.begin(), c.missing.end());
+    }
+    std::erase_if(causes, [](const Cause& c) { return c.kind == RANK_NO_DATA; });
+    std::sort(silent.begin(), silent.end());
+    if (silent.size() > 8) silent.resize(8);
+    if (!silent.empty()) {
+      causes[0].alternatives.push_back(absl::StrCat("a second cause on rank ", absl::StrJoin(silent, ", "), ", which others wait for and which left no data"));
+    }
+  }
   std::erase_if(causes, [&](const Cause& c) {
     if (c.doubtful && certain) return true;
     return c.kind == COLLECTIVE_STUCK && std::any_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) { return still.contains(r); });

@@ -8,6 +8,7 @@
 namespace lockstep {
 
 using ring::CallKind;
+using ring::IsCollective;
 using ring::IsPointToPoint;
 
 namespace {
@@ -49,14 +50,59 @@ void WaitGraph::MakeQueues() {
       const uint32_t stream = by_stream ? rank.ops[units[u].ops[0]].stream : kNoIndex;
       uint32_t q = first_queue_[r];
       while (q < queues.size() && queues[q].stream != stream) ++q;
-      if (q == queues.size()) queues.push_back({static_cast<int32_t>(r), stream, {}, {}});
+      if (q == queues.size()) queues.push_back(Queue{.rank = static_cast<int32_t>(r), .stream = stream, .units = {}, .front = {}, .lost = {}});
       place_of_unit_.push_back({q, static_cast<uint32_t>(queues[q].units.size())});
       queues[q].units.push_back(u);
     }
-    if (units.empty()) queues.push_back({static_cast<int32_t>(r), kNoIndex, {}, {}});
+    if (units.empty()) queues.push_back(Queue{.rank = static_cast<int32_t>(r), .stream = kNoIndex, .units = {}, .front = {}, .lost = {}});
+    FindLost(r);
   }
   first_queue_.push_back(static_cast<uint32_t>(queues.size()));
   fixed_ = hosts_ + static_cast<uint32_t>(queues.size());
+}
+
+// Rings are short where waits are long: what a queue is in may be gone although what was issued later is there. Tickets of a
+// stream and counters of a communicator still tell which number it has.
+void WaitGraph::FindLost(size_t rank_index) {
+  const Rank& rank = model_.bundle.ranks[rank_index];
+  const auto& units = model_.ranks[rank_index].in_flight;
+  for (uint32_t q = first_queue_[rank_index]; q < queues.size(); ++q) {
+    Queue& queue = queues[q];
+    if (queue.units.empty()) continue;
+    if (rank.source == Source::kFlightRecorder) {
+      if (rank.records_lost == 0 || rank.only_active) continue;
+      for (const Membership& ms : rank.memberships) {
+        if (ms.member_rank < 0) continue;
+        const Member& member = model_.comms[ms.comm].members[ms.member_rank];
+        const bool collectives_lost = ms.completed >= 0 && ms.issued > ms.completed && (member.oldest == kUnknown || member.oldest > ms.completed + 1);
+        if (collectives_lost) queue.lost.push_back({ms.comm, ms.completed + 1});
+      }
+      queue.overwritten = !queue.lost.empty();
+      continue;
+    }
+    // Tickets count what was put on a stream, from 1.
+    for (uint32_t s = 0; s < rank.streams.size(); ++s) {
+      const ring::StreamSnapshot& stream = rank.streams[s];
+      if (!stream.marked || (queue.stream != kNoIndex && queue.stream != s) || stream.completed >= stream.issued) continue;
+      const Op* oldest = nullptr;
+      bool recorded = false, one_lane = true;
+      for (const Unit& unit : units) {
+        for (uint32_t i : unit.ops) {
+          const Op& op = rank.ops[i];
+          if (op.stream != s) continue;
+          recorded |= static_cast<uint64_t>(op.ticket) == stream.completed + 1 || op.recent_only;
+          if (op.ticket <= 0) continue;
+          one_lane &= IsCollective(op.kind) && (oldest == nullptr || (oldest->membership == op.membership && op.ticket - op.seq == oldest->ticket - oldest->seq));
+          if (oldest == nullptr || op.ticket < oldest->ticket) oldest = &op;
+        }
+      }
+      if (recorded || oldest == nullptr) continue;
+      queue.overwritten = true;
+      queue.lost_started |= stream.started > stream.completed;
+      const int64_t seq = oldest->seq - (oldest->ticket - static_cast<int64_t>(stream.completed + 1));
+      if (one_lane && seq >= 1) queue.lost.push_back({rank.memberships[oldest->membership].comm, seq});
+    }
+  }
 }
 
 bool WaitGraph::Build(bool forgive) {
@@ -125,7 +171,7 @@ bool WaitGraph::Started(size_t rank_index, uint32_t unit) const {
 bool WaitGraph::AheadOnOtherStreams(uint32_t index, std::vector<Edge>* out) const {
   const Queue& queue = queues[index];
   const Rank& rank = model_.bundle.ranks[queue.rank];
-  if (queue.units.empty() || queue.stream == kNoIndex || !NotStarted(queue.rank, queue.units[0])) return false;
+  if (queue.units.empty() || queue.overwritten || queue.stream == kNoIndex || !NotStarted(queue.rank, queue.units[0])) return false;
   const auto& in_flight = model_.ranks[queue.rank].in_flight;
   bool any = false;
   auto add = [&](uint32_t other) {
@@ -146,7 +192,7 @@ bool WaitGraph::AheadOnOtherStreams(uint32_t index, std::vector<Edge>* out) cons
   }
   if (any) return true;
   for (uint32_t q = first_queue_[queue.rank]; q < first_queue_[queue.rank + 1]; ++q) {
-    if (q != index && !queues[q].units.empty() && queues[q].units[0] < queue.units[0]) add(q);
+    if (q != index && !queues[q].units.empty() && (queues[q].overwritten || queues[q].units[0] < queue.units[0])) add(q);
   }
   return any;
 }
@@ -168,6 +214,21 @@ void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
   if (view.host == HostState::kDead || view.host == HostState::kStopped) {
     front = waits;
     edges[QueueNode(index)].push_back({HostNode(rank_index), Why::kOwnGpu, front.op, front.comm});
+    return;
+  }
+  if (queue.overwritten) {
+    front = waits;
+    for (const auto& [comm, seq] : queue.lost) {
+      const Collective& collective = CollectiveOf(comm, seq, queue.lost.size() > 1);
+      const Op* known = nullptr;  // as another member recorded it
+      for (const Member& m : model_.comms[comm].members) {
+        known = known == nullptr ? model_.FindCollective(m, seq) : known;
+      }
+      if (collective.node != kNoIndex) out.push_back({collective.node, Why::kIn, known, comm});
+      if (collective.started_node != kNoIndex && queue.lost_started) out.push_back({collective.started_node, Why::kIn, known, comm});
+    }
+    if (out.empty()) front.front = Front::kOverwritten;
+    edges[QueueNode(index)] = std::move(out);
     return;
   }
   if (AheadOnOtherStreams(index, &out)) {

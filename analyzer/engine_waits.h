@@ -48,6 +48,7 @@ enum class Front : uint8_t {
   kNotReached,    // peers started it, this rank's stream did not reach it
   kPeersFinished, // peers finished it, this rank's GPU did not
   kMismatched,    // the members' calls differ
+  kOverwritten,   // what it is in has left the record
 };
 
 struct GpuFront {
@@ -63,6 +64,10 @@ struct Queue {
   uint32_t stream = kNoIndex;    // into Rank::streams; kNoIndex: all of them
   std::vector<uint32_t> units;   // into RankView::in_flight, oldest first
   GpuFront front;
+  // Older than its units and gone from the record, known by counters alone: communicator and number of the collectives, of
+  // which at least one is in flight. `overwritten` without any: something else.
+  std::vector<std::pair<uint32_t, int64_t>> lost;
+  bool overwritten = false, lost_started = false;
 };
 
 class WaitGraph {
@@ -108,6 +113,9 @@ class WaitGraph {
   };
 
   void MakeQueues();
+  void FindLost(size_t rank_index);
+  // 0 not lost here, 1 it stands at the front of a queue of the rank's, 2 it stands behind what does.
+  int PlaceOfLost(int32_t rank_index, uint32_t comm, int64_t seq, bool* started) const;
   // True when ranks were taken for slow to notice completions.
   bool Build(bool forgive);
   void BuildQueue(uint32_t queue, bool skip_finished);
@@ -119,7 +127,8 @@ class WaitGraph {
   void AddCreations();
   void AddUnit(size_t rank_index, uint32_t unit, bool absent_only, std::vector<Edge>* out, GpuFront* front);
   void AddSendOrReceive(size_t rank_index, const Op& op, bool absent_only, std::vector<Edge>* out, GpuFront* front);
-  const Collective& CollectiveOf(uint32_t comm, const Op& op, bool absent_only);
+  const Collective& CollectiveOf(uint32_t comm, int64_t seq, bool absent_only);
+  bool RecordEnds(const Member& member) const;
   int32_t CountUnnoticed(uint32_t queue);
   bool OnlySlowToNotice(uint32_t queue);
   bool SiblingsExchanged(const Op& op, uint32_t comm, int32_t my_member_rank, const Member& peer);

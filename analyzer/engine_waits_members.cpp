@@ -33,7 +33,7 @@ void WaitGraph::AddUnit(size_t rank_index, uint32_t unit, bool absent_only, std:
       AddSendOrReceive(rank_index, op, absent_only, out, front);
       continue;
     }
-    const Collective& collective = CollectiveOf(ms.comm, op, absent_only);
+    const Collective& collective = CollectiveOf(ms.comm, op.seq, absent_only);
     if (collective.node != kNoIndex) out->push_back({collective.node, Why::kIn, &op, ms.comm});
     if (collective.started_node != kNoIndex && op.state != OpState::kEnqueued) {
       out->push_back({collective.started_node, Why::kIn, &op, ms.comm});
@@ -47,8 +47,25 @@ void WaitGraph::AddUnit(size_t rank_index, uint32_t unit, bool absent_only, std:
   }
 }
 
-const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, const Op& op, bool absent_only) {
-  auto [it, fresh] = collectives_.try_emplace({2 * uint64_t{comm} + absent_only, op.seq});
+// A rank whose data was read in part, without the counters that would say how far it got.
+bool WaitGraph::RecordEnds(const Member& member) const {
+  const Rank& rank = model_.bundle.ranks[member.rank_index];
+  return rank.damaged && (member.membership == kNoIndex || rank.memberships[member.membership].issued == kUnknown);
+}
+
+int WaitGraph::PlaceOfLost(int32_t rank_index, uint32_t comm, int64_t seq, bool* started) const {
+  for (uint32_t q = first_queue_[rank_index]; q < first_queue_[rank_index + 1]; ++q) {
+    for (const auto& [c, number] : queues[q].lost) {
+      if (c != comm || number > seq) continue;
+      *started = queues[q].lost_started;
+      return number == seq ? 1 : 2;
+    }
+  }
+  return 0;
+}
+
+const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq, bool absent_only) {
+  auto [it, fresh] = collectives_.try_emplace({2 * uint64_t{comm} + absent_only, seq});
   if (!fresh) return it->second;
   Collective collective;
   std::vector<Edge> lacking, unknown, not_started;
@@ -59,14 +76,18 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, const Op& op
     }
     const RankView& peer = model_.ranks[member.rank_index];
     const bool gone = peer.host == HostState::kDead || peer.host == HostState::kStopped;
-    const Op* theirs = model_.FindCollective(member, op.seq);
+    const Op* theirs = model_.FindCollective(member, seq);
     const uint32_t unit = model_.UnitOf(member.rank_index, theirs);
     const bool queued = theirs != nullptr && theirs->state == OpState::kQueued;
-    if (queued || (member.arrived < op.seq && unit == kNoIndex)) {
+    if (!queued && member.arrived < seq && unit == kNoIndex && RecordEnds(member)) {
+      unknown.push_back({MissingNode(model_.bundle.ranks[member.rank_index].rank), Why::kNoData, nullptr, comm});
+      continue;
+    }
+    if (queued || (member.arrived < seq && unit == kNoIndex)) {
       lacking.push_back({HostNode(member.rank_index), gone ? Why::kDead : Why::kNotIssued, nullptr, comm});
       continue;
     }
-    if (theirs != nullptr ? theirs->state == OpState::kCompleted : member.completed >= op.seq) {
+    if (theirs != nullptr ? theirs->state == OpState::kCompleted : member.completed >= seq) {
       collective.peers_finished = true;
       continue;
     }
@@ -75,6 +96,12 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, const Op& op
       continue;
     }
     if (theirs != nullptr && theirs->state == OpState::kStarted) collective.any_started = true;
+    bool lost_started = false;
+    const int lost = theirs == nullptr ? PlaceOfLost(member.rank_index, comm, seq, &lost_started) : 0;
+    if (lost == 1) {
+      collective.any_started |= lost_started;
+      continue;
+    }
     if (unit == kNoIndex) {
       // Not known to be in flight although others are: unless that is for lack of a record, it says nothing.
       const bool no_record = theirs == nullptr || theirs->recent_only;
@@ -84,7 +111,7 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, const Op& op
       continue;
     }
     const auto [queue, place] = PlaceOf(member.rank_index, unit);
-    if (place > 0 || AheadOnOtherStreams(queue, nullptr)) {
+    if (place > 0 || queues[queue].overwritten || AheadOnOtherStreams(queue, nullptr)) {
       // Behind only if what is ahead of it does not finish either; fronts that wait for nobody are found by the sinks.
       if (!absent_only) lacking.push_back({QueueNode(queue), Why::kBehind, nullptr, comm});
     } else if (theirs->state == OpState::kEnqueued) {
@@ -101,7 +128,7 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, const Op& op
     collective.started_node = AddNode(NodeKind::kCollective, -1);
     edges[collective.started_node] = std::move(*out);
   }
-  it = collectives_.find({2 * uint64_t{comm} + absent_only, op.seq});
+  it = collectives_.find({2 * uint64_t{comm} + absent_only, seq});
   it->second = collective;
   return it->second;
 }
@@ -122,6 +149,10 @@ void WaitGraph::AddSendOrReceive(size_t rank_index, const Op& op, bool absent_on
   const int64_t count = model_.PeerIssued(member, reverse, ms.member_rank);
   const bool issued = count >= 0 ? count >= op.seq : theirs != nullptr;
   if (!issued || (theirs != nullptr && theirs->state == OpState::kQueued)) {
+    if (!issued && RecordEnds(member)) {
+      out->push_back({MissingNode(member.global_rank), Why::kNoData, &op, ms.comm});
+      return;
+    }
     const bool presumed = theirs == nullptr && model_.bundle.ranks[member.rank_index].source == Source::kFlightRecorder;
     if (presumed && SiblingsExchanged(op, ms.comm, ms.member_rank, member)) return;
     out->push_back({HostNode(member.rank_index), gone ? Why::kDead : Why::kNotIssued, &op, ms.comm, presumed});
@@ -141,7 +172,7 @@ void WaitGraph::AddSendOrReceive(size_t rank_index, const Op& op, bool absent_on
     return;
   }
   const auto [queue, place] = PlaceOf(member.rank_index, unit);
-  if (place > 0 || AheadOnOtherStreams(queue, nullptr)) {
+  if (place > 0 || queues[queue].overwritten || AheadOnOtherStreams(queue, nullptr)) {
     if (!absent_only) out->push_back({QueueNode(queue), Why::kBehind, &op, ms.comm});
   } else if (op.state == OpState::kStarted && theirs->state == OpState::kEnqueued) {
     out->push_back({QueueNode(queue), Why::kNotStarted, &op, ms.comm});
