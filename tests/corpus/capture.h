@@ -1,0 +1,107 @@
+// What could be read of each rank when the job was looked at: rings of limited depth, progress counters, threads, streams, the process.
+// The two file formats are written from it (lsd_file.h, fr_file.h). Times are of the simulator's clock until they are written.
+#ifndef LOCKSTEP_TESTS_CORPUS_CAPTURE_H_
+#define LOCKSTEP_TESTS_CORPUS_CAPTURE_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/corpus/simulator.h"
+
+namespace lockstep::corpus {
+
+// kTimed: as kFull, and something measured when each operation started and completed (events, the profiler).
+enum class Marks : uint8_t { kOff, kDone, kFull, kTimed };
+
+// How an observer outside sees a process.
+struct ProcessFacts {
+  std::string state = "S";             // /proc letter
+  std::vector<std::string> python_stack, stack, stack_later, written_files;
+  uint32_t threads_in_d = 0;
+  int64_t cpu_ns = -1, io_bytes = -1;  // between two samples
+  std::string wchan;
+  bool consequence = false;            // ended because the job was being ended
+};
+
+enum class Stage : uint8_t {           // numbered as docs/dump-file.md has it
+  kUnknown, kEntered, kQueued, kEnqueued, kStarted, kIncomplete, kCompleted, kFailed, kCaptured
+};
+
+struct OpView {
+  const Instr* instr = nullptr;
+  Slot slot = kWorld;
+  int32_t comm = -1;                   // index into RankView::comms
+  CallKind kind = CallKind::kNone;
+  int32_t root_or_peer = -1;
+  uint64_t count = 0;
+  uint32_t seq = 0;                    // 0: none
+  uint8_t thread = 0;
+  bool recent_only = false, all_to_all = false;  // all_to_all: member of one with sizes
+  uint64_t index = 0, group = 0, graph = 0;
+  int32_t stream = -1;
+  uint32_t ticket = 0;
+  int64_t enter = 0, ret = kNever, start = kNever, finish = kNever;  // kNever where later than the capture
+  Stage stage = Stage::kUnknown;
+};
+
+struct CommView {
+  int32_t comm = -1;                   // index into Job::comms
+  Slot slot = kWorld;
+  int32_t member_rank = -1;
+  uint32_t state = 0;                  // recorder/ring/snapshot.h, CommState
+  int64_t issued = 0, launched = 0, started = 0, done = 0;  // collectives
+  uint64_t hash = 0;
+  std::vector<std::pair<uint32_t, uint64_t>> checkpoints;   // oldest first
+  int64_t issued_at = 0, created = 0, ready = 0, ended = 0;
+  CallKind made_by = CallKind::kNone;
+  uint64_t operations = 0, retained = 0;                    // all kinds; among RankView::ops
+  uint32_t oldest_retained = 0;                             // collective; 0 none
+  uint32_t p2p = 0, all_to_alls = 0;
+  std::vector<PeerProgress> peers;
+  int32_t async_error = 0;
+  int64_t async_error_at = 0;
+};
+
+struct ThreadView {
+  std::string name;
+  CallKind call = CallKind::kNone, wait = CallKind::kNone;
+  int32_t call_comm = -1;
+  int64_t since = 0, wait_since = 0, last_call = 0, group_since = 0;
+  uint32_t group_depth = 0;
+  uint64_t calls = 0, overwritten = 0;
+};
+
+struct StreamView {
+  uint8_t stream = 0;                  // the simulator's
+  uint32_t issued = 0, started = 0, completed = 0;
+  int32_t first_error = 0;
+  std::vector<std::pair<uint32_t, uint32_t>> depends;  // index into RankView::streams, ticket
+};
+
+struct RankView {
+  int32_t rank = 0;
+  int64_t captured = 0;
+  std::vector<OpView> ops;             // program order; recent ones first
+  std::vector<CommView> comms;
+  std::vector<ThreadView> threads;
+  std::vector<StreamView> streams;
+  HostStatus status = HostStatus::kRunning;
+  int64_t ended = 0;                   // of the process; 0 not
+};
+
+struct CaptureOptions {
+  int64_t at = 0;                      // shared clock
+  int64_t jitter = 0;                  // ranks are read up to this much later
+  uint32_t depth = 1024;               // records a rank keeps
+  Marks marks = Marks::kFull;
+  bool expand = true;                  // all-to-alls with sizes as their sends and receives
+};
+
+RankView Capture(const Simulator& run, const CaptureOptions& options, int32_t rank);
+
+}  // namespace lockstep::corpus
+
+#endif  // LOCKSTEP_TESTS_CORPUS_CAPTURE_H_

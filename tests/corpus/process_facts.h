@@ -1,0 +1,23 @@
+// What an observer outside finds in processes that do various things: /proc, native and Python stacks.
+#ifndef LOCKSTEP_TESTS_CORPUS_PROCESS_FACTS_H_
+#define LOCKSTEP_TESTS_CORPUS_PROCESS_FACTS_H_
+
+#include "tests/corpus/capture.h"
+
+namespace lockstep::corpus {
+
+ProcessFacts WaitingFacts();          // in a host wait for its GPU
+ProcessFacts TrainingFacts();         // on its way
+ProcessFacts DataLoaderFacts();
+ProcessFacts CheckpointFacts(int32_t rank, bool writes);
+ProcessFacts GarbageFacts();
+ProcessFacts InterpreterLockFacts();
+ProcessFacts CompilerFacts();
+ProcessFacts TeardownFacts();
+ProcessFacts ExceptionFacts();
+ProcessFacts ElsewhereFacts();        // stands still in code that says nothing
+ProcessFacts InitFacts();
+
+}  // namespace lockstep::corpus
+
+#endif  // LOCKSTEP_TESTS_CORPUS_PROCESS_FACTS_H_

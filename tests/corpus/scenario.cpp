@@ -1,0 +1,245 @@
+#include "tests/corpus/scenario.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tests/corpus/faults.h"
+#include "tests/corpus/process_facts.h"
+
+namespace lockstep::corpus {
+namespace {
+
+int32_t DefaultSteps(int32_t ranks) { return ranks >= 8192 ? 3 : ranks >= 1024 ? 4 : 6; }
+
+const char* MarksName(Marks marks) {
+  static constexpr const char* kNames[] = {"off", "done", "full", "timed"};
+  return kNames[static_cast<size_t>(marks)];
+}
+
+// What changes in the data, and not in the job.
+void ApplyVariant(const Request& request, Plan* plan) {
+  Random random(Mix(request.seed, 303));
+  Job& job = plan->job;
+  const std::string& variant = request.variant;
+  if (variant == "missing1" || variant == "missing10") {
+    const int32_t count = std::max(1, job.ranks / (variant == "missing1" ? 100 : 10));
+    while (static_cast<int32_t>(plan->dump.missing.size()) < count) plan->dump.missing.insert(static_cast<int32_t>(random.Below(job.ranks)));
+  } else if (variant == "overwritten") {
+    plan->dump.capture.depth = 32;
+  } else if (variant == "skew" || variant == "skewstep" || request.scenario == 32) {
+    for (Host& host : job.hosts) {
+      host.real_offset += random.Between(-5 * kSecond, 5 * kSecond);
+      if (variant == "skew" || !random.Chance(0.25)) continue;
+      host.step_at = random.Between(kSecond, 3 * kSecond);
+      host.step_ns = random.Between(kSecond, 5 * kSecond) * (random.Chance(0.5) ? 1 : -1);
+    }
+  } else if (variant == "cut") {
+    const int32_t count = std::max(1, job.ranks / 128);
+    for (int32_t i = 0; i < count; ++i) {
+      const auto rank = static_cast<int32_t>(random.Below(job.ranks));
+      plan->dump.cut.insert(rank);
+      if (request.fr) continue;
+      // Own files hold a host's ranks.
+      for (int32_t r = rank / job.gpus_per_host * job.gpus_per_host; r < std::min(job.ranks, (rank / job.gpus_per_host + 1) * job.gpus_per_host); ++r)
+        plan->dump.cut.insert(r);
+    }
+  } else if (variant == "shuffled") {
+    plan->dump.shuffle = true;
+  }
+}
+
+// What is true has not changed, but the culprit's own file may be gone.
+void SettleTruth(const Request& request, Plan* plan) {
+  Truth& truth = plan->truth;
+  const DumpOptions& dump = plan->dump;
+  if (request.variant == "missing1" || request.variant == "missing10" || request.variant == "cut" || request.scenario == 30)
+    truth.verdicts_allowed.push_back("INCOMPLETE_DATA");
+  for (int32_t r : truth.culprit_ranks) {
+    truth.culprit_data_lost |= dump.missing.count(r) > 0 || dump.cut.count(r) > 0;
+  }
+  if (!truth.culprit_data_lost || truth.healthy) return;
+  truth.kinds_allowed.insert(truth.kinds_allowed.end(), {"RANK_NO_DATA", "RANK_NOT_ARRIVED"});
+  if (truth.identifiable && request.scenario != 9) {
+    truth.identifiable = false;
+    truth.needs = "the culprit's own dump, which is " + std::string(dump.missing.count(truth.culprit_ranks[0]) > 0 ? "missing" : "damaged");
+  }
+}
+
+}  // namespace
+
+const std::vector<std::string>& Variants() {
+  static const std::vector<std::string> kVariants{"plain", "missing1", "missing10", "overwritten", "skew", "skewstep", "cut", "shuffled",
+                                                  "nostart", "firstfile", "rank0", "lastrank", "twofaults"};
+  return kVariants;
+}
+
+bool Play(const Request& asked, Outcome* outcome, std::string* error) {
+  Request request = asked;
+  if (request.scenario < 1 || request.scenario > kScenarios) {
+    *error = "no scenario " + std::to_string(request.scenario) + "; there are 1 to " + std::to_string(kScenarios);
+    return false;
+  }
+  if (request.ranks < 8 || request.ranks > 131072) {
+    *error = "ranks must be 8 to 131072";
+    return false;
+  }
+  if (std::find(Variants().begin(), Variants().end(), request.variant) == Variants().end()) {
+    *error = "unknown variant '" + request.variant + "'";
+    return false;
+  }
+  // Without start marks: own dumps with done or no marks, in turn; Flight Recorder dumps as by default.
+  if (request.variant == "nostart") request.marks = request.fr || request.seed % 2 == 0 ? Marks::kDone : Marks::kOff;
+  if (request.scenario == 39 && request.variant == "plain") request.variant = "twofaults";
+  for (uint64_t attempt = 0; attempt < 24; ++attempt) {
+    const uint64_t seed = Mix(Mix(request.seed, static_cast<uint64_t>(request.scenario)), attempt * 1000 + static_cast<uint64_t>(request.ranks));
+    Random random(Mix(seed, 1));
+    std::string layout_name = request.layout;
+    if (layout_name.empty() || layout_name == "auto") {
+      const std::vector<std::string> names = LayoutsFor(request.scenario, request.ranks);
+      layout_name = names[static_cast<size_t>(random.Below(static_cast<int64_t>(names.size())))];
+    }
+    Layout layout;
+    if (!MakeLayout(layout_name, request.ranks, seed, &layout, error)) return false;
+    if (request.scenario == 27) layout.split = true;
+    if (request.scenario == 21) layout.names = 0;
+    int32_t steps = request.steps > 0 ? request.steps : DefaultSteps(request.ranks);
+    auto plan = std::make_unique<Plan>();
+    plan->job = MakeJob(layout, request.ranks, steps, seed);
+    if (request.depth > 0 && request.steps == 0) {
+      // Enough steps to fill the rings that were asked for.
+      size_t longest = 1;
+      for (int32_t r = 0; r < plan->job.ranks; r += std::max(1, plan->job.ranks / 64))
+        longest = std::max(longest, plan->job.programs[static_cast<size_t>(r)]->size() / 3 / static_cast<size_t>(steps) + 1);
+      const auto wanted = static_cast<int32_t>(static_cast<size_t>(request.depth) * 5 / 4 / longest) + 2;
+      if (wanted > steps) {
+        steps = wanted;
+        plan->job = MakeJob(layout, request.ranks, steps, seed);
+      }
+    }
+    plan->dump.capture.depth = static_cast<uint32_t>(request.depth > 0 ? request.depth : request.ranks >= 8192 ? 48 : request.fr ? 2000 : 1024);
+    error->clear();
+    FaultMaker maker(request, seed, plan.get());
+    if (!maker.Make(error)) {
+      if (request.layout.empty() || request.layout == "auto") continue;
+      return false;
+    }
+    if (request.variant == "twofaults" && !plan->truth.culprit_ranks.empty() && !plan->live && !maker.MakeSecond(error)) continue;
+    plan->job.NameComms();
+    ApplyVariant(request, plan.get());
+    if (request.depth > 0 && request.variant != "overwritten" && request.scenario != 31) plan->dump.capture.depth = static_cast<uint32_t>(request.depth);
+    plan->sim.ring_depth = plan->dump.capture.depth + (plan->live ? 256 : 64);
+    // Nothing in a Flight Recorder dump says when it was taken: what moves is looked at when it has come to its end.
+    if (request.fr && plan->live) {
+      if (request.scenario == 40) {
+        plan->truth.identifiable = false;
+        plan->truth.needs = "when the dumps were taken: they do not say for how long the operation has been running";
+      } else {
+        plan->live = false;
+        plan->ends = true;
+        plan->sim.live_step = -1;
+      }
+    }
+    SettleTruth(request, plan.get());
+
+    outcome->job = std::move(plan->job);
+    outcome->run = std::make_unique<Simulator>(outcome->job, plan->sim);
+    outcome->dump = std::move(plan->dump);
+    outcome->truth = std::move(plan->truth);
+    Simulator& run = *outcome->run;
+    run.Run();
+    bool struck = true;
+    for (int fault = 0; fault < plan->faults; ++fault) struck &= run.Struck(fault);
+    if (plan->may_hang && !run.finished() && run.horizon() == kNever) plan->live = plan->ends = false;
+    const bool as_meant = struck && (plan->live ? run.horizon() != kNever : run.finished() == plan->ends);
+    if (!as_meant) {
+      *error = "the fault had no effect in this job; another seed or layout will do";
+      continue;
+    }
+    error->clear();
+    // When someone looks: live at the horizon; else after a while in which nothing moves.
+    DumpOptions& dump = outcome->dump;
+    dump.capture.marks = request.marks;
+    dump.timing = request.marks == Marks::kFull || request.marks == Marks::kTimed;
+    if (plan->live) {
+      dump.capture.jitter = request.ranks >= 8192 ? kMilli : 3 * kMilli;
+      dump.capture.at = run.horizon() - dump.capture.jitter;
+    } else {
+      dump.capture.at = run.stop_time() + (request.fr && !plan->ends ? 600 * kSecond : 0) + random.Between(15 * kSecond, 50 * kSecond);
+      dump.known_stalled = request.scenario != 10 && !plan->ends;
+    }
+    const std::map<int32_t, ProcessFacts> facts = plan->facts;
+    const bool all_stacks = request.ranks <= 1024;
+    const Job* job = &outcome->job;
+    std::set<int32_t> looked_at;
+    for (const auto& [rank, fact] : facts) looked_at.insert(job->HostOf(rank));
+    dump.facts = [facts, all_stacks, looked_at, job](int32_t rank, HostStatus status) {
+      if (auto it = facts.find(rank); it != facts.end() && status != HostStatus::kRunning && status != HostStatus::kInCall) return it->second;
+      ProcessFacts fact = status == HostStatus::kInCall ? InitFacts() : WaitingFacts();
+      if (all_stacks || looked_at.count(job->HostOf(rank)) > 0 || rank % 16 == 0) return fact;
+      fact.stack.clear();
+      fact.stack_later.clear();
+      fact.python_stack.clear();
+      return fact;
+    };
+    return true;
+  }
+  if (error->empty()) *error = "this scenario cannot be made with these options";
+  *error = "scenario " + std::to_string(request.scenario) + " with " + std::to_string(request.ranks) + " ranks: " + *error;
+  return false;
+}
+
+std::string TruthJson(const Request& request, const Outcome& outcome) {
+  const Truth& truth = outcome.truth;
+  nlohmann::ordered_json json;
+  auto hosts = [&](const std::vector<int32_t>& ranks) {
+    std::vector<std::string> names;
+    for (int32_t r : ranks) {
+      const std::string& name = outcome.job.hosts[static_cast<size_t>(outcome.job.HostOf(r))].name;
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+    return names;
+  };
+  json["scenario"] = request.scenario;
+  json["name"] = Info(request.scenario).name;
+  json["ranks"] = request.ranks;
+  json["seed"] = request.seed;
+  json["format"] = request.fr ? "fr" : "lsd";
+  json["marks"] = MarksName(outcome.dump.capture.marks);
+  json["variant"] = request.variant;
+  json["layout"] = outcome.job.layout.Text();
+  json["what"] = truth.what;
+  json["healthy"] = truth.healthy;
+  json["verdicts_allowed"] = truth.verdicts_allowed;
+  json["culprit_ranks"] = truth.culprit_ranks;
+  json["culprit_hosts"] = hosts(truth.culprit_ranks);
+  json["set_allowed"] = truth.set_allowed;
+  json["kinds_allowed"] = truth.kinds_allowed;
+  json["identifiable"] = truth.identifiable;
+  json["needs"] = truth.needs;
+  json["culprit_data_lost"] = truth.culprit_data_lost;
+  json["missing_ranks"] = outcome.dump.missing;
+  json["damaged_ranks"] = outcome.dump.cut;
+  if (!truth.second_ranks.empty()) {
+    json["second_fault"] = {{"culprit_ranks", truth.second_ranks}, {"culprit_hosts", hosts(truth.second_ranks)}, {"kinds_allowed", truth.second_kinds}};
+  }
+  return json.dump(1) + "\n";
+}
+
+bool Generate(const Request& request, const std::string& folder, std::string* error) {
+  Outcome outcome;
+  if (!Play(request, &outcome, error)) return false;
+  std::error_code code;
+  const std::string data = folder + "/data";
+  std::filesystem::remove_all(data, code);
+  std::filesystem::create_directories(data, code);
+  if (code) {
+    *error = data + ": " + code.message();
+    return false;
+  }
+  const bool written = request.fr ? WriteFlightRecorderFolder(*outcome.run, outcome.dump, data, error)
+                                  : WriteLsdFolder(*outcome.run, outcome.dump, data, error);
+  return written && WriteFile(folder + "/truth.json", TruthJson(request, outcome), error);
+}
+
+}  // namespace lockstep::corpus

@@ -1,0 +1,70 @@
+// The labelled faults: each builds a job with its fault, runs it, and tells what is true. The truth is made with the fault, before any
+// analysis.
+#ifndef LOCKSTEP_TESTS_CORPUS_SCENARIO_H_
+#define LOCKSTEP_TESTS_CORPUS_SCENARIO_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/corpus/dump.h"
+
+namespace lockstep::corpus {
+
+constexpr int kScenarios = 42;
+
+struct ScenarioInfo {
+  int number = 0;
+  const char* name = "";
+  const char* fault = "";         // what is done to the job
+  const char* record = "";        // what the ranks record of it
+  const char* truth = "";         // the right answer
+  const char* lsd_needs = "";     // what own dumps must hold to identify it: "", "marks full", ...; "never: WHY" if they cannot
+  const char* fr_needs = "";      // the same for Flight Recorder dumps
+};
+const ScenarioInfo& Info(int number);
+
+struct Request {
+  int scenario = 1;
+  int32_t ranks = 8;
+  uint64_t seed = 1;
+  bool fr = false;
+  Marks marks = Marks::kFull;
+  std::string variant = "plain";
+  std::string layout = "auto";
+  int32_t depth = 0;              // 0: as the scale has it
+  int32_t steps = 0;              // 0: likewise
+};
+
+struct Truth {
+  std::vector<std::string> verdicts_allowed, kinds_allowed;
+  std::vector<int32_t> culprit_ranks;
+  std::vector<std::vector<int32_t>> set_allowed;  // sets that hold the truth and count as an answer
+  bool identifiable = true;       // by the data that was written
+  std::string needs;              // what else would identify it
+  bool healthy = false;           // no culprit at all
+  bool culprit_data_lost = false; // the culprit's own dump is missing or damaged
+  std::vector<int32_t> second_ranks;
+  std::vector<std::string> second_kinds;
+  std::string what;               // one line for people
+};
+
+struct Outcome {
+  Job job;
+  std::unique_ptr<Simulator> run;
+  DumpOptions dump;
+  Truth truth;
+};
+
+// Builds and runs it. False: `error` says what does not go together.
+bool Play(const Request& request, Outcome* outcome, std::string* error);
+std::string TruthJson(const Request& request, const Outcome& outcome);
+// DIR/data/... and DIR/truth.json.
+bool Generate(const Request& request, const std::string& folder, std::string* error);
+
+const std::vector<std::string>& Variants();
+
+}  // namespace lockstep::corpus
+
+#endif  // LOCKSTEP_TESTS_CORPUS_SCENARIO_H_

@@ -1,0 +1,221 @@
+// Runs a Job: every rank's host issues its program, asynchronously, ahead of its GPU as far as host waits allow; every stream of a
+// GPU works in order; a collective completes only when all its members' GPUs have reached it; a send meets its receive. Time is a
+// clock of nanoseconds that all ranks share (hosts' own clocks are a matter of capture.h). The run ends when nothing moves any more,
+// or at the horizon. Deterministic for a job and a seed.
+#ifndef LOCKSTEP_TESTS_CORPUS_SIMULATOR_H_
+#define LOCKSTEP_TESTS_CORPUS_SIMULATOR_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <queue>
+#include <unordered_map>
+#include <vector>
+
+#include "tests/corpus/job.h"
+
+namespace lockstep::corpus {
+
+// One operation or call that a rank's host made. Times are of the shared clock; kNever: has not happened.
+struct Record {
+  int64_t enter = 0, ret = kNever;     // host
+  int64_t start = kNever, finish = kNever;  // GPU: the stream reached it, it completed
+  uint32_t instr = 0;                  // index into the rank's program
+  uint32_t seq = 0;                    // collective: in the communicator; send, receive: with that peer in that direction; from 1
+  uint32_t group = 0;                  // open group it was queued in, 0 none
+  bool queued = false;                 // in a group that has not ended
+  bool captured = false;               // into a graph
+};
+
+struct PeerProgress {
+  Slot slot = kWorld;
+  int32_t peer = -1;
+  uint32_t sends = 0, recvs = 0;
+  int64_t last_send = 0, last_recv = 0;
+};
+
+struct Progress {                       // of one communicator on one rank
+  ring::CallKind made_by = CallKind::kNone;
+  int64_t created = 0, ready = 0, ended = 0;
+  bool aborted = false, finalizing = false;
+  uint32_t issued = 0, done = 0, started = 0;   // collectives; started and done by this rank's GPU
+  uint32_t p2p = 0, all_to_alls = 0;            // sends, receives; all-to-alls with sizes
+  uint32_t tickets = 0, tickets_started = 0, tickets_done = 0;  // launches on the slot's stream
+  int64_t issued_at = 0;
+  uint64_t hash = 0;                            // rolling over the collectives' arguments: Signature() of each, added up
+  std::array<uint64_t, 8> checkpoint{};         // hash at collective number s, s a multiple of 16: at [s / 16 % 8]
+  int32_t async_error = 0;
+  int64_t async_error_at = 0;
+  std::vector<Record> recent, recent_p2p;       // the newest 16 and 8 of those that left the ring, newest last
+};
+
+enum class HostStatus : uint8_t { kRunning, kInWait, kInCall, kStalled, kDead, kExited, kFrozen, kFinished, kLeft, kHorizon };
+
+struct Wait {
+  int64_t from = 0, until = kNever;
+  CallKind kind = CallKind::kNone;
+  uint8_t thread = 0;
+};
+
+// What collective `seq` adds to the rolling hash of its communicator.
+uint64_t Signature(const Instr& in, uint32_t seq);
+
+struct RankRun {
+  HostStatus status = HostStatus::kRunning;
+  uint32_t pc = 0;
+  int64_t now = 0;                      // host's time
+  int64_t status_since = 0;
+  int32_t signal = 0, exit_code = 0;
+  int64_t gpu_dead_at = kNever;         // nothing completes on the GPU after it
+  int32_t gpu_error = 0;
+  uint32_t group = 0, groups = 0;       // open group's number; groups begun
+  uint32_t group_depth = 0;
+  int64_t group_since = 0;
+  std::array<uint32_t, 2> calls{};      // records by thread
+  std::array<int64_t, 2> last_call{};
+  std::array<Wait, 4> waits{};          // the last host waits, [n % 4]
+  uint32_t wait_count = 0;
+  uint32_t step = 0;
+  std::vector<Record> ring;             // record n at n % size
+  uint64_t records = 0;
+  std::array<Progress, kSlots> progress;
+  std::vector<PeerProgress> peers;
+  std::array<uint32_t, kSlots> joined_at{};  // program index of that
+  std::array<uint32_t, kSlots> joined{};  // ticket of the slot's stream that the compute stream last was made to wait for
+  uint64_t replays = 0;
+};
+
+// From `at` on no operation of these communicators completes.
+struct Cut {
+  int64_t at = kNever;
+  std::vector<int32_t> comms;
+};
+
+struct SimOptions {
+  uint32_t ring_depth = 1024;
+  int64_t horizon = kNever;
+  std::vector<Cut> cuts;
+  // From `at` on these communicators' operations take `factor` times as long.
+  struct Slow {
+    int64_t at = 0;
+    double factor = 1;
+    std::vector<int32_t> comms;
+  };
+  std::vector<Slow> slow;
+  // From `at` on nothing passes between `rank` and `peer`; peer -1: and any rank of another host.
+  struct PairCut {
+    int64_t at = 0;
+    int32_t rank = -1, peer = -1;
+  };
+  std::vector<PairCut> pair_cuts;
+  // The horizon is set when rank 0's host comes to this step, so much later; -1: no.
+  int32_t live_step = -1;
+  int64_t live_after = 0;
+  // Cuts and pair cuts happen when rank 0's host comes to this step, their times counted from there; -1: from the start.
+  int32_t cut_step = -1;
+  // Random delays on random ranks: chance per computation, and how long.
+  double noise_chance = 0;
+  int64_t noise_ns = 0;
+};
+
+class Simulator {
+ public:
+  Simulator(const Job& job, SimOptions options);
+  ~Simulator();
+  void Run();
+
+  const Job& job() const { return job_; }
+  const SimOptions& options() const { return options_; }
+  const std::vector<RankRun>& ranks() const { return ranks_; }
+  int64_t stop_time() const { return stop_time_; }     // when the last thing moved
+  bool finished() const;                               // every host came to its program's end
+  int64_t horizon() const { return options_.horizon; }
+  bool Struck(int fault) const { return struck_[static_cast<size_t>(fault)]; }
+  uint64_t completed_collectives() const { return completed_collectives_; }
+
+ private:
+  struct Item;
+  struct Stream;
+  struct Gpu;
+  struct Instance;
+  struct CommRun;
+  struct Event {
+    int64_t at;
+    uint32_t type, a, b, c;
+    bool operator>(const Event& o) const { return at > o.at; }
+  };
+  struct Half {                         // one side of a send and its receive
+    int64_t at;
+    int32_t rank, item;
+    uint64_t bytes;
+    bool captured;
+  };
+  struct Pair {
+    std::vector<Half> sends, recvs;     // waiting, oldest first
+  };
+
+  void Host(int32_t r);
+  bool Step(int32_t r, const Instr& in);
+  void Rendezvous(int32_t r, const Instr& in);
+  bool WaitForGpu(int32_t r, const Instr& in);
+  void Issue(int32_t r, const Instr& in);
+  void EndGroup(int32_t r);
+  void Abort(int32_t r, Slot slot);
+  Record* AddRecord(int32_t r, uint32_t instr, uint32_t seq, int64_t ret);
+  void Evict(int32_t r, const Record& record);
+  // The record of number `number` (from 1), wherever it is kept; null when it is gone.
+  Record* Find(int32_t r, uint64_t number, Slot slot, uint32_t instr, uint32_t seq);
+  int32_t NewItem(int32_t r);
+  void Append(int32_t r, uint8_t stream, int32_t item);
+  void DependOnCompute(int32_t r, int32_t item);
+  void Compute(int32_t r, int64_t ns);
+  void Join(int32_t r, Slot slot);
+  void CheckWait(int32_t r);
+  void FreeItem(int32_t r, int32_t item);
+  void Advance(int32_t r, uint8_t stream);
+  void Complete(int32_t r, uint8_t stream, int64_t at);
+  void Arrive(int32_t r, Slot slot, int32_t item, int64_t at);
+  void ArriveCollective(int32_t r, Slot slot, int32_t item, int64_t at);
+  void ArriveGroup(int32_t r, Slot slot, int32_t item, int64_t at);
+  void FinishCollective(const Event& event);
+  void FinishPair(const Event& event);
+  void FinishPartly(const Event& event);
+  void LaunchGraph(int32_t r, const Instr& in);
+  void BreakComms(int32_t r, int64_t at, bool network_only);
+  void LeaveOnError(int32_t r);
+  Instance* Open(int32_t comm, uint32_t seq, uint32_t kind);
+  void Resume(int32_t r, int64_t at);
+  void BeginStep(int32_t r, int32_t step);
+  void ApplyCuts(int64_t from);
+  bool PairIsCut(int32_t a, int32_t b, int64_t at) const;
+  int64_t Duration(const Comm& comm, const Instr& in, int64_t at);
+  int64_t Jitter(int32_t r, int64_t low, int64_t high);
+
+  const Job& job_;
+  SimOptions options_;
+  std::vector<RankRun> ranks_;
+  std::vector<Gpu> gpus_;
+  std::vector<CommRun> comms_;
+  std::unordered_map<uint64_t, Pair> pairs_;
+  struct Meeting {
+    uint32_t arrived = 0;
+    int64_t last = 0;
+    std::vector<int32_t> hosts;
+  };
+  std::map<std::pair<int32_t, uint32_t>, Meeting> meetings_;
+  struct PairEvent {
+    std::array<int32_t, 2> rank, item;
+    int32_t comm;
+  };
+  std::vector<PairEvent> pair_events_;
+  std::vector<uint32_t> free_pair_events_;
+  std::priority_queue<Event, std::vector<Event>, std::greater<Event>> queue_;
+  std::array<bool, 8> struck_{};
+  int64_t stop_time_ = 0, clock_ = 0;
+  uint64_t completed_collectives_ = 0;
+};
+
+}  // namespace lockstep::corpus
+
+#endif  // LOCKSTEP_TESTS_CORPUS_SIMULATOR_H_

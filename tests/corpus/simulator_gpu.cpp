@@ -1,0 +1,511 @@
+#include "tests/corpus/simulator_gpu.h"
+
+#include <algorithm>
+
+namespace lockstep::corpus {
+namespace {
+
+uint64_t PairKey(int32_t comm, int32_t from, int32_t to) {
+  return static_cast<uint64_t>(comm) << 40 | static_cast<uint64_t>(from) << 20 | static_cast<uint64_t>(to);
+}
+
+uint64_t BytesOf(const Instr& in) { return in.count * DatatypeBytes(in.datatype); }
+
+}  // namespace
+
+uint64_t Signature(const Instr& in, uint32_t seq) {
+  const uint64_t what = static_cast<uint64_t>(in.kind) | uint64_t{in.datatype} << 16 | uint64_t{in.reduction} << 24 |
+                        static_cast<uint64_t>(static_cast<uint32_t>(in.root_or_peer)) << 32;
+  return Mix(Mix(what, in.count), seq);
+}
+
+int32_t Simulator::NewItem(int32_t r) {
+  Gpu& gpu = gpus_[static_cast<size_t>(r)];
+  if (gpu.free < 0) {
+    gpu.items.emplace_back();
+    return static_cast<int32_t>(gpu.items.size()) - 1;
+  }
+  const int32_t item = gpu.free;
+  gpu.free = gpu.items[static_cast<size_t>(item)].next;
+  gpu.items[static_cast<size_t>(item)] = Item();
+  return item;
+}
+
+void Simulator::FreeItem(int32_t r, int32_t item) {
+  Gpu& gpu = gpus_[static_cast<size_t>(r)];
+  gpu.items[static_cast<size_t>(item)].next = gpu.free;
+  gpu.free = item;
+}
+
+void Simulator::Append(int32_t r, uint8_t stream, int32_t item) {
+  Gpu& gpu = gpus_[static_cast<size_t>(r)];
+  Stream& s = gpu.streams[stream];
+  gpu.items[static_cast<size_t>(item)].stream = stream;
+  gpu.items[static_cast<size_t>(item)].next = -1;
+  if (s.tail >= 0) {
+    gpu.items[static_cast<size_t>(s.tail)].next = item;
+    s.tail = item;
+    return;
+  }
+  s.head = s.tail = item;
+  Advance(r, stream);
+}
+
+// As PyTorch's NCCL streams: an operation starts behind what the compute stream held when it was called.
+void Simulator::DependOnCompute(int32_t r, int32_t item) {
+  Gpu& gpu = gpus_[static_cast<size_t>(r)];
+  Stream& compute = gpu.streams[kComputeStream];
+  Item& it = gpu.items[static_cast<size_t>(item)];
+  it.ready = std::max(it.ready, compute.last_done);
+  if (compute.tail < 0) return;
+  Item& tail = gpu.items[static_cast<size_t>(compute.tail)];
+  it.waits = true;
+  it.next_waiter = tail.first_waiter;
+  tail.first_waiter = item;
+}
+
+void Simulator::Compute(int32_t r, int64_t ns) {
+  RankRun& rank = ranks_[static_cast<size_t>(r)];
+  Stream& compute = gpus_[static_cast<size_t>(r)].streams[kComputeStream];
+  if (compute.head < 0 && ns != kNever) {
+    const int64_t done = std::max(compute.last_done, rank.now) + ns;
+    if (done <= rank.gpu_dead_at) {
+      compute.last_done = done;
+      return;
+    }
+  }
+  const int32_t item = NewItem(r);
+  Item& it = gpus_[static_cast<size_t>(r)].items[static_cast<size_t>(item)];
+  it.ready = rank.now;
+  it.ns = ns;
+  Append(r, kComputeStream, item);
+}
+
+void Simulator::Join(int32_t r, Slot slot) {
+  Gpu& gpu = gpus_[static_cast<size_t>(r)];
+  RankRun& rank = ranks_[static_cast<size_t>(r)];
+  if (gpu.capturing) return;
+  rank.joined[slot] = rank.progress[slot].tickets;
+  rank.joined_at[slot] = rank.pc + 1;
+  Stream& compute = gpu.streams[kComputeStream];
+  Stream& other = gpu.streams[StreamOf(slot)];
+  if (other.tail < 0 && compute.head < 0) {
+    compute.last_done = std::max(compute.last_done, other.last_done);
+    return;
+  }
+  const int32_t item = NewItem(r);
+  Item& it = gpu.items[static_cast<size_t>(item)];
+  it.work = Work::kJoin;
+  it.ready = other.last_done;
+  if (other.tail >= 0) {
+    Item& tail = gpu.items[static_cast<size_t>(other.tail)];
+    it.waits = true;
+    it.next_waiter = tail.first_waiter;
+    tail.first_waiter = item;
+  }
+  Append(r, kComputeStream, item);
+}
+
+void Simulator::Issue(int32_t r, const Instr& in) {
+  RankRun& rank = ranks_[static_cast<size_t>(r)];
+  Gpu& gpu = gpus_[static_cast<size_t>(r)];
+  Progress& progress = rank.progress[in.slot];
+  rank.now += Jitter(r, 5 * kMicro, 12 * kMicro);
+  uint32_t seq = 0;
+  const bool p2p = ring::IsPointToPoint(in.kind), sizes = in.act == Act::kAllToAllV;
+  if (p2p) {
+    auto it = std::find_if(rank.peers.begin(), rank.peers.end(),
+                           [&](const PeerProgress& p) { return p.slot == in.slot && p.peer == in.root_or_peer; });
+    if (it == rank.peers.end()) {
+      rank.peers.push_back({in.slot, in.root_or_peer, 0, 0, 0, 0});
+      it = rank.peers.end() - 1;
+    }
+    if (in.kind == CallKind::kSend) {
+      seq = ++it->sends;
+      it->last_send = rank.now;
+    } else {
+      seq = ++it->recvs;
+      it->last_recv = rank.now;
+    }
+    ++progress.p2p;
+  } else if (sizes) {
+    seq = ++progress.all_to_alls;
+  } else {
+    seq = ++progress.issued;
+    progress.issued_at = rank.now;
+    progress.hash += Signature(in, seq);
+    if (seq % 16 == 0) progress.checkpoint[seq / 16 % 8] = progress.hash;
+  }
+  if (rank.group != 0 && gpu.group_record == 0) {
+    // The group's own record goes first: the call of GroupStart is its place in the program.
+    uint32_t begin = rank.pc;
+    const Program& program = *job_.programs[static_cast<size_t>(r)];
+    while (begin > 0 && program[begin].act != Act::kGroupBegin) --begin;
+    AddRecord(r, begin, 0, 0);
+    gpu.group_record = rank.records;
+  }
+  Record* record = AddRecord(r, rank.pc, seq, rank.group != 0 ? 0 : Jitter(r, 1500, 4000));
+  if (gpu.capturing) {
+    record->captured = true;
+    return;
+  }
+  if (rank.group != 0) {
+    record->queued = true;
+    return;
+  }
+  const int32_t item = NewItem(r);
+  Item& it = gpu.items[static_cast<size_t>(item)];
+  it.work = p2p ? Work::kPointToPoint : Work::kCollective;
+  it.slot = in.slot;
+  it.ready = record->ret;
+  it.record = rank.records;
+  it.instrs[0] = rank.pc;
+  it.seqs[0] = seq;
+  it.ops = it.open = 1;
+  if (!p2p) it.seq = sizes ? ++gpu.exchanged[in.slot] : ++gpu.launched[in.slot];
+  ++progress.tickets;
+  if (in.ns > 0) {
+    it.held_by = static_cast<uint8_t>(in.ns);
+    gpu.held.push_back(item);
+  }
+  DependOnCompute(r, item);
+  Append(r, StreamOf(in.slot), item);
+}
+
+// The outermost GroupEnd: everything queued is launched as one.
+void Simulator::EndGroup(int32_t r) {
+  RankRun& rank = ranks_[static_cast<size_t>(r)];
+  Gpu& gpu = gpus_[static_cast<size_t>(r)];
+  rank.now += Jitter(r, 3 * kMicro, 8 * kMicro);
+  const uint32_t group = rank.group;
+  rank.group = 0;
+  if (gpu.group_record == 0) return;
+  const Program& program = *job_.programs[static_cast<size_t>(r)];
+  Record& header = rank.ring[(gpu.group_record - 1) % rank.ring.size()];
+  rank.last_call[program[header.instr].thread] = rank.now;
+  if (header.group == group) header.ret = rank.now;
+  int32_t item = -1;
+  for (uint64_t n = gpu.group_record + 1; n <= rank.records; ++n) {
+    if (n + rank.ring.size() <= rank.records) continue;
+    Record& record = rank.ring[(n - 1) % rank.ring.size()];
+    record.queued = false;
+    if (record.captured) continue;
+    const Instr& in = program[record.instr];
+    if (item < 0) {
+      item = NewItem(r);
+      Item& fresh = gpu.items[static_cast<size_t>(item)];
+      fresh.work = Work::kPointToPoint;
+      fresh.slot = in.slot;
+      fresh.ready = rank.now;
+      fresh.record = n;
+      ++rank.progress[in.slot].tickets;
+    }
+    Item& it = gpu.items[static_cast<size_t>(item)];
+    if (it.ops == it.instrs.size()) break;
+    it.seqs[it.ops] = record.seq;
+    it.instrs[it.ops++] = record.instr;
+    it.open = it.ops;
+  }
+  if (item < 0) return;
+  DependOnCompute(r, item);
+  Append(r, StreamOf(gpu.items[static_cast<size_t>(item)].slot), item);
+}
+
+// Lets the stream's head go as far as it can.
+void Simulator::Advance(int32_t r, uint8_t stream) {
+  RankRun& rank = ranks_[static_cast<size_t>(r)];
+  Gpu& gpu = gpus_[static_cast<size_t>(r)];
+  Stream& s = gpu.streams[stream];
+  while (s.head >= 0) {
+    Item& it = gpu.items[static_cast<size_t>(s.head)];
+    if (it.waits) return;
+    const int64_t start = std::max(s.last_done, it.ready);
+    if (it.work == Work::kCompute || it.work == Work::kJoin) {
+      if (it.ns == kNever || start + it.ns > rank.gpu_dead_at) return;
+      Complete(r, stream, start + it.ns);
+      continue;
+    }
+    if (!it.arrived && start <= rank.gpu_dead_at) {
+      it.arrived = true;
+      Arrive(r, it.slot, s.head, start);
+    }
+    return;
+  }
+}
+
+// The head of a stream is complete. The stream itself is advanced by the caller.
+void Simulator::Complete(int32_t r, uint8_t stream, int64_t at) {
+  RankRun& rank = ranks_[static_cast<size_t>(r)];
+  Gpu& gpu = gpus_[static_cast<size_t>(r)];
+  Stream& s = gpu.streams[stream];
+  const int32_t index = s.head;
+  Item& it = gpu.items[static_cast<size_t>(index)];
+  s.head = it.next;
+  if (s.head < 0) s.tail = -1;
+  s.last_done = at;
+  stop_time_ = std::max(stop_time_, std::min(at, options_.horizon));
+  if (it.record != 0) {
+    Progress& progress = rank.progress[it.slot];
+    ++progress.tickets_done;
+    const bool sizes = (*job_.programs[static_cast<size_t>(r)])[it.instrs[0]].act == Act::kAllToAllV;
+    if (it.work == Work::kCollective && !sizes) ++progress.done;
+    for (uint8_t i = 0; i < it.ops; ++i) {
+      if (Record* record = Find(r, it.record + i, it.slot, it.instrs[i], it.seqs[i])) record->finish = at;
+    }
+  }
+  int32_t waiter = it.first_waiter;
+  const uint8_t released_by = static_cast<uint8_t>(1 + it.slot);
+  const bool releases = it.work != Work::kCompute && it.work != Work::kJoin && !gpu.held.empty();
+  FreeItem(r, index);
+  while (waiter >= 0) {
+    Item& w = gpu.items[static_cast<size_t>(waiter)];
+    const int32_t next = w.next_waiter;
+    w.ready = std::max(w.ready, at);
+    w.waits = false;
+    const uint8_t other = w.stream;
+    if (gpu.streams[other].head == waiter && other != stream) Advance(r, other);
+    waiter = next;
+  }
+  if (!releases) return;
+  for (size_t i = 0; i < gpu.held.size(); ++i) {
+    Item& held = gpu.items[static_cast<size_t>(gpu.held[i])];
+    if (held.held_by != released_by) continue;
+    const int32_t item = gpu.held[i];
+    gpu.held.erase(gpu.held.begin() + static_cast<std::ptrdiff_t>(i));
+    held.held_by = 0;
+    if (held.arrived) Arrive(r, held.slot, item, std::max(held.ready, at));
+    break;
+  }
+}
+
+void Simulator::CheckWait(int32_t r) {
+  RankRun& rank = ranks_[static_cast<size_t>(r)];
+  Gpu& gpu = gpus_[static_cast<size_t>(r)];
+  if (gpu.host_waits == CallKind::kNone || rank.status != HostStatus::kInWait) return;
+  int64_t done = gpu.streams[kComputeStream].last_done;
+  if (gpu.streams[kComputeStream].head >= 0) return;
+  if (gpu.host_waits == CallKind::kDeviceSynchronize) {
+    for (const Stream& s : gpu.streams) {
+      if (s.head >= 0) return;
+      done = std::max(done, s.last_done);
+    }
+  }
+  gpu.host_waits = CallKind::kNone;
+  const int64_t until = std::max(rank.now, done) + Jitter(r, 4 * kMicro, 9 * kMicro);
+  rank.waits[(rank.wait_count - 1) % 4].until = until;
+  Resume(r, until);
+}
+
+void Simulator::Arrive(int32_t r, Slot slot, int32_t item, int64_t at) {
+  RankRun& rank = ranks_[static_cast<size_t>(r)];
+  Item& it = gpus_[static_cast<size_t>(r)].items[static_cast<size_t>(item)];
+  Progress& progress = rank.progress[slot];
+  const bool again = it.latest == kNever;  // was held back; its stream had reached it before
+  if (!again && it.record != 0) {
+    ++progress.tickets_started;
+    if (it.work == Work::kCollective && (*job_.programs[static_cast<size_t>(r)])[it.instrs[0]].act != Act::kAllToAllV) ++progress.started;
+    for (uint8_t i = 0; i < it.ops; ++i) {
+      if (Record* record = Find(r, it.record + i, slot, it.instrs[i], it.seqs[i])) record->start = at;
+    }
+  }
+  if (!again && it.held_by != 0) {
+    it.latest = kNever;
+    return;
+  }
+  it.latest = 0;
+  if (it.work == Work::kCollective) {
+    ArriveCollective(r, slot, item, at);
+  } else {
+    ArriveGroup(r, slot, item, at);
+  }
+}
+
+Simulator::Instance* Simulator::Open(int32_t comm, uint32_t seq, uint32_t kind) {
+  for (Instance& instance : comms_[static_cast<size_t>(comm)].open) {
+    if (instance.seq == seq && instance.kind == kind) return &instance;
+  }
+  return nullptr;
+}
+
+void Simulator::ArriveCollective(int32_t r, Slot slot, int32_t item, int64_t at) {
+  const Item& it = gpus_[static_cast<size_t>(r)].items[static_cast<size_t>(item)];
+  const int32_t index = job_.comm_of[static_cast<size_t>(r)][slot];
+  const Comm& comm = job_.comms[static_cast<size_t>(index)];
+  const Instr& in = (*job_.programs[static_cast<size_t>(r)])[it.instrs[0]];
+  const uint32_t kind = in.act == Act::kAllToAllV ? 1 : 0;
+  Instance* instance = Open(index, it.seq, kind);
+  if (instance == nullptr) {
+    comms_[static_cast<size_t>(index)].open.push_back({});
+    instance = &comms_[static_cast<size_t>(index)].open.back();
+    instance->seq = it.seq;
+    instance->kind = kind;
+    instance->first = &in;
+    instance->most_bytes = BytesOf(in);
+  }
+  ++instance->arrived;
+  instance->last = std::max(instance->last, at);
+  instance->other_kind |= instance->first->kind != in.kind;
+  // In all-to-alls with sizes root_or_peer >= 0 is a row that does not fit the others' columns.
+  instance->other_bytes |= BytesOf(*instance->first) != BytesOf(in) || (kind == 1 && in.root_or_peer >= 0);
+  instance->other_root |= kind == 0 && instance->first->root_or_peer != in.root_or_peer;
+  instance->most_bytes = std::max(instance->most_bytes, BytesOf(in));
+  if (instance->arrived < comm.members.size()) return;
+  const int64_t finish = instance->last + Duration(comm, in, instance->last);
+  const bool stuck = instance->other_kind || instance->other_bytes || (instance->other_root && instance->most_bytes > (64u << 10));
+  if (!stuck) {
+    queue_.push({finish, kCollectiveEvent, static_cast<uint32_t>(index), it.seq, kind});
+  } else if (!instance->other_kind && kind == 0 && Mix(job_.seed, it.seq) % 2 == 0) {
+    // Who moves less data comes to the end of it; the others wait for the rest.
+    queue_.push({finish, kPartlyEvent, static_cast<uint32_t>(index), it.seq, kind});
+  }
+}
+
+void Simulator::FinishCollective(const Event& event) {
+  const auto index = static_cast<int32_t>(event.a);
+  CommRun& run = comms_[event.a];
+  Instance* instance = Open(index, event.b, event.c);
+  if (instance == nullptr) return;
+  const Comm& comm = job_.comms[event.a];
+  bool partly = false;
+  if (run.broken_at < event.at) {
+    // Where a GPU fails near the end, its peers may have all its data already.
+    const int64_t length = event.at - instance->last;
+    partly = instance->last < run.broken_at && event.at - run.broken_at < length / 3;
+    if (!partly) return;
+    for (int32_t r : comm.members) {
+      const RankRun& rank = ranks_[static_cast<size_t>(r)];
+      if (rank.gpu_dead_at < event.at && rank.gpu_error == 0) return;
+    }
+    if (std::none_of(comm.members.begin(), comm.members.end(),
+                     [&](int32_t r) { return ranks_[static_cast<size_t>(r)].gpu_dead_at < event.at; }))
+      return;
+  }
+  *instance = run.open.back();
+  run.open.pop_back();
+  ++completed_collectives_;
+  const uint8_t stream = StreamOf(comm.slot);
+  for (int32_t r : comm.members) {
+    if (partly && ranks_[static_cast<size_t>(r)].gpu_dead_at < event.at) continue;
+    Complete(r, stream, event.at + Jitter(r, 0, 2 * kMicro));
+    Advance(r, stream);
+    CheckWait(r);
+  }
+}
+
+void Simulator::FinishPartly(const Event& event) {
+  const auto index = static_cast<int32_t>(event.a);
+  Instance* instance = Open(index, event.b, event.c);
+  if (instance == nullptr || comms_[event.a].broken_at < event.at) return;
+  const uint64_t most = instance->most_bytes;
+  const Comm& comm = job_.comms[event.a];
+  const uint8_t stream = StreamOf(comm.slot);
+  for (int32_t r : comm.members) {
+    const Gpu& gpu = gpus_[static_cast<size_t>(r)];
+    const Item& it = gpu.items[static_cast<size_t>(gpu.streams[stream].head)];
+    if (BytesOf((*job_.programs[static_cast<size_t>(r)])[it.instrs[0]]) == most) continue;
+    Complete(r, stream, event.at);
+    Advance(r, stream);
+    CheckWait(r);
+  }
+}
+
+void Simulator::ArriveGroup(int32_t r, Slot slot, int32_t item, int64_t at) {
+  const int32_t comm = job_.comm_of[static_cast<size_t>(r)][slot];
+  const int32_t me = job_.member_of[static_cast<size_t>(r)][slot];
+  const Item it = gpus_[static_cast<size_t>(r)].items[static_cast<size_t>(item)];
+  for (uint8_t i = 0; i < it.ops; ++i) {
+    const Instr& in = (*job_.programs[static_cast<size_t>(r)])[it.instrs[i]];
+    const bool send = in.kind == CallKind::kSend;
+    Pair& pair = pairs_[send ? PairKey(comm, me, in.root_or_peer) : PairKey(comm, in.root_or_peer, me)];
+    std::vector<Half>& others = send ? pair.recvs : pair.sends;
+    const Half mine{at, r, item, BytesOf(in), false};
+    if (others.empty()) {
+      (send ? pair.sends : pair.recvs).push_back(mine);
+      continue;
+    }
+    const Half other = others.front();
+    others.erase(others.begin());
+    if (other.bytes != mine.bytes) continue;  // one side waits for ever for what the other does not mean to move
+    uint32_t number = 0;
+    if (free_pair_events_.empty()) {
+      number = static_cast<uint32_t>(pair_events_.size());
+      pair_events_.push_back({});
+    } else {
+      number = free_pair_events_.back();
+      free_pair_events_.pop_back();
+    }
+    pair_events_[number] = {{r, other.rank}, {item, other.item}, comm};
+    const int64_t both = std::max(at, other.at);
+    queue_.push({both + Duration(job_.comms[static_cast<size_t>(comm)], in, both), kPairEvent, number, 0, 0});
+  }
+}
+
+void Simulator::FinishPair(const Event& event) {
+  const PairEvent pair = pair_events_[event.a];
+  free_pair_events_.push_back(event.a);
+  if (!options_.pair_cuts.empty() && PairIsCut(pair.rank[0], pair.rank[1], event.at)) return;
+  if (comms_[static_cast<size_t>(pair.comm)].broken_at < event.at) {
+    // Others of a pipeline's communicator go on: only what touches a dead GPU or the cut stands still.
+    bool touches = false, any_dead = false;
+    for (int32_t r : pair.rank) touches |= ranks_[static_cast<size_t>(r)].gpu_dead_at < event.at || ranks_[static_cast<size_t>(r)].status == HostStatus::kFrozen;
+    for (int32_t r : job_.comms[static_cast<size_t>(pair.comm)].members)
+      any_dead |= ranks_[static_cast<size_t>(r)].gpu_dead_at < event.at || ranks_[static_cast<size_t>(r)].status == HostStatus::kFrozen;
+    if (touches || !any_dead) return;
+  }
+  for (size_t side = 0; side < 2; ++side) {
+    const int32_t r = pair.rank[side];
+    Item& it = gpus_[static_cast<size_t>(r)].items[static_cast<size_t>(pair.item[side])];
+    it.latest = std::max(it.latest, event.at);
+    if (--it.open > 0) continue;
+    const uint8_t stream = it.stream;
+    Complete(r, stream, it.latest + Jitter(r, 0, 2 * kMicro));
+    Advance(r, stream);
+    CheckWait(r);
+  }
+}
+
+void Simulator::Abort(int32_t r, Slot slot) {
+  RankRun& rank = ranks_[static_cast<size_t>(r)];
+  Gpu& gpu = gpus_[static_cast<size_t>(r)];
+  Record* record = AddRecord(r, rank.pc, 0, 2 * kMilli);
+  Progress& progress = rank.progress[slot];
+  progress.aborted = true;
+  progress.ended = record->enter;
+  Stream& s = gpu.streams[StreamOf(slot)];
+  while (s.head >= 0) {
+    Complete(r, StreamOf(slot), rank.now);  // the kernel gives up, and the stream goes on
+  }
+}
+
+// The captured operations once more, without a record.
+void Simulator::LaunchGraph(int32_t r, const Instr& in) {
+  RankRun& rank = ranks_[static_cast<size_t>(r)];
+  Gpu& gpu = gpus_[static_cast<size_t>(r)];
+  rank.now += Jitter(r, 20 * kMicro, 40 * kMicro);
+  ++rank.replays;
+  const Program& program = *job_.programs[static_cast<size_t>(r)];
+  for (auto i = static_cast<uint32_t>(in.count) + 1; i < program.size() && program[i].act != Act::kGraphEnd; ++i) {
+    const Instr& op = program[i];
+    if (op.act == Act::kCompute) {
+      Compute(r, static_cast<int64_t>(static_cast<double>(op.ns) * job_.compute_factor[static_cast<size_t>(r)]));
+    } else if (op.act == Act::kJoin) {
+      const uint32_t joined = rank.joined[op.slot], at = rank.joined_at[op.slot];
+      Join(r, op.slot);
+      rank.joined[op.slot] = joined;
+      rank.joined_at[op.slot] = at;
+    } else if (op.act == Act::kCall && !ring::IsPointToPoint(op.kind)) {
+      const int32_t item = NewItem(r);
+      Item& it = gpu.items[static_cast<size_t>(item)];
+      it.work = Work::kCollective;
+      it.slot = op.slot;
+      it.ready = rank.now;
+      it.instrs[0] = i;
+      it.ops = it.open = 1;
+      it.seq = ++gpu.launched[op.slot];
+      DependOnCompute(r, item);
+      Append(r, StreamOf(op.slot), item);
+    }
+  }
+}
+
+}  // namespace lockstep::corpus

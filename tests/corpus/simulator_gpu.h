@@ -1,0 +1,71 @@
+// The simulator's inner state: GPUs, streams, what is in flight. Only simulator*.cpp include it.
+#ifndef LOCKSTEP_TESTS_CORPUS_SIMULATOR_GPU_H_
+#define LOCKSTEP_TESTS_CORPUS_SIMULATOR_GPU_H_
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "tests/corpus/simulator.h"
+
+namespace lockstep::corpus {
+
+enum EventType : uint32_t { kHostEvent, kErrorEvent, kCollectiveEvent, kPartlyEvent, kPairEvent };
+
+enum class Work : uint8_t { kCompute, kJoin, kCollective, kPointToPoint };
+
+// Something on a stream that is not complete.
+struct Simulator::Item {
+  int64_t ready = 0;                  // its host issued it, and what it waited for so far is complete
+  int64_t ns = 0;                     // of computation
+  int64_t latest = 0;                 // of a group: its sends and receives complete so far
+  uint64_t record = 0;                // number of its (first) record, from 1; 0 none
+  int32_t next = -1;                  // on its stream
+  int32_t first_waiter = -1, next_waiter = -1;  // items of other streams that wait for this one
+  uint32_t seq = 0;                   // collective: place in the communicator's order on this GPU
+  std::array<uint32_t, 8> instrs{};   // its operations
+  std::array<uint32_t, 8> seqs{};
+  uint8_t ops = 0, open = 0;          // how many; how many are not complete
+  uint8_t stream = 0;
+  uint8_t held_by = 0;                // 1 + slot
+  Work work = Work::kCompute;
+  Slot slot = kWorld;
+  bool waits = false, arrived = false;
+};
+
+struct Simulator::Stream {
+  int64_t last_done = 0;
+  int32_t head = -1, tail = -1;
+};
+
+struct Simulator::Gpu {
+  std::array<Stream, kStreams> streams;
+  std::vector<Item> items;
+  int32_t free = -1;
+  std::array<uint32_t, kSlots> launched{}, exchanged{};  // collectives, all-to-alls with sizes put on the stream
+  CallKind host_waits = CallKind::kNone;
+  bool capturing = false;
+  uint64_t init_record = 0;
+  uint64_t group_record = 0;          // number of the open group's first record, 0 none yet
+  std::vector<int32_t> held;
+  Random random{0};
+};
+
+// A collective that members have reached and that is not over.
+struct Simulator::Instance {
+  uint32_t seq = 0, kind = 0;         // 0 collective, 1 all-to-all with sizes
+  uint32_t arrived = 0;
+  int64_t last = 0;
+  const Instr* first = nullptr;
+  uint64_t most_bytes = 0;
+  bool other_kind = false, other_bytes = false, other_root = false;
+};
+
+struct Simulator::CommRun {
+  int64_t broken_at = kNever;
+  std::vector<Instance> open;
+};
+
+}  // namespace lockstep::corpus
+
+#endif  // LOCKSTEP_TESTS_CORPUS_SIMULATOR_GPU_H_
