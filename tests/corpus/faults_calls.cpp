@@ -137,7 +137,8 @@ bool FaultMaker::EndsEarly(std::string*) {
   program->push_back({.act = Act::kJoin, .slot = kWorld});
   program->push_back({.act = Act::kHostWait, .kind = CallKind::kStreamSynchronize});
   plan_->facts[rank] = TeardownFacts();
-  Blame({rank}, {"DESYNC", "HUNG"}, {"MISMATCH_COUNT", "MISMATCH_KIND", "RANK_NOT_ARRIVED", "RANK_AHEAD", "MISMATCH_DATATYPE", "MISMATCH_REDUCTION"});
+  Blame({rank}, {"DESYNC", "HUNG"}, {"MISMATCH_COUNT", "MISMATCH_KIND", "RANK_NOT_ARRIVED", "RANK_AHEAD", "MISMATCH_DATATYPE", "MISMATCH_REDUCTION",
+                                     "ORDER_INVERSION", "DEADLOCK_CYCLE"});
   plan_->truth.what = "rank " + std::to_string(rank) + " ends its epoch early and goes to the final AllReduce";
   return true;
 }
@@ -216,6 +217,7 @@ bool FaultMaker::SendSend(std::string*) {
   Insert(rank, mine, exchange(peer, true));
   Insert(other, theirs, exchange(me, true));
   Blame({rank, other}, {"HUNG", "DESYNC"}, {"DEADLOCK_CYCLE", "P2P_UNMATCHED"});
+  if (!done_known_) Unidentified("GPU marks: both sides have issued everything, only what completed differs");
   plan_->truth.what = "ranks " + std::to_string(rank) + " and " + std::to_string(other) + " both send before they receive, without a group";
   return true;
 }

@@ -8,7 +8,7 @@
 namespace lockstep::corpus {
 
 bool FaultMaker::HostStall(std::string*) {
-  const int32_t rank = PickRank(request_.scenario == 21 && request_.variant != "rank0" && request_.variant != "lastrank"
+  const int32_t rank = PickRank(request_.scenario == 21 && request_.variant != "rank0" && request_.variant != "lastrank" && request_.variant != "firstfile"
                                     ? std::function<bool(int32_t)>([&](int32_t r) { return job_.Place(r).tp == std::min(3, job_.layout.tp - 1) &&
                                                                                         job_.Place(r).pp == std::min(2, job_.layout.pp - 1); })
                                     : nullptr);
@@ -205,6 +205,14 @@ bool FaultMaker::Network(std::string* error) {
     plan_->sim.pair_cuts.push_back({at, rank, -1});
     Blame({rank}, {"HUNG", "LATE"}, {"COLLECTIVE_STUCK", "GPU_STALL", "ASYNC_ERROR"});
     Unidentified("network progress of each NIC: NCCL's profiler, or the host's port counters");
+    for (Slot slot : {kPp, kDp, kEmb, kEp, kCp}) {
+      const std::vector<int32_t> members = Members(rank, slot);
+      const int64_t n = static_cast<int64_t>(members.size());
+      for (int64_t i = 0; i < n; ++i) {
+        const int32_t next = members[static_cast<size_t>((i + 1) % n)], here = members[static_cast<size_t>(i)];
+        if (here != next && (here == rank || next == rank)) plan_->truth.set_allowed.push_back({std::min(here, next), std::max(here, next)});
+      }
+    }
     plan_->truth.what = "the NIC of rank " + std::to_string(rank) + " on " + job_.hosts[static_cast<size_t>(job_.HostOf(rank))].name + " is down";
   } else {
     const std::string& leaf = job_.hosts[static_cast<size_t>(job_.HostOf(rank))].leaf_switch;
@@ -324,6 +332,17 @@ bool FaultMaker::Healthy(std::string*) {
     plan_->sim.live_step = job_.steps - 2;
     plan_->sim.live_after = random_.Between(kMilli, 5 * kMilli);
     truth.what = "a captured graph is replayed: hosts make no calls";
+    if (request_.seed % 3 == 2) {
+      // Or one host stands still between two replays.
+      plan_->live = false;
+      plan_->sim.live_step = -1;
+      truth.healthy = false;
+      const int32_t rank = PickRank();
+      if (!Stall(rank, StepBegin(rank, step_), ElsewhereFacts())) return false;
+      Blame({rank}, {"HEALTHY", "HUNG", "LATE"}, {"HOST_STALL", "RANK_NOT_ARRIVED"});
+      Unidentified("launches of graphs in the record: what a graph replays leaves no trace");
+      truth.what = "rank " + std::to_string(rank) + " stands still between two replays of a graph";
+    }
   } else if (scenario == 38 || scenario == 40) {
     std::vector<int32_t> all;
     for (int32_t r = 0; r < job_.ranks; ++r) all.push_back(r);

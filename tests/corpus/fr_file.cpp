@@ -1,4 +1,7 @@
 // PyTorch Flight Recorder dumps as torch's own pickler writes them: protocol 2, texts memoised, frames shared.
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -435,7 +438,13 @@ bool WriteFlightRecorderFolder(const Simulator& run, const DumpOptions& options,
     if (!speaks || options.missing.count(r) > 0) continue;
     std::string bytes = file.Rank(r);
     if (options.cut.count(r) > 0) Damage(&bytes, Mix(job.seed, 6000 + static_cast<uint64_t>(r)));
-    if (!WriteFile(folder + "/nccl_trace_rank_" + std::to_string(r), bytes, error)) return false;
+    const std::string path = folder + "/nccl_trace_rank_" + std::to_string(r);
+    if (!WriteFile(path, bytes, error)) return false;
+    // Written when the dump was taken, by that host's clock.
+    const int64_t written = job.hosts[static_cast<size_t>(job.HostOf(r))].Real(options.capture.at + options.capture.jitter);
+    const timespec time{static_cast<time_t>(written / kSecond), static_cast<long>(written % kSecond)};
+    const timespec times[2] = {time, time};
+    utimensat(AT_FDCWD, path.c_str(), times, 0);
   }
   return true;
 }

@@ -129,8 +129,9 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
     ApplyVariant(request, plan.get());
     if (request.depth > 0 && request.variant != "overwritten" && request.scenario != 31) plan->dump.capture.depth = static_cast<uint32_t>(request.depth);
     plan->sim.ring_depth = plan->dump.capture.depth + (plan->live ? 256 : 64);
-    // Nothing in a Flight Recorder dump says when it was taken: what moves is looked at when it has come to its end.
-    if (request.fr && plan->live) {
+    // A Flight Recorder dump does not say when it was taken; its file's time does. Half of the jobs that move are looked at when they
+    // have come to their end.
+    if (request.fr && plan->live && (request.seed % 2 == 1 || request.scenario == 40)) {
       if (request.scenario == 40) {
         plan->truth.identifiable = false;
         plan->truth.needs = "when the dumps were taken: they do not say for how long the operation has been running";

@@ -1,0 +1,211 @@
+// Every scenario can be made, says what is true, and is written so that others can read it.
+#include "tests/corpus/scenario.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "analyzer/load.h"
+
+namespace lockstep::corpus {
+namespace {
+
+class Folder {
+ public:
+  Folder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "corpus_XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) std::abort();
+    path_ = pattern;
+  }
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+std::string Slurp(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+class Scenarios : public ::testing::TestWithParam<int> {};
+
+TEST_P(Scenarios, CanBeMadeAndTellsTheTruth) {
+  for (bool fr : {false, true}) {
+    for (uint64_t seed = 1; seed <= 3; ++seed) {
+      Request request;
+      request.scenario = GetParam();
+      request.seed = seed;
+      request.fr = fr;
+      Outcome outcome;
+      std::string error;
+      ASSERT_TRUE(Play(request, &outcome, &error)) << error;
+      const Truth& truth = outcome.truth;
+      EXPECT_FALSE(truth.what.empty());
+      EXPECT_FALSE(truth.verdicts_allowed.empty());
+      EXPECT_EQ(truth.healthy, truth.culprit_ranks.empty());
+      EXPECT_TRUE(std::is_sorted(truth.culprit_ranks.begin(), truth.culprit_ranks.end()));
+      for (int32_t r : truth.culprit_ranks) EXPECT_TRUE(r >= 0 && r < request.ranks);
+      EXPECT_EQ(truth.identifiable, truth.needs.empty());
+      if (!truth.culprit_ranks.empty()) {
+        EXPECT_TRUE(std::any_of(truth.set_allowed.begin(), truth.set_allowed.end(), [&](const std::vector<int32_t>& set) {
+          return std::includes(set.begin(), set.end(), truth.culprit_ranks.begin(), truth.culprit_ranks.end());
+        }));
+      }
+      EXPECT_EQ(nlohmann::json::parse(TruthJson(request, outcome))["scenario"], GetParam());
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Corpus, Scenarios, ::testing::Range(1, kScenarios + 1));
+
+TEST(ScenarioTest, VariantsKeepTheTruth) {
+  for (const std::string& variant : Variants()) {
+    Request request;
+    request.scenario = 21;
+    request.ranks = 64;
+    request.seed = 4;
+    request.variant = variant;
+    Outcome outcome;
+    std::string error;
+    ASSERT_TRUE(Play(request, &outcome, &error)) << variant << ": " << error;
+    ASSERT_EQ(outcome.truth.culprit_ranks.size(), 1u);
+    const int32_t culprit = outcome.truth.culprit_ranks[0];
+    EXPECT_TRUE(variant != "rank0" || culprit == 0);
+    EXPECT_TRUE(variant != "lastrank" || culprit == 63);
+    EXPECT_TRUE(variant != "firstfile" || culprit < 8);
+    if (variant == "twofaults") {
+      ASSERT_EQ(outcome.truth.second_ranks.size(), 1u);
+      EXPECT_NE(outcome.truth.second_ranks[0], culprit);
+      EXPECT_TRUE(outcome.run->Struck(0) && outcome.run->Struck(1));
+    }
+    EXPECT_EQ(outcome.dump.missing.size(), variant == "missing10" ? 6u : variant == "missing1" ? 1u : 0u);
+    EXPECT_EQ(outcome.truth.culprit_data_lost, outcome.dump.missing.count(culprit) + outcome.dump.cut.count(culprit) > 0);
+  }
+}
+
+TEST(ScenarioTest, TheSameRequestGivesTheSameBytes) {
+  Folder a, b;
+  std::string error;
+  for (bool fr : {false, true}) {
+    Request request;
+    request.scenario = 3;
+    request.fr = fr;
+    ASSERT_TRUE(Generate(request, a.path(), &error)) << error;
+    ASSERT_TRUE(Generate(request, b.path(), &error)) << error;
+    EXPECT_EQ(Slurp(a.path() + "/truth.json"), Slurp(b.path() + "/truth.json"));
+    for (const auto& entry : std::filesystem::directory_iterator(a.path() + "/data"))
+      EXPECT_EQ(Slurp(entry.path().string()), Slurp(b.path() + "/data/" + entry.path().filename().string()));
+  }
+}
+
+// The writers were made from the pages that describe the formats; the analyzer's loaders must find the same numbers.
+TEST(WriterTest, OwnDumpsAreReadWithEqualNumbers) {
+  for (bool shuffled : {false, true}) {
+    for (int scenario : {6, 21, 26, 37}) {
+      Folder folder;
+      Request request;
+      request.scenario = scenario;
+      request.variant = shuffled ? "shuffled" : "plain";
+      request.marks = Marks::kTimed;
+      Outcome outcome;
+      std::string error;
+      ASSERT_TRUE(Play(request, &outcome, &error)) << error;
+      ASSERT_TRUE(WriteLsdFolder(*outcome.run, outcome.dump, folder.path(), &error)) << error;
+      const absl::StatusOr<Bundle> bundle = LoadPaths({folder.path()});
+      ASSERT_TRUE(bundle.ok()) << bundle.status();
+      for (const Problem& problem : bundle->problems) ADD_FAILURE() << problem.path << ": " << problem.text;
+      ASSERT_EQ(bundle->ranks.size(), 8u);
+      EXPECT_EQ(bundle->ranks_expected, 8);
+      for (const Rank& rank : bundle->ranks) {
+        const RankView view = Capture(*outcome.run, outcome.dump.capture, rank.rank);
+        ASSERT_EQ(rank.ops.size(), view.ops.size());
+        ASSERT_EQ(rank.memberships.size(), view.comms.size());
+        EXPECT_FALSE(rank.damaged);
+        const Host& host = outcome.job.hosts[static_cast<size_t>(outcome.job.HostOf(rank.rank))];
+        EXPECT_EQ(rank.host, host.name);
+        for (const Membership& m : rank.memberships) {
+          const size_t i = m.ring_index;
+          ASSERT_LT(i, view.comms.size());
+          EXPECT_EQ(m.issued, view.comms[i].issued == 0 ? kNone : view.comms[i].issued);
+          EXPECT_EQ(m.member_rank, view.comms[i].member_rank);
+          const Comm& comm = outcome.job.comms[static_cast<size_t>(view.comms[i].comm)];
+          EXPECT_EQ(bundle->comms[m.comm].members, comm.members);
+        }
+        if (shuffled) continue;
+        for (size_t i = 0; i < view.ops.size(); ++i) {
+          const Op& op = rank.ops[i];
+          EXPECT_EQ(op.kind, view.ops[i].kind);
+          EXPECT_EQ(op.seq, view.ops[i].seq);
+          EXPECT_EQ(static_cast<uint8_t>(op.state), static_cast<uint8_t>(view.ops[i].stage));
+          EXPECT_EQ(op.enter_ns, host.Mono(view.ops[i].enter));
+          EXPECT_EQ(op.completed_ns, view.ops[i].finish == kNever ? 0 : host.Mono(view.ops[i].finish));
+          EXPECT_EQ(op.count, static_cast<int64_t>(view.ops[i].count));
+        }
+      }
+    }
+  }
+}
+
+// Python's own pickle module reads the dumps: entries, states and groups as they were meant.
+TEST(WriterTest, FlightRecorderDumpsAreReadByPython) {
+  if (std::string(LOCKSTEP_PYTHON).empty()) GTEST_SKIP() << "no Python 3 was found when this was built";
+  Folder folder;
+  Request request;
+  request.scenario = 21;
+  request.fr = true;
+  Outcome outcome;
+  std::string error;
+  ASSERT_TRUE(Play(request, &outcome, &error)) << error;
+  ASSERT_TRUE(WriteFlightRecorderFolder(*outcome.run, outcome.dump, folder.path(), &error)) << error;
+  const std::string script = folder.path() + "/read.py", result = folder.path() + "/result.json";
+  std::ofstream(script) << R"(
+import json, pickle, sys
+out = []
+for rank in range(8):
+    with open(sys.argv[1] + '/nccl_trace_rank_%d' % rank, 'rb') as file:
+        dump = pickle.load(file)
+    frames = [id(frame) for entry in dump['entries'] for frame in entry['frames']]
+    states = {}
+    for entry in dump['entries']:
+        states[entry['state']] = states.get(entry['state'], 0) + 1
+        assert isinstance(entry['process_group'], tuple) and len(entry['process_group']) == 2
+        assert entry['process_group'][0] in dump['pg_config']
+        assert str(entry['pg_id']) in dump['pg_status']
+        assert entry['time_created_ns'] > 10**18
+    ids = [entry['record_id'] for entry in dump['entries']]
+    assert ids == sorted(ids) and len(set(ids)) == len(ids)
+    out.append({'entries': len(dump['entries']), 'states': states, 'shared': len(set(frames)) < len(frames),
+                'groups': {name: group['ranks'] for name, group in dump['pg_config'].items()}})
+json.dump(out, open(sys.argv[2], 'w'))
+)";
+  const std::string command = std::string(LOCKSTEP_PYTHON) + " '" + script + "' '" + folder.path() + "' '" + result + "'";
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  const nlohmann::json read = nlohmann::json::parse(Slurp(result));
+  std::filesystem::remove(script);
+  std::filesystem::remove(result);
+  const absl::StatusOr<Bundle> bundle = LoadPaths({folder.path()});
+  ASSERT_TRUE(bundle.ok()) << bundle.status();
+  ASSERT_EQ(bundle->ranks.size(), 8u);
+  for (size_t r = 0; r < 8; ++r) {
+    EXPECT_EQ(read[r]["entries"], bundle->ranks[r].ops.size());
+    EXPECT_TRUE(read[r]["shared"]);
+    EXPECT_EQ(read[r]["groups"]["0"], "[0, 1, 2, 3, 4, 5, 6, 7]");
+    EXPECT_GT(read[r]["states"].value("completed", 0), 10);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep::corpus
