@@ -38,7 +38,8 @@ class ChromeSink : public TraceSink {
         return status;
       if (absl::Status status = Meta(row, "process_labels", absl::StrCat("\"labels\":", Quoted(host_))); !status.ok()) return status;
       if (absl::Status status = Meta(row, "process_sort_index", absl::StrCat("\"sort_index\":", row.order)); !status.ok()) return status;
-      return Meta(row, "thread_name", "\"name\":\"verdict\"");
+      if (absl::Status status = Meta(row, "thread_name", "\"name\":\"verdict\""); !status.ok()) return status;
+      return Meta(row, "thread_sort_index", "\"sort_index\":-1");
     }
     ++thread_;
     if (absl::Status status = Meta(row, "thread_name", absl::StrCat("\"name\":", Quoted(row.name))); !status.ok()) return status;

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/report.h"
 #include "analyzer/report_finding.h"
+#include "analyzer/report_state.h"
 #include "analyzer/report_words.h"
 
 namespace lockstep {
@@ -87,10 +88,12 @@ std::vector<std::string> ProblemLines(const Verdict& verdict) {
   return lines;
 }
 
-std::vector<std::string> ClockLines(const Verdict& verdict) {
+std::vector<std::string> ClockLines(const Verdict& verdict, const Bundle& bundle) {
   std::vector<std::string> unaligned, stepped, off;
   int64_t widest = 0;
-  for (const ClockOffset& clock : verdict.clocks()) {
+  const std::vector<int64_t> walls = WallClocksAhead(verdict, bundle);
+  for (int i = 0; i < verdict.clocks_size(); ++i) {
+    const ClockOffset& clock = verdict.clocks(i);
     const std::string host = Printable(clock.host(), 64);
     if (clock.uncertainty_ns() < 0) {
       unaligned.push_back(host);
@@ -98,11 +101,9 @@ std::vector<std::string> ClockLines(const Verdict& verdict) {
     }
     widest = std::max(widest, clock.uncertainty_ns());
     if (clock.stepped()) stepped.push_back(host);
-    // Added to a host's times, so a clock that is ahead has a negative offset.
-    if (std::max(clock.offset_ns(), -clock.offset_ns()) >= kSmallOffsetNs) {
-      off.push_back(absl::StrCat(host, " ", DurationText(std::max(clock.offset_ns(), -clock.offset_ns())),
-                                 clock.offset_ns() < 0 ? " ahead" : " behind"));
-    }
+    const int64_t ahead = walls[static_cast<size_t>(i)];
+    if (std::max(ahead, -ahead) >= kSmallOffsetNs)
+      off.push_back(absl::StrCat(host, " ", DurationText(std::max(ahead, -ahead)), ahead > 0 ? " ahead" : " behind"));
   }
   const auto list = [](std::vector<std::string> names) {
     const size_t more = names.size() > kMaxRowsShown ? names.size() - kMaxRowsShown : 0;
@@ -174,7 +175,7 @@ ReportBlock DataBlock(const Verdict& verdict, const Bundle& bundle) {
   if (!unmarked.empty())
     lines.push_back(absl::StrCat("GPU marks off on ", unmarked.size(), " ranks: what their GPUs did is not recorded"));
   Add(&block, "DATA", std::move(lines));
-  Add(&block, "clocks", ClockLines(verdict));
+  Add(&block, "clocks", ClockLines(verdict, bundle));
 
   std::vector<std::string> problems = ProblemLines(verdict);
   Add(&block, "problems", std::move(problems));

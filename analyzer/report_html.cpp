@@ -150,7 +150,7 @@ std::string ReportHtml(const Verdict& verdict, const Bundle& bundle) {
   AppendOthers(content, &out);
   AppendBandwidths(verdict, &out);
   AppendArrivals(verdict, &out);
-  AppendClocks(verdict, &out);
+  AppendClocks(verdict, bundle, &out);
   AppendStartUp(verdict, &out);
   OpenSection("data", "Data", &out);
   AppendRows(content.data, {"start-up", "last", "rates", "clocks"}, &out);

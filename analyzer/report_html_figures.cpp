@@ -1,10 +1,12 @@
 // Bandwidth, arrivals, clocks and start-up as bars. What nothing measured is drawn as an empty, dashed bar and said in words.
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/report_html_parts.h"
+#include "analyzer/report_state.h"
 #include "analyzer/report_words.h"
 
 namespace lockstep {
@@ -75,39 +77,42 @@ void AppendArrivals(const Verdict& verdict, std::string* out) {
   absl::StrAppend(out, "</section>\n");
 }
 
-void AppendClocks(const Verdict& verdict, std::string* out) {
+void AppendClocks(const Verdict& verdict, const Bundle& bundle, std::string* out) {
   if (verdict.clocks_size() < 2) return;
-  // The doubtful first: not aligned, set meanwhile, far off.
-  std::vector<const ClockOffset*> clocks;
-  for (const ClockOffset& clock : verdict.clocks()) clocks.push_back(&clock);
-  const auto key = [](const ClockOffset* c) {
-    return std::make_tuple(c->uncertainty_ns() >= 0, !c->stepped(), -std::abs(static_cast<double>(c->offset_ns())));
+  struct Clock {
+    const ClockOffset* said;
+    int64_t ahead;
+    double size() const { return std::abs(static_cast<double>(ahead)); }
   };
-  std::stable_sort(clocks.begin(), clocks.end(), [&](const ClockOffset* a, const ClockOffset* b) { return key(a) < key(b); });
+  const std::vector<int64_t> ahead = WallClocksAhead(verdict, bundle);
+  std::vector<Clock> clocks;
+  for (int i = 0; i < verdict.clocks_size(); ++i) clocks.push_back({&verdict.clocks(i), ahead[static_cast<size_t>(i)]});
+  // The doubtful first: not aligned, set meanwhile, far off.
+  const auto key = [](const Clock& c) { return std::make_tuple(c.said->uncertainty_ns() >= 0, !c.said->stepped(), -c.size()); };
+  std::stable_sort(clocks.begin(), clocks.end(), [&](const Clock& a, const Clock& b) { return key(a) < key(b); });
   if (clocks.size() > kMaxClocks) clocks.resize(kMaxClocks);
   double widest = 1;
-  for (const ClockOffset* c : clocks) {
-    if (c->uncertainty_ns() >= 0) widest = std::max(widest, std::abs(static_cast<double>(c->offset_ns())) + static_cast<double>(c->uncertainty_ns()));
+  for (const Clock& c : clocks) {
+    if (c.said->uncertainty_ns() >= 0) widest = std::max(widest, c.size() + static_cast<double>(c.said->uncertainty_ns()));
   }
   OpenSection("clocks", "Clocks of the hosts", out);
-  absl::StrAppend(out, "<p class=\"soft small\">Against the first host, from operations that ranks of both completed together. Times on this page that compare ",
-                  "hosts are corrected by these offsets.</p>\n");
-  for (const ClockOffset* c : clocks) {
-    absl::StrAppend(out, "<div class=\"figure\"><div class=\"what\"><b>", Escaped(c->host(), 64), "</b><small>");
-    if (c->uncertainty_ns() < 0) {
+  absl::StrAppend(out, "<p class=\"soft small\">Each host's wall clock against the first one's, from operations that ranks of both completed together. ",
+                  "Where this report compares times of several hosts it corrects them by this.</p>\n");
+  for (const Clock& c : clocks) {
+    absl::StrAppend(out, "<div class=\"figure\"><div class=\"what\"><b>", Escaped(c.said->host(), 64), "</b><small>");
+    if (c.said->uncertainty_ns() < 0) {
       absl::StrAppend(out, "nothing to align it by</small></div><div class=\"meter none\"></div></div>\n");
       continue;
     }
-    const int64_t size = c->offset_ns() == INT64_MIN ? INT64_MAX : std::abs(c->offset_ns());
-    absl::StrAppend(out, size == 0 ? "the same" : absl::StrCat(DurationText(size), c->offset_ns() < 0 ? " ahead" : " behind"), " \u00b1 ",
-                    DurationText(c->uncertainty_ns()), c->stepped() ? ", was set while the job ran" : "", "</small></div>");
-    // Ahead is drawn to the right of the middle.
-    const double at = 0.5 - static_cast<double>(c->offset_ns()) / widest / 2, half = static_cast<double>(c->uncertainty_ns()) / widest / 2;
+    absl::StrAppend(out, c.ahead == 0 ? "the same" : absl::StrCat(DurationText(std::abs(c.ahead)), c.ahead > 0 ? " ahead" : " behind"), " \u00b1 ",
+                    DurationText(c.said->uncertainty_ns()), c.said->stepped() ? ", was set while the job ran" : "", "</small></div>");
+    const double at = 0.5 + static_cast<double>(c.ahead) / widest / 2, half = static_cast<double>(c.said->uncertainty_ns()) / widest / 2;
     absl::StrAppend(out, "<div class=\"meter\"><i class=\"second\" style=\"left:", Percent(at - half), ";width:", Percent(2 * half), "\"></i><u style=\"left:",
                     Percent(at), "\"></u></div></div>\n");
   }
-  absl::StrAppend(out, "<div class=\"figure\"><div></div><div class=\"scale\"><span>", DurationText(static_cast<int64_t>(std::min(widest, 9e18))),
-                  " behind</span><span>0</span><span>", DurationText(static_cast<int64_t>(std::min(widest, 9e18))), " ahead</span></div></div>\n");
+  const std::string end = DurationText(static_cast<int64_t>(std::min(widest, 9e18)));
+  absl::StrAppend(out, "<div class=\"figure\"><div></div><div class=\"scale\"><span>", end, " behind</span><span>0</span><span>", end,
+                  " ahead</span></div></div>\n");
   More(verdict.clocks_size(), static_cast<int>(clocks.size()), "hosts", out);
   absl::StrAppend(out, "</section>\n");
 }

@@ -41,7 +41,7 @@ void AppendStates(const Bundle& bundle, const std::vector<RankRole>& roles, std:
 void AppendStacks(const Bundle& bundle, const std::vector<RankRole>& roles, std::string* out);
 void AppendBandwidths(const Verdict& verdict, std::string* out);
 void AppendArrivals(const Verdict& verdict, std::string* out);
-void AppendClocks(const Verdict& verdict, std::string* out);
+void AppendClocks(const Verdict& verdict, const Bundle& bundle, std::string* out);
 void AppendStartUp(const Verdict& verdict, std::string* out);
 
 }  // namespace lockstep

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -104,6 +105,24 @@ std::vector<std::string> Frames(const std::vector<std::string>& stack, size_t li
     frames.push_back(Printable(offset == std::string::npos || offset == 0 ? frame : frame.substr(0, offset), 160));
   }
   return frames;
+}
+
+std::vector<int64_t> WallClocksAhead(const Verdict& verdict, const Bundle& bundle) {
+  constexpr int64_t kMost = INT64_MAX / 4;  // sums of three stay in range
+  absl::flat_hash_map<std::string, int64_t> zero;
+  for (const Rank& rank : bundle.ranks) {
+    zero.try_emplace(rank.host.empty() ? absl::StrCat("rank ", rank.rank) : rank.host, std::clamp(rank.real_minus_mono_ns, -kMost, kMost));
+  }
+  std::vector<int64_t> ahead;
+  int64_t first = 0;
+  bool known = false;
+  for (const ClockOffset& clock : verdict.clocks()) {
+    auto it = zero.find(clock.host());
+    const int64_t wall = (it == zero.end() ? 0 : it->second) - std::clamp(clock.offset_ns(), -kMost, kMost);
+    if (!known && clock.uncertainty_ns() >= 0) first = wall, known = true;
+    ahead.push_back(clock.uncertainty_ns() >= 0 ? wall - first : 0);
+  }
+  return ahead;
 }
 
 void MergedLines::Add(std::string text, int32_t rank) {

@@ -232,6 +232,13 @@ TEST(Report, SlowJobsGetFiguresAndStandingOnesDoNot) {
   EXPECT_THAT(text, HasSubstr("  start-up Start-up took 4 min.\n"));
   bandwidth->set_bus_bytes_per_s(0);
   EXPECT_THAT(ReportText(verdict, MakeBundle(8)), HasSubstr("  rates    not measured"));
+  // Clocks that count from each host's own start lie hours apart; what people set is the wall clock.
+  Bundle bundle = MakeBundle(8);
+  for (int i = 0; i < 8; ++i) {
+    bundle.ranks[i].host = i < 4 ? "node0" : "node1";
+    bundle.ranks[i].real_minus_mono_ns = i < 4 ? 1'000'000'000'000 : 1'000'000'000'000 - 4'000'000'000;
+  }
+  EXPECT_THAT(ReportText(verdict, bundle), HasSubstr("node1 1.0 s ahead\n"));
 }
 
 TEST(Report, TextOfAHugeJobStaysOneScreenOrTwo) {

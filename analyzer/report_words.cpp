@@ -97,6 +97,7 @@ std::string RanksText(const std::vector<int32_t>& ranks, size_t limit) {
 
 std::string DurationText(int64_t ns) {
   const double value = static_cast<double>(ns);
+  if (ns == 0) return "0 s";
   if (ns < 0) return absl::StrCat("-", DurationText(ns == INT64_MIN ? INT64_MAX : -ns));
   if (ns > 0 && ns < 1'000) return absl::StrCat(ns, " ns");
   if (ns > 0 && ns < 1'000'000) return absl::StrFormat("%.*f us", ns < 10'000 ? 1 : 0, value / 1e3);

@@ -20,7 +20,7 @@ struct KnownVerb {
 constexpr KnownVerb kVerbs[] = {
     {"run", "run a job under Lockstep and say what stopped it"},
     {"analyze", "name the cause from incident folders, ring files or PyTorch Flight Recorder dumps"},
-    {"export", "convert recordings"},
+    {"export", "write a recording for Perfetto, Chrome's trace viewer or a spreadsheet"},
     {"agent", "watch the ranks of this host"},
     {"collector", "gather from the agents of a job"},
     {"dump", "take an incident of a running job now"},
