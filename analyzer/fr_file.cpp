@@ -16,8 +16,8 @@ namespace {
 
 class FileReader {
  public:
-  FileReader(std::string_view bytes, const std::string& path, int32_t rank, Document* document)
-      : bytes_(bytes), document_(*document) {
+  FileReader(std::string_view bytes, const std::string& path, int32_t rank, ReadSpace* space)
+      : bytes_(bytes), space_(*space), document_(space->document) {
     file_.rank.rank = rank;
     file_.rank.path = path;
     file_.rank.source = Source::kFlightRecorder;
@@ -35,6 +35,8 @@ class FileReader {
       return std::move(file_);
     }
     ParseError error;
+    // Their number is not known before, but files of one job hold much the same.
+    file_.rank.ops.reserve(space_.expected_ops);
     std::optional<EntryReader> reader(std::in_place, document_, &file_);
     const bool streamed = !json_ && StreamPickle(bytes_, &document_, &*reader) == Streaming::kDone;
     if (!streamed) {
@@ -68,6 +70,9 @@ class FileReader {
       Report(error.offset, absl::StrCat("damaged: ", error.text, "; the ", file_.rank.ops.size(),
                                         " entries complete before that are used"));
     }
+    space_.expected_ops = file_.rank.ops.size();
+    // They are kept for long.
+    if (file_.rank.ops.size() + file_.rank.ops.size() / 4 < file_.rank.ops.capacity()) file_.rank.ops.shrink_to_fit();
     return std::move(file_);
   }
 
@@ -116,7 +121,9 @@ class FileReader {
       } else if (bad++ == 0) {
         first_bad = claim.name.substr(0, 60);
       }
-      return true;
+      if (file_.claims.size() < kMaxGroups) return true;
+      Report(-1, absl::StrCat("more than ", kMaxGroups, " groups in pg_config: the rest is ignored"));
+      return false;
     });
     if (bad > 0) {
       Report(-1, absl::StrCat(bad, " groups of pg_config have no usable list of ranks (the first: '", first_bad,
@@ -162,7 +169,7 @@ class FileReader {
         return true;
       });
       file_.statuses.push_back(status);
-      return file_.statuses.size() < kMaxEntries;
+      return file_.statuses.size() < kMaxGroups;
     });
     if (bad > 0) Report(-1, absl::StrCat(bad, " lines of pg_status are not of the format: ignored"));
     std::stable_sort(file_.statuses.begin(), file_.statuses.end(),
@@ -181,6 +188,7 @@ class FileReader {
   }
 
   std::string_view bytes_;
+  ReadSpace& space_;
   Document& document_;
   FileData file_;
   absl::flat_hash_set<uint32_t> lists_;
@@ -189,8 +197,10 @@ class FileReader {
 
 }  // namespace
 
-FileData ReadFile(std::string_view bytes, const std::string& path, int32_t rank, Document* document) {
-  return FileReader(bytes, path, rank, document).Run();
+FileData ReadFile(std::string_view bytes, const std::string& path, int32_t rank, ReadSpace* space) {
+  FileData data = FileReader(bytes, path, rank, space).Run();
+  if (!data.usable) data.rank.ops = {};
+  return data;
 }
 
 }  // namespace lockstep::fr

@@ -15,6 +15,9 @@ namespace lockstep::fr {
 // PyTorch keeps 2,000 entries by default, 20,000 are in use.
 constexpr uint64_t kMaxEntries = 1u << 20;
 
+// Groups in one file. Jobs of tens of thousands of ranks have a hundred on each; work on them may be quadratic.
+constexpr size_t kMaxGroups = 8192;
+
 // No counter gets this far; larger numbers are damage and count as missing, so that sums and differences of what is
 // left cannot overflow.
 constexpr int64_t kMaxCounter = INT64_MAX / 8;
@@ -66,9 +69,15 @@ struct FileData {
   uint64_t content_hash = 0;  // only where several files have one rank; not by ReadFile
 };
 
-// Takes `bytes` (a whole file) apart. `document` is working memory that may be used again afterwards; the result does
-// not refer to it. Problems carry `path` and `rank`. Safe on any input.
-FileData ReadFile(std::string_view bytes, const std::string& path, int32_t rank, Document* document);
+// Working memory for file after file.
+struct ReadSpace {
+  Document document;
+  size_t expected_ops = 0;
+};
+
+// Takes `bytes` (a whole file) apart. The result does not refer to `space`. Problems carry `path` and `rank`. Safe on any
+// input.
+FileData ReadFile(std::string_view bytes, const std::string& path, int32_t rank, ReadSpace* space);
 
 }  // namespace lockstep::fr
 

@@ -125,7 +125,7 @@ void Parallel(size_t count, const std::function<void(size_t, size_t)>& work) {
 
 struct Workspace {
   Buffer buffer;
-  fr::Document document;
+  fr::ReadSpace read;
 };
 
 // `rivals`: other files have the same rank.
@@ -145,7 +145,7 @@ FileData LoadFile(const std::string& path, bool rivals, Workspace* space) {
   size_t size = 0;
   int64_t written_ns = 0;
   if (!ReadWhole(path, &space->buffer, &size, &written_ns, &error)) return fail(-1, error);
-  data = fr::ReadFile({space->buffer.data(), size}, path, name.rank, &space->document);
+  data = fr::ReadFile({space->buffer.data(), size}, path, name.rank, &space->read);
   data.rank.host = name.host;
   if (data.newest_ns > 0 && written_ns >= data.newest_ns && written_ns - data.newest_ns < kTakenWithin) data.rank.captured_ns = written_ns;
   if (rivals) data.content_hash = HashBytes({space->buffer.data(), size});
@@ -195,8 +195,16 @@ void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle) {
   {
     absl::flat_hash_map<int32_t, int> files_of_rank;
     for (const std::string& name : names) files_of_rank[fr::ParseFileName(name).rank]++;
+    // Large files first: the last one to be read keeps the other processors waiting.
+    std::vector<std::pair<int64_t, size_t>> order;
+    for (size_t i = 0; i < names.size(); i++) {
+      struct stat info = {};
+      order.emplace_back(stat(names[i].c_str(), &info) == 0 ? -static_cast<int64_t>(info.st_size) : 0, i);
+    }
+    std::sort(order.begin(), order.end());
     std::vector<Workspace> spaces(std::max(1u, std::thread::hardware_concurrency()));
-    Parallel(names.size(), [&](size_t i, size_t thread) { 
+    Parallel(names.size(), [&](size_t place, size_t thread) {
+      const size_t i = order[place].second; 
       const bool rivals = files_of_rank.find(fr::ParseFileName(names[i]).rank)->second > 1;
       loaded[i] = LoadFile(names[i], rivals, &spaces[thread]);
     });

@@ -631,5 +631,21 @@ TEST_P(MegatronTraces, EveryStatusIsJoinedToItsGroup) {
 INSTANTIATE_TEST_SUITE_P(Sets, MegatronTraces,
                          ::testing::Values("megatron-16/gpu_error_1st", "megatron-16/lock_gil_1st"));
 
+// Work on groups may be quadratic, so their number is bounded.
+TEST(FrLoader, MoreGroupsThanAnyJobHasAreIgnored) {
+  FrDump dump;
+  dump.groups.clear();
+  for (int64_t i = 0; i < 9000; i++) {
+    dump.groups.push_back({.name = std::to_string(i), .desc = "d", .pg_id = i, .enqueued = 1, .completed = 0});
+    dump.entries.push_back({.pg = std::to_string(i), .desc = "d", .pg_id = i});
+  }
+  const Bundle bundle = LoadDumps({dump, dump});
+  ASSERT_EQ(bundle.ranks.size(), 2u);
+  EXPECT_EQ(bundle.ranks[0].memberships.size(), 8192u);
+  EXPECT_EQ(bundle.ranks[0].ops.size(), 8192u);
+  EXPECT_TRUE(bundle.ranks[0].damaged);
+  EXPECT_EQ(bundle.problems.size(), 4u);
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -18,6 +18,8 @@ uint64_t Mix(uint64_t hash, uint64_t value) {
   return hash ^ (hash >> 29);
 }
 
+constexpr uint32_t kTooManyGroups = kNoIndex - 1;
+
 // Files of PyTorch itself: where it is installed, or its own folders in a source tree.
 bool IsTorchFile(std::string_view file) {
   for (size_t at = file.find("torch/"); at != std::string_view::npos; at = file.find("torch/", at + 1)) {
@@ -88,7 +90,7 @@ bool EntryReader::Spend(uint64_t work) {
 }
 
 uint32_t EntryReader::Intern(std::string_view text) {
-  auto [found, added] = strings_.try_emplace(std::string(text), static_cast<uint32_t>(file_.strings.size()));
+  auto [found, added] = strings_.try_emplace(absl::string_view(text.data(), text.size()), static_cast<uint32_t>(file_.strings.size()));
   if (added) file_.strings.emplace_back(text);
   return found->second;
 }
@@ -270,6 +272,7 @@ std::string_view EntryReader::MakePattern(const Fields& fields, const Types& inp
   }
   uint32_t group = FindGroup(fields);
   if (group == kNoIndex) return "neither process_group nor pg_id says which group it belongs to";
+  if (group == kTooManyGroups) return "of one group more than a file may have";
 
   *pattern = Pattern();
   Op& op = pattern->op;
@@ -372,6 +375,7 @@ uint32_t EntryReader::FindGroupSlowly(const Fields& fields) {
   } else {
     return kNoIndex;
   }
+  if (file_.used.size() >= kMaxGroups && !groups_.contains(key)) return kTooManyGroups;
   auto [found, added] = groups_.try_emplace(key, static_cast<uint32_t>(file_.used.size()));
   if (added) {
     UsedGroup group;
@@ -526,8 +530,11 @@ uint32_t EntryReader::ReadFrame(const Value& frame) {
 
 uint32_t EntryReader::FrameCode(std::string_view file, std::string_view name, int64_t line) {
   if (file.empty() || file == "??" || file[0] == '<') return 1;
-  std::string_view base = file.substr(file.rfind('/') + 1);
-  uint32_t text = Intern(absl::StrCat(Printable(base), ":", line, " ", Printable(name)));
+  text_.clear();
+  AppendPrintable(file.substr(file.rfind('/') + 1), &text_);
+  absl::StrAppend(&text_, ":", line, " ");
+  AppendPrintable(name, &text_);
+  uint32_t text = Intern(text_);
   return text < (1u << 30) ? ((text + 1) << 1) + (IsTorchFile(file) ? 1 : 0) : 1;
 }
 

@@ -148,6 +148,7 @@ class EntryReader {
   };
   std::map<std::string, Skipped> skipped_;
   std::string detail_;
+  std::string text_;
 };
 
 }  // namespace lockstep::fr

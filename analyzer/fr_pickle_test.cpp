@@ -300,7 +300,7 @@ TEST(FrPickle, ChangedBytesNeverHarm) {
   std::mt19937 random(20240607);
   const std::string seeds[] = {fr_test::ToPickle(SomeDump(4)), fr_test::ToPickle(SomeDump(4), 4),
                                fr_test::ToJson(SomeDump(4))};
-  Document document;
+  ReadSpace space;
   size_t usable = 0;
   for (int round = 0; round < 20'000; round++) {
     std::string bytes = seeds[random() % 3];
@@ -327,7 +327,7 @@ TEST(FrPickle, ChangedBytesNeverHarm) {
       bytes[0] = '\x80';
       bytes[1] = '\x02';
     }
-    FileData data = ReadFile(bytes, "file_0", 0, &document);
+    FileData data = ReadFile(bytes, "file_0", 0, &space);
     if (data.usable) usable++;
     EXPECT_TRUE(data.usable || !data.problems.empty());
     for (const Op& op : data.rank.ops) ASSERT_LT(op.membership, data.used.size());

@@ -16,6 +16,11 @@ int64_t Plain(int64_t value) {
   return value >= 0 ? value : value == -1 ? kNone : kUnknown;
 }
 
+// The numbers of a group's operations by their final states; collectives, then point to point.
+struct Reached {
+  int64_t first_open[2] = {INT64_MAX, INT64_MAX}, last_done[2] = {kUnknown, kUnknown}, last[2] = {kUnknown, kUnknown};
+};
+
 // What is known of one group while its operations are judged.
 struct GroupView {
   const GroupStatus* status = nullptr;
@@ -23,6 +28,7 @@ struct GroupView {
   int64_t p2p_completed = kUnknown, p2p_enqueued = kUnknown;
   bool counts_p2p = false;  // the last enqueued is a point-to-point operation
   size_t last_op = SIZE_MAX;
+  Reached reached;
   std::vector<uint32_t> run;                // adjacent operations with one number
   std::vector<std::vector<uint32_t>> open;  // point-to-point batches without an end record
 };
@@ -39,10 +45,23 @@ class StateJudge {
     for (size_t i = 0; i < views_.size(); i++) ReadCounters(i);
     for (size_t i = 0; i < rank_.ops.size(); i++) rank_.ops[i].state = StateOf(rank_.ops[i], raw_[i]);
     FindBatches();
+    for (size_t i = 0; i < rank_.ops.size(); i++) Count(rank_.ops[i], raw_[i]);
     for (size_t i = 0; i < views_.size(); i++) file_.used[i].progress = ProgressOf(i);
   }
 
  private:
+  void Count(const Op& op, const RawOp& raw) {
+    if (op.seq < 0) return;
+    Reached& reached = views_[op.membership].reached;
+    int side = raw.p2p ? 1 : 0;
+    reached.last[side] = std::max(reached.last[side], op.seq);
+    if (op.state == OpState::kCompleted) {
+      reached.last_done[side] = std::max(reached.last_done[side], op.seq);
+    } else {
+      reached.first_open[side] = std::min(reached.first_open[side], op.seq);
+    }
+  }
+
   void FindMarks() {
     bool any_ended = false;
     for (size_t i = 0; i < raw_.size(); i++) {
@@ -211,18 +230,7 @@ class StateJudge {
   Progress ProgressOf(size_t index) const {
     const GroupView& view = views_[index];
     const UsedGroup& group = file_.used[index];
-    int64_t first_open[2] = {INT64_MAX, INT64_MAX}, last_done[2] = {kUnknown, kUnknown}, last[2] = {kUnknown, kUnknown};
-    for (size_t i = 0; i < rank_.ops.size(); i++) {
-      const Op& op = rank_.ops[i];
-      if (op.membership != index || op.seq < 0) continue;
-      int side = raw_[i].p2p ? 1 : 0;
-      last[side] = std::max(last[side], op.seq);
-      if (op.state == OpState::kCompleted) {
-        last_done[side] = std::max(last_done[side], op.seq);
-      } else {
-        first_open[side] = std::min(first_open[side], op.seq);
-      }
-    }
+    const auto& [first_open, last_done, last] = view.reached;
     Progress out;
     if (view.status != nullptr && !group.has_p2p && group.p2ps <= 0) {
       out = FromStatus(*view.status, false, rank_.start_recorded);

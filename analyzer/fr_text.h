@@ -48,12 +48,13 @@ bool ParseNumber(std::string_view text, Integer* out) {
 }
 
 // Text from files goes to terminals and reports: no control characters, and not more than a line of it.
+inline void AppendPrintable(std::string_view text, std::string* out) {
+  for (char c : text.substr(0, 80)) *out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+  if (text.size() > 80) *out += "...";
+}
 inline std::string Printable(std::string_view text) {
-  std::string out(text.substr(0, 80));
-  for (char& c : out) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  }
-  if (text.size() > 80) out += "...";
+  std::string out;
+  AppendPrintable(text, &out);
   return out;
 }
 

@@ -16,12 +16,12 @@ namespace lockstep {
 
 inline void ReadAsFlightRecorder(std::string_view bytes) {
   using fr::FileData;
-  static fr::Document document;
+  static fr::ReadSpace space;
   size_t half = bytes.size() / 2;
   std::vector<FileData> files;
   int32_t rank = 0;
   for (std::string_view part : {bytes, bytes.substr(0, half), bytes.substr(half)}) {
-    FileData file = fr::ReadFile(part, "rank_" + std::to_string(rank), rank, &document);
+    FileData file = fr::ReadFile(part, "rank_" + std::to_string(rank), rank, &space);
     if (!file.usable && file.problems.empty()) std::abort();
     for (const Op& op : file.rank.ops) {
       if (op.membership >= file.used.size()) std::abort();
