@@ -159,6 +159,23 @@ int Complain(const std::string& text, int status) {
   return status;
 }
 
+// What is read is a few large tables, and their first use would cost more than reading them: the C library is asked to take
+// memory in large pieces and of huge pages where the system has them. It listens to its environment alone, once.
+void UseLargePages(char** argv) {
+  constexpr char kName[] = "GLIBC_TUNABLES";
+  if (getenv(kName) != nullptr) return;
+  char program[4096];
+  const ssize_t length = readlink("/proc/self/exe", program, sizeof(program) - 1);
+  if (length <= 0) return;
+  program[length] = '\0';
+  setenv(kName,
+         "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=1073741824:glibc.malloc.trim_threshold=1073741824:"
+         "glibc.malloc.top_pad=33554432",
+         1);
+  execv(program, argv);
+  unsetenv(kName);  // it works without
+}
+
 int Run(int argc, char** argv) {
   // A reader that went away is an error of write(), not the end of this process without a word.
   signal(SIGPIPE, SIG_IGN);
@@ -193,6 +210,7 @@ int Run(int argc, char** argv) {
 }  // namespace lockstep
 
 int main(int argc, char** argv) {
+  lockstep::UseLargePages(argv);
   try {
     return lockstep::Run(argc, argv);
   } catch (const std::bad_alloc&) {

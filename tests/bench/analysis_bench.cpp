@@ -123,6 +123,14 @@ int PrintShares(const std::vector<std::string>& paths) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // The same memory for the parts as the program takes for the whole (see UseLargePages in analyze_main.cpp).
+  if (getenv("GLIBC_TUNABLES") == nullptr) {
+    setenv("GLIBC_TUNABLES",
+           "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=1073741824:glibc.malloc.trim_threshold=1073741824:"
+           "glibc.malloc.top_pad=33554432",
+           1);
+    execv("/proc/self/exe", argv);
+  }
   int runs = 5;
   std::vector<std::string> paths;
   for (int i = 1; i < argc; i++) {
