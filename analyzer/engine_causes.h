@@ -85,6 +85,8 @@ class Causes {
   Cause HostCause(uint32_t node) const;
   Cause GpuCause(uint32_t node) const;
   Cause StuckCause(uint32_t node) const;
+  // Nobody is known to hold up the rest: those whose records of what they are in are gone.
+  std::vector<Cause> FromOverwritten() const;
   void AddOtherOrders(int32_t rank_index, const GpuFront& front, Cause* cause) const;
   std::vector<Cause> CycleCauses(const std::vector<uint32_t>& sink) const;
   // Two operations on different streams that the same members are all in, and that do not end: one hypothesis.

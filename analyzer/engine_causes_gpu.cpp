@@ -1,5 +1,6 @@
 // GPUs that stand still, in words: alone, or somewhere among the members of an operation.
 #include <algorithm>
+#include <map>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -182,6 +183,49 @@ Cause Causes::StuckCause(uint32_t node) const {
   if (c.kind == COLLECTIVE_STUCK) AddOtherOrders(r, front, &c);
   AddWaiterEvidence(node, &c);
   return c;
+}
+
+std::vector<Cause> Causes::FromOverwritten() const {
+  Cause all;
+  std::map<uint32_t, Cause> exchanges;
+  for (const auto& sink : graph_->sinks) {
+    const uint32_t v = sink[0];
+    if (sink.size() > 1 || graph_->Kind(v) != WaitGraph::NodeKind::kQueue || graph_->QueueOf(v).front.front != Front::kOverwritten) continue;
+    const Queue& queue = graph_->QueueOf(v);
+    for (Cause* c : {&all, queue.lost_exchange != kNoIndex ? &exchanges[queue.lost_exchange] : nullptr}) {
+      if (c == nullptr) continue;
+      c->ranks.push_back(queue.rank);
+      c->nodes.push_back(v);
+    }
+  }
+  std::vector<Cause> causes;
+  // Both ends of one exchange.
+  for (auto& [comm, c] : exchanges) {
+    std::sort(c.ranks.begin(), c.ranks.end());
+    c.ranks.erase(std::unique(c.ranks.begin(), c.ranks.end()), c.ranks.end());
+    if (bundle_.comms[comm].size != 2 || c.ranks.size() != 2) continue;
+    c.kind = P2P_UNMATCHED;
+    c.comm = comm;
+    c.confidence = 0.5;
+    c.what = absl::StrCat("are in a send or receive with each other on ", CommText(bundle_.comms[comm]), " that does not end; its record is gone");
+    causes.push_back(std::move(c));
+  }
+  if (causes.empty() && !all.ranks.empty()) {
+    std::sort(all.ranks.begin(), all.ranks.end());
+    all.ranks.erase(std::unique(all.ranks.begin(), all.ranks.end()), all.ranks.end());
+    all.kind = COLLECTIVE_STUCK;
+    all.confidence = 0.35;
+    all.what = "are in operations whose records are gone, and nobody else holds up the rest";
+    causes.push_back(std::move(all));
+  }
+  for (Cause& c : causes) {
+    c.alternatives = {"any of the named ranks, or what lies between them"};
+    c.tells_apart = "a longer record (a larger ring), or a dump taken earlier";
+    c.evidence.push_back({"their streams and counters show older operations in flight than the oldest that is still recorded", c.ranks});
+    c.advice = "1. Look at these ranks by hand: stacks of their hosts, errors of their GPUs.\n2. Record with a larger ring.";
+    c.refuted_by = "the operation that they are in";
+  }
+  return causes;
 }
 
 // Members that wait in a second operation of theirs as well, on another stream: their GPUs may have taken the two up in

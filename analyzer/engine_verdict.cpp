@@ -134,6 +134,7 @@ std::vector<Cause> Causes::FromSinks() {
     }
   }
   JoinStuck(&causes);
+  if (causes.empty()) causes = FromOverwritten();
   // A rank that left its program is the cause where all else that is known is that data is missing.
   auto weak = [](const Cause& c) { return c.kind == RANK_NO_DATA || c.doubtful || c.kind == COLLECTIVE_STUCK; };
   if (model_.stalled && std::all_of(causes.begin(), causes.end(), weak)) {

@@ -68,18 +68,29 @@ void WaitGraph::FindLost(size_t rank_index) {
   const auto& units = model_.ranks[rank_index].in_flight;
   for (uint32_t q = first_queue_[rank_index]; q < queues.size(); ++q) {
     Queue& queue = queues[q];
-    if (queue.units.empty()) continue;
-    if (rank.source == Source::kFlightRecorder) {
-      if (rank.records_lost == 0 || rank.only_active) continue;
+    if (rank.source == Source::kFlightRecorder || rank.damaged) {
+      if (rank.records_lost == 0 && !rank.damaged) continue;
       for (const Membership& ms : rank.memberships) {
         if (ms.member_rank < 0) continue;
         const Member& member = model_.comms[ms.comm].members[ms.member_rank];
-        const bool collectives_lost = ms.completed >= 0 && ms.issued > ms.completed && (member.oldest == kUnknown || member.oldest > ms.completed + 1);
-        if (collectives_lost) queue.lost.push_back({ms.comm, ms.completed + 1});
+        const bool mixed = ms.p2p_issued > 0 && ms.issued > 0;
+        const bool gone = !rank.only_active || rank.damaged;
+        if (gone && !mixed && ms.completed >= 0 && ms.issued > ms.completed && model_.FindCollective(member, ms.completed + 1) == nullptr) {
+          queue.lost.push_back({ms.comm, ms.completed + 1});
+        }
+        // Sends and receives end out of order: only what is older than all of them is surely gone.
+        if (gone && !mixed && ms.p2p_completed >= 0 && ms.p2p_issued > ms.p2p_completed) {
+          int64_t oldest = INT64_MAX;
+          for (const Op& op : rank.ops) {
+            if (op.membership == &ms - rank.memberships.data() && IsPointToPoint(op.kind)) oldest = std::min(oldest, op.seq);
+          }
+          if (oldest > ms.p2p_completed + 1) queue.lost_exchange = ms.comm;
+        }
       }
-      queue.overwritten = !queue.lost.empty();
+      queue.overwritten = !queue.lost.empty() || queue.lost_exchange != kNoIndex;
       continue;
     }
+    if (queue.units.empty()) continue;
     // Tickets count what was put on a stream, from 1.
     for (uint32_t s = 0; s < rank.streams.size(); ++s) {
       const ring::StreamSnapshot& stream = rank.streams[s];
@@ -100,6 +111,7 @@ void WaitGraph::FindLost(size_t rank_index) {
       queue.overwritten = true;
       queue.lost_started |= stream.started > stream.completed;
       const int64_t seq = oldest->seq - (oldest->ticket - static_cast<int64_t>(stream.completed + 1));
+      if (IsPointToPoint(oldest->kind)) queue.lost_exchange = rank.memberships[oldest->membership].comm;
       if (one_lane && seq >= 1) queue.lost.push_back({rank.memberships[oldest->membership].comm, seq});
     }
   }
@@ -206,9 +218,9 @@ void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
   GpuFront& front = queue.front;
   front = GpuFront();
   edges[QueueNode(index)].clear();
-  if (queue.units.empty()) return;
-  const Op& oldest = rank.ops[view.in_flight[queue.units[0]].ops[0]];
-  const GpuFront waits = {Front::kWaits, &oldest, rank.memberships[oldest.membership].comm, -1};
+  if (queue.units.empty() && !queue.overwritten) return;
+  const Op* oldest = queue.units.empty() ? nullptr : &rank.ops[view.in_flight[queue.units[0]].ops[0]];
+  const GpuFront waits = {Front::kWaits, oldest, oldest == nullptr ? kNoIndex : rank.memberships[oldest->membership].comm, -1};
   std::vector<Edge> out;
   // What a dead or stopped process left on its GPU stands still because of that.
   if (view.host == HostState::kDead || view.host == HostState::kStopped) {

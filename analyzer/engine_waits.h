@@ -68,6 +68,7 @@ struct Queue {
   // which at least one is in flight. `overwritten` without any: something else.
   std::vector<std::pair<uint32_t, int64_t>> lost;
   bool overwritten = false, lost_started = false;
+  uint32_t lost_exchange = kNoIndex;   // communicator of sends or receives that are gone likewise
 };
 
 class WaitGraph {
