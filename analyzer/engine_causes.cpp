@@ -273,7 +273,7 @@ Cause Causes::HostCause(uint32_t node) const {
     c.what = absl::StrCat("waits in ", ring::CallName(view.thread->wait), Seconds(rank, view.thread->wait_since_ns),
                           " for GPU work that is not NCCL's", never.empty() ? "" : "; it ", never);
     c.confidence = 0.8;
-    if (rank.gpu_marks == ring::GpuMarks::kOff) {
+    if (rank.gpu_marks == ring::GpuMarks::kOff || rank.damaged) {
       // Nothing tells what its GPU is in: it may as well be an operation that waits for somebody.
       c.doubtful = true;
       c.confidence = 0.35;

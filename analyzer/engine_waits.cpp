@@ -40,6 +40,16 @@ WaitGraph::WaitGraph(const Model& model, const std::vector<Mismatch>& mismatches
 // run first: what a framework's streams wait for among themselves goes through streams that nobody records.
 void WaitGraph::MakeQueues() {
   hosts_ = static_cast<uint32_t>(model_.ranks.size());
+  // Dumps that hold equally many entries hold all that fits, be all of it in flight or not.
+  constexpr size_t kFewEntries = 16;
+  size_t entries = 0;
+  full_rings_ = hosts_ > 2;
+  for (const Rank& rank : model_.bundle.ranks) {
+    if (rank.source != Source::kFlightRecorder || rank.damaged) continue;
+    if (entries == 0) entries = rank.ops.size();
+    full_rings_ &= rank.ops.size() == entries && entries >= kFewEntries &&
+                   rank.ops.back().record_id - rank.ops.front().record_id + 1 == static_cast<int64_t>(entries);
+  }
   for (size_t r = 0; r < hosts_; ++r) {
     const Rank& rank = model_.bundle.ranks[r];
     const auto& units = model_.ranks[r].in_flight;
@@ -69,12 +79,12 @@ void WaitGraph::FindLost(size_t rank_index) {
   for (uint32_t q = first_queue_[rank_index]; q < queues.size(); ++q) {
     Queue& queue = queues[q];
     if (rank.source == Source::kFlightRecorder || rank.damaged) {
-      if (rank.records_lost == 0 && !rank.damaged) continue;
+      if (rank.records_lost == 0 && !rank.damaged && !full_rings_) continue;
       for (const Membership& ms : rank.memberships) {
         if (ms.member_rank < 0) continue;
         const Member& member = model_.comms[ms.comm].members[ms.member_rank];
         const bool mixed = ms.p2p_issued > 0 && ms.issued > 0;
-        const bool gone = !rank.only_active || rank.damaged;
+        const bool gone = !rank.only_active || rank.damaged || full_rings_;
         if (gone && !mixed && ms.completed >= 0 && ms.issued > ms.completed && model_.FindCollective(member, ms.completed + 1) == nullptr) {
           queue.lost.push_back({ms.comm, ms.completed + 1});
         }

@@ -142,6 +142,7 @@ class WaitGraph {
 
   const Model& model_;
   const std::vector<Mismatch>& mismatches_;
+  bool full_rings_ = false;
   uint32_t hosts_ = 0, fixed_ = 0;             // hosts; hosts and queues
   std::vector<Extra> extra_;
   std::vector<uint32_t> first_queue_, first_unit_;
