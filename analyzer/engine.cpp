@@ -27,8 +27,8 @@ int Order(FindingKind kind) {
     case INIT_INCOMPLETE: return 6;
     case ORDER_INVERSION: return 8;
     case DEADLOCK_CYCLE: return 9;
-    case RANK_NO_DATA: return 10;
-    case COLLECTIVE_STUCK: return 11;
+    case COLLECTIVE_STUCK: return 10;
+    case RANK_NO_DATA: return 11;  // what data shows comes before what its lack leaves open
     case SILENT_DESYNC: return 12;
     case ASYNC_ERROR: return 13;
     default: return 7;  // mismatches

@@ -32,7 +32,7 @@ struct Cause {
   std::string cause;                   // Finding::cause
   Stall stall = Stall::kUnknown;       // what the named hosts are seen in
   bool moving = false;                 // one of the named hosts uses CPU or I/O
-  bool doubtful = false;               // rests on sends or receives that may as well be complete
+  bool doubtful = false;               // rests on operations that may as well be complete, or not begun
   bool hypothesis = false;             // fits the evidence, not proven by it
   std::vector<std::string> alternatives;
   std::string tells_apart;

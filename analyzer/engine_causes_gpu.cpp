@@ -120,6 +120,8 @@ Cause Causes::StuckCause(uint32_t node) const {
       moved.push_back(m);
     } else if (op == nullptr || model_.UnitOf(m, op) == kNoIndex) {
       all_known = false;
+      // It may have gone, or never come, in the part that could not be read.
+      c.doubtful |= op == nullptr && bundle_.ranks[m].damaged;
     } else {
       stopped.push_back(m);
     }

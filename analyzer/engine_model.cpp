@@ -264,6 +264,7 @@ void Model::BuildRank(size_t index) {
   std::vector<uint32_t> order;
   for (uint32_t i = 0; i < rank.ops.size(); ++i) {
     const Op& op = rank.ops[i];
+    view.seen_moving |= !bundle.known_stalled && rank.captured_ns - op.enter_ns < options_.late_after_ns && rank.captured_ns > 0;
     if (op.membership == kNoIndex) continue;
     if (IsCollective(op.kind) && op.seq >= 0 && op.state != OpState::kFailed) {
       view.collectives[op.membership].push_back(i);

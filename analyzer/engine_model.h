@@ -50,6 +50,7 @@ struct RankView {
   std::vector<uint32_t> unit_of_op;     // Rank::ops index -> index into in_flight, kNoIndex if not in flight
   std::vector<std::vector<uint32_t>> collectives;  // per membership: op indexes, ascending by sequence
   const ring::ThreadSnapshot* thread = nullptr;    // the thread that says most about the host, may be null
+  bool seen_moving = false;             // it made a call just before its data was taken
 };
 
 class Model {

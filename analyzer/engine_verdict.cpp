@@ -324,6 +324,7 @@ std::vector<Cause> Causes::FromAbsence() {
         if (member.rank_index < 0 || list[m] == most) continue;
         const Rank& rank = bundle_.ranks[member.rank_index];
         if (rank.source != Source::kFlightRecorder || rank.only_active || rank.damaged || member.left) continue;
+        if (model_.ranks[member.rank_index].seen_moving) continue;  // others may have been looked at later
         if (list[m] == 0 && (member.membership == kNoIndex ? false : member.arrived >= seq)) continue;
         if (list[m] > 0 && member.arrived > seq) continue;
         if (list[m] == 0 && member.oldest != kUnknown && member.oldest > seq) continue;

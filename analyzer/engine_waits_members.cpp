@@ -204,6 +204,8 @@ bool WaitGraph::SiblingsExchanged(const Op& op, uint32_t comm, int32_t my_member
     const Member& sibling = other.members[my_member_rank];
     const int64_t theirs = issued(sibling), their_peer = issued(other.members[op.root_or_peer]);
     if (theirs < op.seq || their_peer < 0 || std::abs(theirs - own_issued) > kSameProgram) continue;
+    // What a damaged dump does not show as pending may be pending.
+    if (model_.bundle.ranks[sibling.rank_index].damaged) continue;
     if (peer_issued < their_peer || peer_issued - their_peer > kSameProgram) continue;
     bool pending = false;
     for (const Unit& unit : model_.ranks[sibling.rank_index].in_flight) {

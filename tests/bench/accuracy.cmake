@@ -6,7 +6,7 @@ if(LOCKSTEP_TESTS)
   if(TARGET lockstep-corpus)
     add_test(NAME accuracy_sample COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/accuracy/accuracy.py"
       --build "${CMAKE_BINARY_DIR}" --out "${CMAKE_BINARY_DIR}/accuracy_sample" --formats lsd,fr --scales 8,64 --variants plain --check
-      --fresh)
+      --known-wrong "${CMAKE_CURRENT_SOURCE_DIR}/accuracy/known_wrong.txt" --fresh)
     set_tests_properties(accuracy_sample PROPERTIES TIMEOUT 600 LABELS integration)
     if(LOCKSTEP_COLLECTOR)
       # Ten of those that `corpus_cross_check.py` knows; the others by hand.

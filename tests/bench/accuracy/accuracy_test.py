@@ -155,6 +155,13 @@ class Runs(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("ended with 139", out)
 
+    def test_known_wrong(self):
+        known = os.path.join(self.build, "known")
+        with open(known, "w") as file:
+            file.write("# SCENARIO FORMAT VARIANT REASON\n7 lsd skew the clock is not believed\n")
+        self.assertEqual(self.play("--variants", "skew", "--formats", "lsd", "--check", "--known-wrong", known)[0], 0)
+        self.assertEqual(self.play("--variants", "skew", "--check", "--known-wrong", known)[0], 1)
+
     def test_resumes_and_leaves_nothing(self):
         store = os.path.join(self.build, "accuracy/results.jsonl")
         self.play("--variants", "plain")
