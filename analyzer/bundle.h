@@ -60,6 +60,9 @@ struct Membership {
   std::vector<HashCheckpoint> checkpoints;
   std::vector<PeerCount> peers;
   int64_t lost_records = 0;               // operations of this communicator that are no longer among Rank::ops
+  // Operations of it that stand in the file and were left there: neither absent nor overwritten nor lost. Nothing may be
+  // concluded from not finding one of them in Rank::ops.
+  int64_t not_loaded = 0;
   int32_t async_error = 0;
   int32_t color = 0, key = 0;
   uint32_t ring_index = kNoIndex;         // slot in the rank's ring, for cross references
@@ -171,6 +174,7 @@ struct Rank {
   int64_t captured_ns = 0;            // rank's clock when its data was taken; 0 unknown
   int64_t real_minus_mono_ns = 0;
   uint64_t records_lost = 0;
+  uint64_t not_loaded = 0;            // operations that stand in the file but not in `ops`; see Membership::not_loaded
   Source source = Source::kRing;
   std::string path;                   // file the data came from
   bool damaged = false;               // part of its data could not be read

@@ -19,6 +19,7 @@
 #include "analyzer/load_generations.h"
 #include "analyzer/load_manifest.h"
 #include "analyzer/load_merge.h"
+#include "analyzer/load_parallel.h"
 #include "analyzer/lsd_reader.h"
 #include "analyzer/ring_loader_internal.h"
 #include "recorder/ring/reader.h"
@@ -92,7 +93,7 @@ std::string Shown(const std::vector<Problem>& problems) {
 
 class Loader {
  public:
-  explicit Loader(LoadProgress* progress) : progress_(progress) {}
+  Loader(LoadProgress* progress, const LoadLimits& limits) : progress_(progress), limits_(limits) {}
 
   absl::StatusOr<Bundle> Load(const std::vector<std::string>& paths) {
     FoundFiles found;
@@ -101,6 +102,7 @@ class Loader {
     if (progress_ != nullptr) progress_->files_found = static_cast<int64_t>(found.files.size());
     std::vector<const FoundFile*> others;
     std::vector<const FoundFile*> manifests;
+    std::vector<std::string> dumps;
     size_t ours = 0;
     for (const FoundFile& file : found.files) {
       switch (file.kind) {
@@ -108,8 +110,9 @@ class Loader {
           TakeRing(file.path);
           break;
         case FileKind::kDump:
-          TakeDump(file.path);
-          break;
+          dumps.push_back(file.path);
+          ++ours;
+          continue;
         case FileKind::kManifest:
           manifests.push_back(&file);
           continue;
@@ -120,6 +123,7 @@ class Loader {
       ++ours;
       if (progress_ != nullptr) ++progress_->files_read;
     }
+    TakeDumps(dumps);
     const Manifest manifest = ReadManifests(manifests);
     Bundle bundle = ours > 0 ? FromOurs(others, manifest) : FromFlightRecorder(others, manifest);
     if (bundle.ranks.empty()) {
@@ -150,17 +154,49 @@ class Loader {
     }
   }
 
-  void TakeDump(const std::string& path) {
-    const Descriptor file(path);
-    if (file.get() < 0) {
-      problems_.push_back({path, -1, absl::StrCat("cannot be read: ", strerror(errno)), -1});
-      return;
+  void TakeDumps(const std::vector<std::string>& paths) {
+    std::vector<std::unique_ptr<LsdFile>> files(paths.size());
+    std::vector<std::string> errors(paths.size());
+    std::vector<LsdWorkspace> spaces(WorkerCount(paths.size()));
+    // Each file is opened for each step: there may be more of them than descriptors.
+    auto with_file = [&](size_t i, auto&& work) {
+      const Descriptor descriptor(paths[i]);
+      if (descriptor.get() < 0) {
+        errors[i] = absl::StrCat("cannot be read: ", strerror(errno));
+      } else {
+        work(descriptor.get());
+      }
+    };
+    Parallel(paths.size(), [&](size_t i, size_t worker) {
+      with_file(i, [&](int fd) {
+        auto file = std::make_unique<LsdFile>(paths[i]);
+        if (absl::Status status = file->Scan(fd, &spaces[worker]); status.ok()) {
+          files[i] = std::move(file);
+        } else {
+          errors[i] = std::string(status.message());
+          if (errors[i].compare(0, paths[i].size() + 2, paths[i] + ": ") == 0) errors[i].erase(0, paths[i].size() + 2);
+        }
+      });
+      if (progress_ != nullptr) ++progress_->files_read;
+    });
+    for (size_t i = 0; i < paths.size(); ++i) {
+      if (files[i] == nullptr) problems_.push_back({paths[i], -1, std::move(errors[i]), -1});
     }
-    if (absl::Status status = ReadLsd(file.get(), path, &builder_); !status.ok()) {
-      std::string text(status.message());
-      if (text.compare(0, path.size() + 2, path + ": ") == 0) text.erase(0, path.size() + 2);
-      problems_.push_back({path, -1, std::move(text), -1});
+    std::erase(files, nullptr);
+    auto each = [&](auto&& work) {
+      Parallel(files.size(), [&](size_t i, size_t worker) {
+        const Descriptor descriptor(files[i]->path());
+        work(i, descriptor.get(), &spaces[worker]);
+      });
+    };
+    if (CountOperations(files) > limits_.all) {
+      each([&](size_t i, int fd, LsdWorkspace* space) { files[i]->DescribeAll(fd, space); });
     }
+    const LoadChoice choice = ChooseOperations(files, limits_);
+    for (auto& file : files) file->InternTexts(&builder_);
+    each([&](size_t i, int fd, LsdWorkspace* space) { files[i]->Load(fd, choice.plans[i], space); });
+    for (auto& file : files) file->Deliver(&builder_);
+    if (!choice.note.empty()) problems_.push_back({"", -1, choice.note, -1, /*note=*/true});
   }
 
   Manifest ReadManifests(const std::vector<const FoundFile*>& files) {
@@ -222,6 +258,7 @@ class Loader {
   }
 
   LoadProgress* progress_;
+  const LoadLimits limits_;
   BundleBuilder builder_;
   std::vector<RingInput> rings_;
   std::vector<Problem> problems_;
@@ -233,8 +270,8 @@ absl::StatusOr<Bundle> LoadPaths(const std::vector<std::string>& paths) {
   return LoadPaths(paths, nullptr);
 }
 
-absl::StatusOr<Bundle> LoadPaths(const std::vector<std::string>& paths, LoadProgress* progress) {
-  return Loader(progress).Load(paths);
+absl::StatusOr<Bundle> LoadPaths(const std::vector<std::string>& paths, LoadProgress* progress, const LoadLimits& limits) {
+  return Loader(progress, limits).Load(paths);
 }
 
 }  // namespace lockstep

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "analyzer/bundle.h"
+#include "analyzer/load_window.h"
 
 namespace lockstep {
 
@@ -21,7 +22,10 @@ absl::StatusOr<Bundle> LoadPaths(const std::vector<std::string>& paths);
 struct LoadProgress {
   std::atomic<int64_t> files_found{0}, files_read{0};
 };
-absl::StatusOr<Bundle> LoadPaths(const std::vector<std::string>& paths, LoadProgress* progress);
+// Files are read by as many threads as there are cores; the result is the same. Of dumps with more operations than
+// limits.all only a part is loaded (analyzer/load_window.h), which Rank::not_loaded and a note among the problems say.
+absl::StatusOr<Bundle> LoadPaths(const std::vector<std::string>& paths, LoadProgress* progress,
+                                 const LoadLimits& limits = {});
 
 }  // namespace lockstep
 

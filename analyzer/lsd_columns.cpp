@@ -160,58 +160,78 @@ absl::Status DecodeOps(const OpColumns& c, const TextIndexes& texts, Rank* rank)
           absl::StrCat("operation columns disagree: a list of ", size, " entries beside ", count));
     }
   }
-  rank->ops.reserve(rank->ops.size() + c.count());
-  Op last;
+  // Column by column: a chunk stays in the cache.
+  const size_t first = rank->ops.size();
+  rank->ops.resize(first + c.count());
+  Op* const rows = rank->ops.data() + first;
+  auto each = [&](const auto& list, auto&& put) {
+    if (list.empty()) {
+      for (int i = 0; i < count; ++i) put(rows[i], 0);
+    } else {
+      const auto* values = list.data();
+      for (int i = 0; i < count; ++i) put(rows[i], values[i]);
+    }
+  };
+  // Columns whose 0 is what a fresh Op has need no visit.
+  auto each_given = [&](const auto& list, auto&& put) {
+    if (!list.empty()) each(list, put);
+  };
+  int64_t sum = 0;
+  auto total = [&](int64_t delta) { return sum = Plus(sum, delta); };
+  each(c.communicator(), [](Op& op, int32_t v) { op.membership = static_cast<uint32_t>(v); });
+  each_given(c.kind(), [](Op& op, uint32_t v) { op.kind = static_cast<ring::CallKind>(v); });
+  each_given(c.stage(), [](Op& op, uint32_t v) {
+    op.state = v <= static_cast<uint32_t>(OpState::kCaptured) ? static_cast<OpState>(v) : OpState::kUnknown;
+  });
+  each(c.datatype(), [](Op& op, uint32_t v) { op.datatype = static_cast<uint8_t>(v); });
+  each(c.reduction(), [](Op& op, uint32_t v) { op.reduction = static_cast<uint8_t>(v); });
+  each(c.root_or_peer(), [](Op& op, int32_t v) { op.root_or_peer = v; });
+  each(c.elements(), [](Op& op, uint64_t v) { op.count = static_cast<int64_t>(v); });
+  each(c.seq_delta(), [&](Op& op, int64_t v) { op.seq = total(v); });
+  each(c.thread(), [](Op& op, uint32_t v) { op.thread = v; });
+  sum = 0;
+  each_given(c.index_delta(), [&](Op& op, int64_t v) { op.index = total(v); });
+  each_given(c.group(), [](Op& op, uint64_t v) { op.group = GroupNumber(v); });
+  each(c.stream(), [](Op& op, int32_t v) { op.stream = static_cast<uint32_t>(v); });
+  sum = 0;
+  each_given(c.ticket_delta(), [&](Op& op, int64_t v) { op.ticket = total(v); });
+  sum = 0;
+  each_given(c.enter_ns_delta(), [&](Op& op, int64_t v) { op.enter_ns = total(v); });
+  each(c.duration_ns(), [](Op& op, int64_t v) { op.return_ns = v == -1 ? 0 : Plus(op.enter_ns, v); });
+  each_given(c.result(), [](Op& op, int32_t v) {
+    op.result = static_cast<int16_t>(std::clamp<int32_t>(v, INT16_MIN, INT16_MAX));
+  });
+  sum = 0;
+  each_given(c.caller_delta(), [&](Op& op, int64_t v) { op.caller = static_cast<uint64_t>(total(v)); });
+  each_given(c.caller_object(), [](Op& op, uint32_t v) { op.caller_object = v; });
+  each_given(c.graph(), [](Op& op, uint64_t v) { op.graph = v; });
   OpAddresses at;
-  last.seq = last.index = last.ticket = 0;
-  for (int i = 0; i < count; ++i) {
-    Op op;
-    op.membership = static_cast<uint32_t>(At(c.communicator(), i));
-    op.kind = static_cast<ring::CallKind>(At(c.kind(), i));
-    op.state = At(c.stage(), i) <= static_cast<uint32_t>(OpState::kCaptured) ? static_cast<OpState>(At(c.stage(), i))
-                                                                             : OpState::kUnknown;
-    op.datatype = static_cast<uint8_t>(At(c.datatype(), i));
-    op.reduction = static_cast<uint8_t>(At(c.reduction(), i));
-    op.root_or_peer = At(c.root_or_peer(), i);
-    op.count = static_cast<int64_t>(At(c.elements(), i));
-    op.seq = Plus(last.seq, At(c.seq_delta(), i));
-    op.thread = At(c.thread(), i);
-    op.index = Plus(last.index, At(c.index_delta(), i));
-    op.group = GroupNumber(At(c.group(), i));
-    op.stream = static_cast<uint32_t>(At(c.stream(), i));
-    op.ticket = Plus(last.ticket, At(c.ticket_delta(), i));
-    op.enter_ns = Plus(last.enter_ns, At(c.enter_ns_delta(), i));
-    const int64_t duration = At(c.duration_ns(), i);
-    op.return_ns = duration == -1 ? 0 : Plus(op.enter_ns, duration);
-    op.result = static_cast<int16_t>(std::clamp<int32_t>(At(c.result(), i), INT16_MIN, INT16_MAX));
-    op.caller = static_cast<uint64_t>(Plus(static_cast<int64_t>(last.caller), At(c.caller_delta(), i)));
-    op.caller_object = At(c.caller_object(), i);
-    op.graph = At(c.graph(), i);
+  for (int i = 0; i < count && !(c.send_address_delta().empty() && c.recv_address_delta().empty()); ++i) {
     at.send = static_cast<uint64_t>(Plus(static_cast<int64_t>(at.send), At(c.send_address_delta(), i)));
     at.recv = static_cast<uint64_t>(Plus(static_cast<int64_t>(at.recv), At(c.recv_address_delta(), i)));
-    if (at.send != 0 || at.recv != 0) {
-      op.addresses = static_cast<uint32_t>(rank->addresses.size());
-      rank->addresses.push_back(at);
-    }
-    const uint32_t flags = At(c.flags(), i);
-    op.in_batch = flags & kInBatch;
-    op.batch_end = flags & kBatchEnd;
-    op.retired = flags & kRetired;
-    op.recent_only = flags & kRecentOnly;
-    if (flags & kHasStarted) op.started_ns = Plus(op.enter_ns, At(c.started_ns_delta(), i));
-    if (flags & kHasCompleted) op.completed_ns = Plus(op.enter_ns, At(c.completed_ns_delta(), i));
-    op.input_shape = TextIn(At(c.input_shape(), i), texts.shapes);
-    op.output_shape = TextIn(At(c.output_shape(), i), texts.shapes);
-    op.input_elements = Minus(At(c.input_elements(), i), 1);
-    op.output_elements = Minus(At(c.output_elements(), i), 1);
-    op.dtypes = TextIn(At(c.dtypes(), i), texts.strings);
-    op.name = TextIn(At(c.name(), i), texts.strings);
-    op.call_site = TextIn(At(c.call_site(), i), texts.strings);
-    op.op_id = Minus(At(c.op_id(), i), 2);
-    op.record_id = Minus(At(c.record_id(), i), 2);
-    rank->ops.push_back(op);
-    last = op;
+    if (at.send == 0 && at.recv == 0) continue;
+    rows[i].addresses = static_cast<uint32_t>(rank->addresses.size());
+    rank->addresses.push_back(at);
   }
+  each_given(c.flags(), [](Op& op, uint32_t v) {
+    op.in_batch = v & kInBatch;
+    op.batch_end = v & kBatchEnd;
+    op.retired = v & kRetired;
+    op.recent_only = v & kRecentOnly;
+  });
+  for (int i = 0; i < count && !c.flags().empty(); ++i) {
+    if (c.flags(i) & kHasStarted) rows[i].started_ns = Plus(rows[i].enter_ns, At(c.started_ns_delta(), i));
+    if (c.flags(i) & kHasCompleted) rows[i].completed_ns = Plus(rows[i].enter_ns, At(c.completed_ns_delta(), i));
+  }
+  each_given(c.input_shape(), [&](Op& op, uint32_t v) { op.input_shape = TextIn(v, texts.shapes); });
+  each_given(c.output_shape(), [&](Op& op, uint32_t v) { op.output_shape = TextIn(v, texts.shapes); });
+  each_given(c.input_elements(), [](Op& op, int64_t v) { op.input_elements = Minus(v, 1); });
+  each_given(c.output_elements(), [](Op& op, int64_t v) { op.output_elements = Minus(v, 1); });
+  each_given(c.dtypes(), [&](Op& op, uint32_t v) { op.dtypes = TextIn(v, texts.strings); });
+  each_given(c.name(), [&](Op& op, uint32_t v) { op.name = TextIn(v, texts.strings); });
+  each_given(c.call_site(), [&](Op& op, uint32_t v) { op.call_site = TextIn(v, texts.strings); });
+  each_given(c.op_id(), [](Op& op, int64_t v) { op.op_id = Minus(v, 2); });
+  each_given(c.record_id(), [](Op& op, int64_t v) { op.record_id = Minus(v, 2); });
   return absl::OkStatus();
 }
 

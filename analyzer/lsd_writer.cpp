@@ -15,6 +15,7 @@
 #include "analyzer/lsd_columns.h"
 #include "analyzer/lsd_convert.h"
 #include "analyzer/lsd_format.h"
+#include "analyzer/lsd_history.h"
 
 namespace lockstep {
 namespace {
@@ -246,11 +247,28 @@ class LsdWriter {
           m, m.comm < bundle_.comms.size() ? bundle_.comms[m.comm] : kNobodys, rank.rank, static_cast<uint32_t>(i));
       if (absl::Status status = Append(membership); !status.ok()) return status;
     }
+    if (absl::Status status = WriteHistory(rank); !status.ok()) return status;
     for (size_t first = 0; first < rank.ops.size(); first += kLsdChunkOps) {
       const size_t count = std::min<size_t>(kLsdChunkOps, rank.ops.size() - first);
       if (absl::Status status = WriteOps(rank, {rank.ops.data() + first, count}); !status.ok()) return status;
     }
     return absl::OkStatus();
+  }
+
+  absl::Status WriteHistory(const Rank& rank) {
+    std::vector<uint64_t> classes;
+    for (const Membership& m : rank.memberships) {
+      classes.push_back(m.comm < bundle_.comms.size() ? ClassOf(bundle_.comms[m.comm]) : 0);
+    }
+    DumpRecord record;
+    *record.mutable_history() = EncodeHistory(MakeHistory(rank, classes), rank.rank);
+    // A help, not data: one that is too large is done without.
+    if (record.history().lanes().empty() || record.ByteSizeLong() + 64 > kLsdMaxMessageBytes) return absl::OkStatus();
+    return Append(record);
+  }
+
+  static uint64_t ClassOf(const Communicator& comm) {
+    return CommClassHash(comm.name, comm.size, !comm.parent_id.empty(), comm.ordinal);
   }
 
   absl::Status WriteOps(const Rank& rank, absl::Span<const Op> ops) {
@@ -260,6 +278,7 @@ class LsdWriter {
     chunk->set_rank(rank.rank);
     chunk->set_count(static_cast<uint32_t>(ops.size()));
     chunk->set_raw_bytes(static_cast<uint32_t>(raw.size()));
+    Describe(ops, chunk);
     std::string* packed = chunk->mutable_zstd();
     packed->resize(ZSTD_compressBound(raw.size()));
     const size_t size = ZSTD_compress2(zstd_.get(), packed->data(), packed->size(), raw.data(), raw.size());
@@ -281,6 +300,10 @@ absl::Status WriteLsd(const Bundle& bundle, const std::vector<size_t>& rank_inde
   for (size_t index : rank_indexes) {
     if (index >= bundle.ranks.size())
       return absl::InvalidArgumentError(absl::StrCat("no rank at index ", index, " of the bundle"));
+    if (bundle.ranks[index].not_loaded > 0) {
+      return absl::FailedPreconditionError(absl::StrCat("rank ", bundle.ranks[index].rank, ": part of its history was ",
+                                                        "left in ", bundle.ranks[index].path, ": copy that file"));
+    }
   }
   TemporaryFile file(path);
   if (absl::Status status = file.Open(); !status.ok()) return status;
