@@ -1,4 +1,5 @@
 // lockstep-analyze: reads what was recorded and says what stopped the job.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -19,6 +20,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine.h"
+#include "analyzer/interrupt.h"
 #include "analyzer/load.h"
 #include "analyzer/output_file.h"
 #include "analyzer/report.h"
@@ -49,7 +51,7 @@ constexpr char kHelp[] =
     "      --version         show the version and exit\n"
     "\n"
     "Exit status: 0 healthy; 1 findings, or data is missing; 2 wrong usage; 3 nothing readable, or the\n"
-    "report could not be written.\n";
+    "report could not be written; 130 ended by Ctrl-C, with nothing half-written.\n";
 
 struct Options {
   std::vector<std::string> paths;
@@ -119,8 +121,16 @@ class Progress {
       std::unique_lock lock(mutex_);
       bool shown = false;
       while (!done_.wait_for(lock, std::chrono::seconds(1), [this] { return finished_; })) {
-        fprintf(stderr, "\rlockstep analyze: %s (%lld of %lld files read) ", loading_ ? "reading" : "analysing",
-                static_cast<long long>(load.files_read.load()), static_cast<long long>(load.files_found.load()));
+        const auto found = static_cast<long long>(load.files_found.load());
+        const auto read = static_cast<long long>(load.files_read.load());
+        const auto unpacked = static_cast<long long>(load.files_unpacked.load());
+        if (!loading_) {
+          fprintf(stderr, "\rlockstep analyze: analysing %s                    ", what_.c_str());
+        } else if (unpacked > 0) {
+          fprintf(stderr, "\rlockstep analyze: loading operations (%lld of %lld files) ", unpacked, found);
+        } else {
+          fprintf(stderr, "\rlockstep analyze: reading (%lld of %lld files) ", read, found);
+        }
         shown = true;
       }
       if (shown) fprintf(stderr, "\n");
@@ -136,15 +146,18 @@ class Progress {
     done_.notify_all();
     if (thread_.joinable()) thread_.join();
   }
-  void Loaded() {
+  // `what`: that is being analysed from now on.
+  void Loaded(std::string what) {
     const std::lock_guard lock(mutex_);
     loading_ = false;
+    what_ = std::move(what);
   }
 
  private:
   std::mutex mutex_;
   std::condition_variable done_;
   bool finished_ = false, loading_ = true;
+  std::string what_;
   std::thread thread_;
 };
 
@@ -185,16 +198,19 @@ int Run(int argc, char** argv) {
   }
   std::string report;
   int status = 0;
+  InterruptWatch* interrupts = nullptr;
   if (options.help) {
     report = kHelp;
   } else if (options.version) {
     report = "lockstep " LOCKSTEP_VERSION "\n";
   } else {
+    static InterruptWatch& watch = *new InterruptWatch;  // for as long as the program runs
+    interrupts = &watch;
     LoadProgress load;
     Progress progress(load);
     const absl::StatusOr<Bundle> bundle = LoadPaths(options.paths, &load);
     if (!bundle.ok()) return Complain(std::string(bundle.status().message()), kFailed);
-    progress.Loaded();
+    progress.Loaded(absl::StrCat(bundle->ranks.size(), bundle->ranks.size() == 1 ? " rank" : " ranks"));
     const Verdict verdict = Analyze(*bundle, options.analyze);
     status = ExitStatus(verdict);
     report = options.format == "json"   ? ReportJson(verdict)
@@ -202,6 +218,10 @@ int Run(int argc, char** argv) {
                                         : ReportText(verdict, *bundle);
     if (options.start && options.format == "text") report += "\n" + StartUpReport(verdict);
   }
+  std::unique_lock<std::mutex> whole;
+  struct stat info;
+  const bool is_file = !options.output.empty() && (stat(options.output.c_str(), &info) != 0 || S_ISREG(info.st_mode));
+  if (interrupts != nullptr && is_file) whole = std::unique_lock(interrupts->writing());
   if (const absl::Status written = Write(options.output, report); !written.ok()) return Complain(std::string(written.message()), kFailed);
   return status;
 }

@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -249,6 +251,34 @@ TEST_F(AnalyzeTest, AReaderThatWentAwayIsNoCrash) {
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 3);
   EXPECT_THAT(Slurp(folder_ / "stderr"), HasSubstr("Broken pipe"));
+}
+
+TEST_F(AnalyzeTest, CtrlCEndsItAtOnceWithNothingHalfWritten) {
+  // A report that nobody takes: the program stands still for as long as it likes.
+  ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    signal(SIGINT, SIG_DFL);
+    alarm(60);
+    execl(LOCKSTEP_ANALYZE_BINARY, "lockstep-analyze", "--output", Path("pipe").c_str(), Path("hung").c_str(), nullptr);
+    _exit(127);
+  }
+  // Once the main thread has the signal blocked, somebody waits for it.
+  const std::string status_path = "/proc/" + std::to_string(child) + "/status";
+  for (bool watched = false; !watched;) {
+    const std::string text = Slurp(status_path);
+    const size_t at = text.find("SigBlk:");
+    ASSERT_NE(at, std::string::npos) << "the program ended by itself";
+    watched = strtoull(text.c_str() + at + 7, nullptr, 16) >> (SIGINT - 1) & 1;
+    usleep(1000);
+  }
+  kill(child, SIGINT);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 130);
+  for (const auto& entry : fs::directory_iterator(folder_))
+    EXPECT_NE(entry.path().filename().string()[0], '.') << entry.path();
 }
 
 }  // namespace

@@ -153,6 +153,9 @@ int Run(int argc, char** argv) {
   for (int number : {SIGINT, SIGTERM, SIGHUP}) signal(number, OnInterrupt);
   const absl::StatusOr<Bundle> bundle = LoadPaths(options.paths);
   if (!bundle.ok()) return Complain(std::string(bundle.status().message()), kFailed);
+  for (const Problem& problem : bundle->problems) {
+    if (problem.note && problem.path.empty()) fprintf(stderr, "lockstep export: %s\n", Printable(problem.text).c_str());
+  }
   const Verdict verdict = Analyze(*bundle);
   const std::pair<const std::string*, Exporter> all[] = {
       {&options.perfetto, ExportPerfetto}, {&options.chrome, ExportChrome}, {&options.csv, ExportCsv}};

@@ -194,7 +194,10 @@ class Loader {
     }
     const LoadChoice choice = ChooseOperations(files, limits_);
     for (auto& file : files) file->InternTexts(&builder_);
-    each([&](size_t i, int fd, LsdWorkspace* space) { files[i]->Load(fd, choice.plans[i], space); });
+    each([&](size_t i, int fd, LsdWorkspace* space) {
+      files[i]->Load(fd, choice.plans[i], space);
+      if (progress_ != nullptr) ++progress_->files_unpacked;
+    });
     for (auto& file : files) file->Deliver(&builder_);
     if (!choice.note.empty()) problems_.push_back({"", -1, choice.note, -1, /*note=*/true});
   }

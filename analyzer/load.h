@@ -21,6 +21,7 @@ absl::StatusOr<Bundle> LoadPaths(const std::vector<std::string>& paths);
 // How far a load is; may be read from another thread meanwhile.
 struct LoadProgress {
   std::atomic<int64_t> files_found{0}, files_read{0};
+  std::atomic<int64_t> files_unpacked{0};  // dumps whose operations were loaded, a second step
 };
 // Files are read by as many threads as there are cores; the result is the same. Of dumps with more operations than
 // limits.all only a part is loaded (analyzer/load_window.h), which Rank::not_loaded and a note among the problems say.

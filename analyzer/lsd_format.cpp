@@ -2,6 +2,11 @@
 
 #include <array>
 #include <cstddef>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <nmmintrin.h>
+#endif
 
 namespace lockstep {
 namespace {
@@ -25,9 +30,7 @@ constexpr Tables MakeTables() {
 
 constexpr Tables kTables = MakeTables();
 
-}  // namespace
-
-uint32_t Crc32c(std::string_view bytes) {
+uint32_t ByTables(std::string_view bytes) {
   uint32_t crc = ~0u;
   size_t i = 0;
   auto at = [&](size_t k) { return static_cast<uint32_t>(static_cast<unsigned char>(bytes[k])); };
@@ -38,5 +41,32 @@ uint32_t Crc32c(std::string_view bytes) {
   for (; i < bytes.size(); ++i) crc = crc >> 8 ^ kTables[0][(crc ^ at(i)) & 0xff];
   return ~crc;
 }
+
+#if defined(__x86_64__)
+// Every byte of a large job's dumps is checked: the processor's own instruction is ten times as fast.
+__attribute__((target("sse4.2"))) uint32_t ByInstruction(std::string_view bytes) {
+  uint64_t crc = ~0u;
+  size_t i = 0;
+  for (; i + 8 <= bytes.size(); i += 8) {
+    uint64_t word;
+    memcpy(&word, bytes.data() + i, 8);
+    crc = _mm_crc32_u64(crc, word);
+  }
+  for (; i < bytes.size(); ++i) crc = _mm_crc32_u8(static_cast<uint32_t>(crc), static_cast<unsigned char>(bytes[i]));
+  return ~static_cast<uint32_t>(crc);
+}
+#endif
+
+}  // namespace
+
+uint32_t Crc32c(std::string_view bytes) {
+#if defined(__x86_64__)
+  static const bool has_instruction = __builtin_cpu_supports("sse4.2") != 0;
+  if (has_instruction) return ByInstruction(bytes);
+#endif
+  return ByTables(bytes);
+}
+
+uint32_t Crc32cPortable(std::string_view bytes) { return ByTables(bytes); }
 
 }  // namespace lockstep

@@ -28,6 +28,8 @@ constexpr uint64_t kLsdCrcBytes = 5;         // tag and value, last in every mes
 
 // CRC-32C (Castagnoli).
 uint32_t Crc32c(std::string_view bytes);
+// The same without the processor's help, for machines that have none (and for tests).
+uint32_t Crc32cPortable(std::string_view bytes);
 
 }  // namespace lockstep
 

@@ -384,6 +384,11 @@ std::vector<size_t> MessageOffsets(const std::string& file) {
 
 TEST_F(LsdTest, ChecksumIsCastagnolis) {
   EXPECT_EQ(Crc32c("123456789"), 0xe3069283u);
+  std::string bytes;
+  for (int i = 0; i < 300; ++i) {
+    EXPECT_EQ(Crc32c(bytes), Crc32cPortable(bytes)) << i;
+    bytes.push_back(static_cast<char>(i * 37 + i / 7));
+  }
 }
 
 TEST_F(LsdTest, RandomBundlesComeBackEqual) {
