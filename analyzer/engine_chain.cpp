@@ -20,6 +20,7 @@ struct Link {
   std::set<std::string> operations;     // as each rank numbers it
   std::set<uint32_t> comms;
   std::string plain;                    // the operation without number and peer
+  uint32_t last_collective = kNoIndex;  // whose `waits_for` were added last
 };
 
 // "dp_0, dp_1, dp_2 and 5 more"; one name where the communicators share it.
@@ -64,7 +65,7 @@ void AddChain(const Model& model, const WaitGraph& graph, const Cause& cause, Fi
   while (!level.empty()) {
     std::map<std::pair<std::string, std::string>, Link> links;  // class of communicator, operation
     std::set<uint32_t> next;
-    auto add = [&](const Edge& e, uint32_t from, const std::set<int32_t>& waits_for) {
+    auto add = [&](const Edge& e, uint32_t from, const std::set<int32_t>& waits_for, uint32_t collective) {
       const Rank& waiter = bundle.ranks[graph.RankOf(from)];
       std::string plain = "communicator set-up", numbered = plain;
       if (e.op != nullptr) {
@@ -75,7 +76,9 @@ void AddChain(const Model& model, const WaitGraph& graph, const Cause& cause, Fi
       link.plain = plain;
       link.operations.insert(numbered);
       link.ranks.insert(waiter.rank);
-      link.waits_for.insert(waits_for.begin(), waits_for.end());
+      // The same for everybody in a collective: thousands are in one, and may wait for thousands.
+      if (collective == kNoIndex || link.last_collective != collective) link.waits_for.insert(waits_for.begin(), waits_for.end());
+      link.last_collective = collective;
       if (e.comm != kNoIndex) link.comms.insert(e.comm);
     };
     std::map<uint32_t, std::set<int32_t>> collectives;  // reached from this level, and for whom
@@ -90,7 +93,7 @@ void AddChain(const Model& model, const WaitGraph& graph, const Cause& cause, Fi
         next.insert(from);
         for (const Edge& e : graph.edges[from]) {
           const bool own = e.why == Why::kOwnGpu || e.why == Why::kStreamOrder || e.why == Why::kLaunchOrder;
-          if (e.to == to && !own && e.why != Why::kIn) add(e, from, {rank_of(to)});
+          if (e.to == to && !own && e.why != Why::kIn) add(e, from, {rank_of(to)}, kNoIndex);
         }
       }
     }
@@ -100,7 +103,7 @@ void AddChain(const Model& model, const WaitGraph& graph, const Cause& cause, Fi
         if (seen.contains(from)) continue;
         next.insert(from);
         for (const Edge& e : graph.edges[from]) {
-          if (e.to == collective) add(e, from, waits_for);
+          if (e.to == collective) add(e, from, waits_for, collective);
         }
       }
     }

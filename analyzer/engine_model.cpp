@@ -147,9 +147,25 @@ void Model::BuildComms() {
     InferMembers(comm, &view);
   }
   InferFromSiblings();
+  // What each rank's records say of each of its communicators, in one pass over the operations.
+  struct Recorded {
+    int64_t newest = kNone, oldest = kUnknown;
+  };
+  std::vector<Recorded> recorded;
+  std::vector<size_t> first_recorded;
   for (const Rank& rank : bundle.ranks) {
+    first_recorded.push_back(recorded.size());
+    recorded.resize(recorded.size() + rank.memberships.size());
+    Recorded* const own = recorded.data() + first_recorded.back();
     for (const Op& op : rank.ops) {
-      if (IsPointToPoint(op.kind) && op.membership != kNoIndex) comms[CommOf(rank, op)].used_for_p2p = true;
+      if (op.membership == kNoIndex) continue;
+      if (IsPointToPoint(op.kind)) {
+        comms[rank.memberships[op.membership].comm].used_for_p2p = true;
+      } else if (IsCollective(op.kind) && op.seq >= 0 && op.state != OpState::kFailed && op.state != OpState::kQueued) {
+        Recorded& of = own[op.membership];
+        of.newest = std::max(of.newest, op.seq);
+        of.oldest = of.oldest == kUnknown ? op.seq : std::min(of.oldest, op.seq);
+      }
     }
   }
   for (size_t r = 0; r < bundle.ranks.size(); ++r) {
@@ -166,27 +182,24 @@ void Model::BuildComms() {
                     ms.state == CommState::kRevoked || ms.state == CommState::kNotMember;
       // A framework's status numbers mix sends with collectives where a group is used for both; the entries do not.
       const bool mixed = rank.source == Source::kFlightRecorder && view.used_for_p2p;
-      int64_t arrived = mixed ? kUnknown : (ms.launched >= 0 ? ms.launched : ms.issued);
+      const int64_t arrived = mixed ? kUnknown : (ms.launched >= 0 ? ms.launched : ms.issued);
       member.completed = mixed ? kUnknown : ms.completed;
-      int64_t newest = kNone;
-      for (const Op& op : rank.ops) {
-        if (op.membership != i || !IsCollective(op.kind) || op.seq < 0) continue;
-        if (op.state == OpState::kFailed || op.state == OpState::kQueued) continue;
-        newest = std::max(newest, op.seq);
-        member.oldest = member.oldest == kUnknown ? op.seq : std::min(member.oldest, op.seq);
-      }
+      const Recorded& of = recorded[first_recorded[r] + i];
+      member.oldest = of.oldest;
       // The progress cell may be a moment older than the records, or the reverse; neither ever runs ahead of the truth.
-      member.arrived = arrived == kUnknown ? newest : std::max(arrived, newest);
+      member.arrived = arrived == kUnknown ? of.newest : std::max(arrived, of.newest);
     }
   }
   // A member that has its data here but has not joined this communicator yet.
-  std::map<int32_t, int32_t> index_of_rank;
-  for (size_t r = 0; r < bundle.ranks.size(); ++r) index_of_rank[bundle.ranks[r].rank] = static_cast<int32_t>(r);
+  auto index_of = [&](int32_t number) {
+    auto it = std::lower_bound(bundle.ranks.begin(), bundle.ranks.end(), number,
+                               [](const Rank& rank, int32_t n) { return rank.rank < n; });
+    return it != bundle.ranks.end() && it->rank == number ? static_cast<int32_t>(it - bundle.ranks.begin()) : -1;
+  };
   for (CommView& view : comms) {
     for (Member& m : view.members) {
-      if (m.rank_index >= 0 || m.global_rank < 0) continue;
-      auto it = index_of_rank.find(m.global_rank);
-      if (it != index_of_rank.end()) m.rank_index = it->second;
+      if (m.rank_index < 0 && m.global_rank >= 0) m.rank_index = index_of(m.global_rank);
+      if (m.rank_index >= 0) view.least_arrived = std::min(view.least_arrived, m.arrived);
     }
   }
 }
@@ -194,11 +207,7 @@ void Model::BuildComms() {
 bool Model::ProvenIncomplete(const Rank& rank, const Op& op) const {
   const CommView& view = comms[CommOf(rank, op)];
   if (IsCollective(op.kind)) {
-    if (!NeedsEveryMember(op.kind)) return false;
-    for (const Member& m : view.members) {
-      if (m.rank_index >= 0 && m.arrived < op.seq) return true;
-    }
-    return false;
+    return NeedsEveryMember(op.kind) && view.least_arrived < op.seq;
   }
   if (IsPointToPoint(op.kind) && op.kind == CallKind::kRecv) {
     if (op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= view.members.size()) return false;

@@ -25,6 +25,7 @@ struct Member {
 
 struct CommView {
   std::vector<Member> members;    // by member rank
+  int64_t least_arrived = INT64_MAX;  // of the members that have data
   std::string klass;              // communicators made at the same place of the program on other ranks share it
   bool used_for_p2p = false;
 };

@@ -55,6 +55,22 @@ class Comparer {
     }
   }
 
+  // Ranks that may be siblings: in the same kinds of communicators and, of pipelines, at the same place. Each ascending.
+  std::vector<std::vector<uint32_t>> Families() const {
+    std::map<std::vector<std::pair<uint32_t, int32_t>>, std::vector<uint32_t>> families;
+    std::vector<std::pair<uint32_t, int32_t>> key;
+    for (size_t r = 0; r < places_.size(); ++r) {
+      if (!places_[r].usable) continue;
+      key.clear();
+      for (const auto& [klass, index] : places_[r].memberships)
+        key.push_back({klass, pipeline_[klass] ? At(r, index).member_rank : -1});
+      families[key].push_back(static_cast<uint32_t>(r));
+    }
+    std::vector<std::vector<uint32_t>> out;
+    for (auto& [unused, family] : families) out.push_back(std::move(family));
+    return out;
+  }
+
   bool Siblings(size_t a, size_t b) const {
     const Place &x = places_[a], &y = places_[b];
     if (!x.usable || !y.usable || x.memberships.size() != y.memberships.size()) return false;
@@ -130,9 +146,11 @@ class Comparer {
 std::vector<std::vector<int32_t>> FindSiblings(const Model& model) {
   const Comparer comparer(model);
   std::vector<std::vector<int32_t>> found(model.ranks.size());
-  for (size_t a = 0; a < found.size(); ++a) {
-    for (size_t b = 0; b < found.size(); ++b) {
-      if (a != b && comparer.Siblings(a, b)) found[a].push_back(static_cast<int32_t>(b));
+  for (const std::vector<uint32_t>& family : comparer.Families()) {
+    for (uint32_t a : family) {
+      for (uint32_t b : family) {
+        if (a != b && comparer.Siblings(a, b)) found[a].push_back(static_cast<int32_t>(b));
+      }
     }
   }
   return found;
@@ -142,18 +160,20 @@ std::vector<StoppedHost> FindStoppedHosts(const Model& model, const std::vector<
   const size_t n = model.ranks.size();
   std::vector<StoppedHost> found(n);
   const Comparer comparer(model);
-  for (size_t r = 0; r < n; ++r) {
-    const RankView& view = model.ranks[r];
-    if (view.host != HostState::kUnknown || distrusted[r] || view.in_flight.size() > kMayFillQueue) continue;
-    StoppedHost host;
-    for (size_t w = 0; w < n; ++w) {
-      if (w == r || distrusted[w] || !comparer.Siblings(w, r)) continue;
-      const Op* next = comparer.WentPast(w, r);
-      if (next == nullptr) continue;
-      if (host.witnesses++ == 0) host.witness = static_cast<int32_t>(w), host.next = next;
+  for (const std::vector<uint32_t>& family : comparer.Families()) {
+    for (uint32_t r : family) {
+      const RankView& view = model.ranks[r];
+      if (view.host != HostState::kUnknown || distrusted[r] || view.in_flight.size() > kMayFillQueue) continue;
+      StoppedHost host;
+      for (uint32_t w : family) {
+        if (w == r || distrusted[w] || !comparer.Siblings(w, r)) continue;
+        const Op* next = comparer.WentPast(w, r);
+        if (next == nullptr) continue;
+        if (host.witnesses++ == 0) host.witness = static_cast<int32_t>(w), host.next = next;
+      }
+      // One alone may itself be the one that left the program.
+      if (host.witnesses >= 2) found[r] = host;
     }
-    // One alone may itself be the one that left the program.
-    if (host.witnesses >= 2) found[r] = host;
   }
   return found;
 }

@@ -142,12 +142,12 @@ bool WaitGraph::Build(bool forgive) {
     forgiven.push_back({q, queues[q].front});
     BuildQueue(q, true);
   }
-  for (uint32_t q = 0; q < n; ++q) HoldByFaultyGpus(q);
+  HoldByFaultyGpus();
   for (const auto& [q, before] : forgiven) {
     // Nothing holds up what is left: then what it did not notice is all there is.
     if (queues[q].front.front == Front::kAllArrived) queues[q].front = before;
   }
-  for (uint32_t q = 0; q < n; ++q) HoldByFaultyGpus(q);
+  HoldByFaultyGpus();
   std::vector<bool> distrusted(hosts_);
   for (const Queue& queue : queues) {
     if (IsFaulty(queue.front.front) || queue.front.front == Front::kMismatched) distrusted[queue.rank] = true;
@@ -337,6 +337,11 @@ uint32_t WaitGraph::FaultyQueueOf(int32_t rank_index) const {
   return kNoIndex;
 }
 
+void WaitGraph::HoldByFaultyGpus() {
+  not_held_.clear();
+  for (uint32_t q = 0; q < queues.size(); ++q) HoldByFaultyGpus(q);
+}
+
 // What everybody has arrived in does not finish where one of them is known to stand still.
 void WaitGraph::HoldByFaultyGpus(uint32_t index) {
   Queue& queue = queues[index];
@@ -357,12 +362,17 @@ void WaitGraph::HoldByFaultyGpus(uint32_t index) {
     }
     Collective& collective = collectives_[{2 * uint64_t{comm}, op.seq}];
     if (collective.node == kNoIndex) {
+      // The members are looked at once, not once for each of them.
+      if (not_held_.contains({comm, op.seq})) continue;
       std::vector<Edge> out;
       for (const Member& m : members) {
         const uint32_t faulty = m.rank_index < 0 ? kNoIndex : FaultyQueueOf(m.rank_index);
         if (faulty != kNoIndex) out.push_back({QueueNode(faulty), Why::kBehind, nullptr, comm});
       }
-      if (out.empty()) continue;
+      if (out.empty()) {
+        not_held_.insert({comm, op.seq});
+        continue;
+      }
       collective.node = AddNode(NodeKind::kCollective, -1);
       edges[collective.node] = std::move(out);
     }

@@ -12,6 +12,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "analyzer/engine_init.h"
+#include "absl/container/flat_hash_set.h"
 #include "analyzer/engine_mismatch.h"
 #include "analyzer/engine_model.h"
 #include "analyzer/engine_stopped.h"
@@ -122,6 +123,7 @@ class WaitGraph {
   void BuildQueue(uint32_t queue, bool skip_finished);
   bool AheadOnOtherStreams(uint32_t queue, std::vector<Edge>* out) const;
   void AddLaunchOrder(uint32_t queue);
+  void HoldByFaultyGpus();
   void HoldByFaultyGpus(uint32_t queue);
   uint32_t FaultyQueueOf(int32_t rank_index) const;
   void BuildHost(size_t rank_index);
@@ -149,6 +151,7 @@ class WaitGraph {
   std::vector<std::pair<uint32_t, uint32_t>> place_of_unit_;
   absl::flat_hash_map<int32_t, uint32_t> missing_nodes_;
   absl::flat_hash_map<std::pair<uint64_t, int64_t>, Collective> collectives_;   // (2 * comm + absent_only, seq)
+  absl::flat_hash_set<std::pair<uint32_t, int64_t>> not_held_;   // (comm, seq) that no faulty GPU holds, in one pass over the queues
   absl::flat_hash_map<std::pair<uint32_t, int64_t>, std::vector<int32_t>> mismatch_at_;
   std::map<std::string, std::vector<uint32_t>> comms_of_class_;                 // made when first needed
 };
