@@ -208,7 +208,8 @@ int Run(int argc, char** argv) {
     interrupts = &watch;
     LoadProgress load;
     Progress progress(load);
-    const absl::StatusOr<Bundle> bundle = LoadPaths(options.paths, &load);
+    // Never freed: the program ends soon, and millions of small pieces take their time.
+    static const auto& bundle = *new absl::StatusOr<Bundle>(LoadPaths(options.paths, &load));
     if (!bundle.ok()) return Complain(std::string(bundle.status().message()), kFailed);
     progress.Loaded(absl::StrCat(bundle->ranks.size(), bundle->ranks.size() == 1 ? " rank" : " ranks"));
     const Verdict verdict = Analyze(*bundle, options.analyze);

@@ -1,10 +1,12 @@
 #include "analyzer/load_merge.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <tuple>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/load_generations.h"
 
@@ -45,7 +47,14 @@ std::string Folded(std::vector<int32_t> ranks) {
 template <typename T>
 struct Votes {
   std::map<T, int> votes;
-  void Add(const T& value) { ++votes[value]; }
+  typename std::map<T, int>::iterator last = votes.end();  // all say the same nearly always
+  Votes() = default;
+  Votes(const Votes&) = delete;
+  Votes& operator=(const Votes&) = delete;
+  void Add(const T& value) {
+    if (last == votes.end() || last->first != value) last = votes.try_emplace(value, 0).first;
+    ++last->second;
+  }
   T Winner(T otherwise) const {
     int best = 0;
     for (const auto& [value, count] : votes) {
@@ -214,18 +223,23 @@ void BundleBuilder::KeepOnePerRank() {
 }
 
 void BundleBuilder::MergeCommunicators() {
-  std::map<std::string, CommVotes> votes;
+  absl::flat_hash_map<std::string, size_t> vote_at;
+  std::deque<CommVotes> votes;
+  std::vector<size_t> vote_of;  // of all ranks' memberships in a row
   for (const LooseRank& loose : loose_) {
     for (size_t i = 0; i < loose.comms.size(); ++i) {
-      CommVotes& vote = votes[loose.comms[i].id];
+      const auto [it, fresh] = vote_at.try_emplace(loose.comms[i].id, votes.size());
+      if (fresh) votes.emplace_back();
+      vote_of.push_back(it->second);
+      CommVotes& vote = votes[it->second];
       vote.Add(loose.comms[i]);
       ++vote.members_seen;
     }
   }
   for (const TableEntry& entry : table_) {
     // A table alone, without one rank that says it is a member, is no communicator of this bundle.
-    auto it = votes.find(entry.facts.id);
-    if (it != votes.end()) it->second.Add(entry.facts);
+    auto it = vote_at.find(entry.facts.id);
+    if (it != vote_at.end()) votes[it->second].Add(entry.facts);
   }
 
   int contradictions = 0;
@@ -235,11 +249,13 @@ void BundleBuilder::MergeCommunicators() {
 
   // Communicators that many ranks vouch for get their member lists first, should a lie have eaten the room.
   std::vector<std::pair<std::string, const CommVotes*>> order;
-  for (const auto& [id, vote] : votes) order.emplace_back(id, &vote);
+  for (const auto& [id, vote] : vote_at) order.emplace_back(id, &votes[vote]);
+  std::sort(order.begin(), order.end());
   absl::flat_hash_map<std::string, uint32_t> index;
+  std::vector<uint32_t> comm_of_vote(votes.size());
   bundle_.comms.reserve(order.size());
   for (const auto& [id, vote] : order) {
-    index[id] = static_cast<uint32_t>(bundle_.comms.size());
+    index[id] = comm_of_vote[vote_at[id]] = static_cast<uint32_t>(bundle_.comms.size());
     Communicator comm;
     comm.id = id;
     comm.name = vote->name.Winner("");
@@ -266,11 +282,12 @@ void BundleBuilder::MergeCommunicators() {
     room -= comm.size;
   }
 
+  size_t next_vote = 0;
   for (LooseRank& loose : loose_) {
     Rank& rank = loose.rank;
     for (size_t i = 0; i < rank.memberships.size(); ++i) {
       Membership& m = rank.memberships[i];
-      m.comm = index[loose.comms[i].id];
+      m.comm = comm_of_vote[vote_of[next_vote++]];
       Communicator& comm = bundle_.comms[m.comm];
       if (loose.comms[i].size > 0 && loose.comms[i].size != comm.size) {
         contradiction(rank.path, rank.rank,
@@ -296,16 +313,31 @@ void BundleBuilder::MergeCommunicators() {
       member = rank.rank;
     }
   }
+  // Every node's file lists the members of the largest communicators: only who is still unknown is looked up.
+  std::vector<uint64_t> unknown;
+  for (const Communicator& comm : bundle_.comms)
+    unknown.push_back(static_cast<uint64_t>(std::count(comm.members.begin(), comm.members.end(), -1)));
+  absl::flat_hash_set<std::pair<uint32_t, uint64_t>> applied;  // communicator, list of members
   for (const TableEntry& entry : table_) {
     auto it = index.find(entry.facts.id);
-    if (it == index.end()) continue;
+    if (it == index.end() || unknown[it->second] == 0) continue;
+    uint64_t list = entry.members.size();
+    for (const MemberSpan& span : entry.members) {
+      for (uint64_t value : {uint64_t{span.first_member}, static_cast<uint64_t>(span.first_rank),
+                             static_cast<uint64_t>(span.stride), uint64_t{span.count}})
+        list = (list ^ value) * 0x9e3779b97f4a7c15u + (list >> 31);
+    }
+    if (!applied.insert({it->second, list}).second) continue;
     std::vector<int32_t>& members = bundle_.comms[it->second].members;
     uint64_t left = members.size();  // honest spans do not overlap
     for (const MemberSpan& span : entry.members) {
       for (uint64_t k = 0; left > 0 && k < span.count && span.first_member + k < members.size(); ++k, --left) {
         const int64_t rank = span.first_rank + static_cast<int64_t>(k) * span.stride;
         int32_t& member = members[span.first_member + k];
-        if (member < 0 && rank >= 0 && rank < kMaxRanks) member = static_cast<int32_t>(rank);
+        if (member < 0 && rank >= 0 && rank < kMaxRanks) {
+          member = static_cast<int32_t>(rank);
+          --unknown[it->second];
+        }
       }
     }
   }

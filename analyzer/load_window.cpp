@@ -298,8 +298,11 @@ class Chooser {
       for (uint32_t i = 0; i < memberships.size(); ++i) role.push_back(classes_[comm_of_[slots_[s].first_comm + i]]);
       for (const LaneHistory& lane : read.history.lanes) {
         if (lane.direction == Direction::kCollective) continue;
-        role.push_back(Combine(Combine(role[lane.membership], static_cast<uint64_t>(lane.direction)),
-                               static_cast<uint64_t>(int64_t{lane.peer} - memberships[lane.membership].member_rank)));
+        // Where a communicator carries sends and receives, the place in it is a stage of a pipeline with its own order of calls.
+        const int32_t place = memberships[lane.membership].member_rank;
+        role.push_back(Combine(Combine(Combine(role[lane.membership], static_cast<uint64_t>(lane.direction)),
+                                       static_cast<uint64_t>(int64_t{lane.peer} - place)),
+                               static_cast<uint64_t>(place)));
       }
       std::vector<uint64_t> sorted = role;
       std::sort(sorted.begin(), sorted.end());
