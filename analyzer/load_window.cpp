@@ -30,46 +30,82 @@ struct Place {
   int32_t member = -1;
 };
 
-// One stretch of hashes and whose it is.
+// What is known of a row of equal pieces (blocks, or single calls), by the number of the piece. 0: not known.
+template <typename Hash>
+struct Strip {
+  const Hash* hashes = nullptr;
+  int64_t first = 0;
+  uint32_t count = 0;
+};
+
+// One lane, and whose it is.
 struct Line {
-  const uint64_t* hashes = nullptr;
-  int64_t first_block = 0;
-  uint32_t blocks = 0;
+  Strip<uint64_t> blocks;
+  Strip<uint32_t> old, newest;
   uint32_t who = 0;          // slot, or index of a Place
 };
 
+// One piece: numbers [first, last] of the lane.
 struct Entry {
-  int64_t block;
+  int64_t first, last;
   uint64_t hash;
   uint32_t who;
 };
+
+Line CallsOf(const History& history, const LaneHistory& lane, uint32_t who) {
+  return {{history.calls.data() + lane.begin, lane.first_block, lane.blocks},
+          {history.singles.data() + lane.old_begin, lane.old_seq, lane.old_count},
+          {history.singles.data() + lane.new_begin, lane.new_seq, lane.new_count},
+          who};
+}
 
 uint64_t Combine(uint64_t hash, uint64_t value) {
   hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
   return hash ^ hash >> 29;
 }
 
-// Whether two lines differ in a block that both know.
-bool Differ(const Line& a, const Line& b) {
-  const int64_t from = std::max(a.first_block, b.first_block);
-  const int64_t end = std::min(a.first_block + a.blocks, b.first_block + b.blocks);
-  for (int64_t block = from; block < end; ++block) {
-    const uint64_t x = a.hashes[block - a.first_block], y = b.hashes[block - b.first_block];
-    if (x != y && x != 0 && y != 0) return true;
+// The first piece that both know and in which they differ; -1: none.
+template <typename Hash>
+int64_t FirstDifference(const Strip<Hash>& a, const Strip<Hash>& b) {
+  const int64_t from = std::max(a.first, b.first), end = std::min(a.first + a.count, b.first + b.count);
+  for (int64_t i = from; i < end; ++i) {
+    const Hash x = a.hashes[i - a.first], y = b.hashes[i - b.first];
+    if (x != y && x != 0 && y != 0) return i;
   }
-  return false;
+  return -1;
 }
 
-// Entries of all lines by block, known hashes only.
-std::vector<Entry> ByBlock(const std::vector<Line>& lines) {
+// The first numbers [first, last] in which two lines differ; {-1, -1}: none that both tell.
+std::pair<int64_t, int64_t> FirstDifference(const Line& a, const Line& b) {
+  std::pair<int64_t, int64_t> found{INT64_MAX, -1};
+  if (const int64_t block = FirstDifference(a.blocks, b.blocks); block >= 0)
+    found = {block * kLsdBlockOps, block * kLsdBlockOps + kLsdBlockOps - 1};
+  for (const auto* x : {&a.old, &a.newest}) {
+    for (const auto* y : {&b.old, &b.newest}) {
+      if (const int64_t seq = FirstDifference(*x, *y); seq >= 0) found = std::min(found, {seq, seq});
+    }
+  }
+  return found.second < 0 ? std::pair<int64_t, int64_t>{-1, -1} : found;
+}
+
+bool Differ(const Line& a, const Line& b) { return FirstDifference(a, b).second >= 0; }
+
+// Every known piece of all lines, equal ones of one place next to each other.
+std::vector<Entry> ByPlace(const std::vector<Line>& lines) {
   std::vector<Entry> entries;
   for (const Line& line : lines) {
-    for (uint32_t i = 0; i < line.blocks; ++i) {
-      if (line.hashes[i] != 0) entries.push_back({line.first_block + i, line.hashes[i], line.who});
+    for (uint32_t i = 0; i < line.blocks.count; ++i) {
+      const int64_t first = (line.blocks.first + i) * kLsdBlockOps;
+      if (line.blocks.hashes[i] != 0) entries.push_back({first, first + kLsdBlockOps - 1, line.blocks.hashes[i], line.who});
+    }
+    for (const auto* strip : {&line.old, &line.newest}) {
+      for (uint32_t i = 0; i < strip->count; ++i) {
+        if (strip->hashes[i] != 0) entries.push_back({strip->first + i, strip->first + i, strip->hashes[i], line.who});
+      }
     }
   }
   std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
-    return std::tie(a.block, a.hash, a.who) < std::tie(b.block, b.hash, b.who);
+    return std::tie(a.first, a.last, a.hash, a.who) < std::tie(b.first, b.last, b.hash, b.who);
   });
   return entries;
 }
@@ -181,14 +217,14 @@ class Chooser {
     }
   }
 
-  void Need(const Place& place, Direction direction, int32_t peer, int64_t block) {
-    if (room_ < static_cast<uint64_t>(kLsdBlockOps)) {
+  void Need(const Place& place, Direction direction, int32_t peer, std::pair<int64_t, int64_t> numbers) {
+    const auto size = static_cast<uint64_t>(numbers.second - numbers.first + 1);
+    if (room_ < size) {
       short_ = true;
       return;
     }
-    room_ -= kLsdBlockOps;
-    slots_[place.slot].plan->needs.push_back(
-        {place.membership, direction, peer, block * kLsdBlockOps, (block + 1) * kLsdBlockOps - 1});
+    room_ -= size;
+    slots_[place.slot].plan->needs.push_back({place.membership, direction, peer, numbers.first, numbers.second});
   }
 
   void NeedAll(uint32_t slot) {
@@ -204,7 +240,7 @@ class Chooser {
   }
 
   void CompareMembers() {
-    std::vector<std::pair<uint32_t, int64_t>> differing;  // communicator, first block
+    std::vector<std::pair<uint32_t, std::pair<int64_t, int64_t>>> differing;  // communicator, first numbers
     std::vector<Line> lines;
     for (uint32_t c = 0; c < places_.size(); ++c) {
       lines.clear();
@@ -214,16 +250,17 @@ class Chooser {
         const History& history = slots_[place.slot].read->history;
         const LaneHistory* lane = FindLane(*slots_[place.slot].read, place.membership, Direction::kCollective, 0);
         if (lane == nullptr) continue;
-        lines.push_back({history.calls.data() + lane->begin, lane->first_block, lane->blocks, p});
+        lines.push_back(CallsOf(history, *lane, p));
         differ |= Differ(lines[0], lines.back());
       }
-      // Members that never met the first one's blocks are compared among each other.
-      if (!differ && lines.size() > 1) differ = Gaps(lines);
+      // Members that share nothing with the first one are compared among each other.
+      if (!differ) differ = NeighboursDiffer(lines);
       if (!differ) continue;
-      const std::vector<Entry> entries = ByBlock(lines);
+      const std::vector<Entry> entries = ByPlace(lines);
       for (size_t i = 1; i < entries.size(); ++i) {
-        if (entries[i].block != entries[i - 1].block || entries[i].hash == entries[i - 1].hash) continue;
-        differing.emplace_back(c, entries[i].block);
+        const Entry &x = entries[i - 1], &y = entries[i];
+        if (x.first != y.first || x.last != y.last || x.hash == y.hash) continue;
+        differing.push_back({c, {y.first, y.last}});
         break;
       }
     }
@@ -234,30 +271,27 @@ class Chooser {
         if (siblings[classes_[c]].size() <= kSiblings) siblings[classes_[c]].push_back(c);
       }
     }
-    for (const auto& [comm, block] : differing) {
-      for (const Place& p : places_[comm]) Need(p, Direction::kCollective, 0, block);
+    for (const auto& [comm, numbers] : differing) {
+      for (const Place& p : places_[comm]) Need(p, Direction::kCollective, 0, numbers);
     }
-    for (const auto& [comm, block] : differing) {
+    for (const auto& [comm, numbers] : differing) {
       if (places_[comm].size() <= kFullMembers) {
         for (const Place& p : places_[comm]) NeedAll(p.slot);
       }
       for (uint32_t sibling : siblings[classes_[comm]]) {
         if (sibling == comm) continue;
         for (size_t i = 0; i < std::min(kSiblingMembers, places_[sibling].size()); ++i)
-          Need(places_[sibling][i], Direction::kCollective, 0, block);
+          Need(places_[sibling][i], Direction::kCollective, 0, numbers);
       }
     }
   }
 
-  // Whether some line shares no block with the first.
-  static bool Gaps(const std::vector<Line>& lines) {
-    const Line& first = lines[0];
-    bool gap = false, differ = false;
-    for (const Line& line : lines) {
-      gap |= line.first_block < first.first_block || line.first_block + line.blocks > first.first_block + first.blocks;
+  // Whether lines differ from their neighbours where the first one says nothing.
+  static bool NeighboursDiffer(const std::vector<Line>& lines) {
+    for (size_t i = 2; i < lines.size(); ++i) {
+      if (Differ(lines[i - 1], lines[i])) return true;
     }
-    for (size_t i = 1; gap && i < lines.size(); ++i) differ |= Differ(lines[i - 1], lines[i]);
-    return differ;
+    return false;
   }
 
   // A send and its receive.
@@ -265,24 +299,18 @@ class Chooser {
     for (uint32_t s = 0; s < slots_.size(); ++s) {
       const History& history = slots_[s].read->history;
       for (const LaneHistory& lane : history.lanes) {
-        if (lane.direction != Direction::kSend || lane.blocks == 0) continue;
+        if (lane.direction != Direction::kSend) continue;
         const Membership& own = slots_[s].read->loose.rank.memberships[lane.membership];
         const Place* peer = FindMember(comm_of_[slots_[s].first_comm + lane.membership], lane.peer);
         if (peer == nullptr) continue;
         const History& theirs = slots_[peer->slot].read->history;
         const LaneHistory* other = FindLane(*slots_[peer->slot].read, peer->membership, Direction::kRecv, own.member_rank);
         if (other == nullptr) continue;
-        const Line a{history.calls.data() + lane.begin, lane.first_block, lane.blocks, 0};
-        const Line b{theirs.calls.data() + other->begin, other->first_block, other->blocks, 0};
-        if (!Differ(a, b)) continue;
+        const auto numbers = FirstDifference(CallsOf(history, lane, 0), CallsOf(theirs, *other, 0));
+        if (numbers.second < 0) continue;
         ++differing_;
-        for (int64_t block = std::max(a.first_block, b.first_block);; ++block) {
-          const uint64_t x = a.hashes[block - a.first_block], y = b.hashes[block - b.first_block];
-          if (x == y || x == 0 || y == 0) continue;
-          Need({s, lane.membership, 0}, Direction::kSend, lane.peer, block);
-          Need(*peer, Direction::kRecv, own.member_rank, block);
-          break;
-        }
+        Need({s, lane.membership, 0}, Direction::kSend, lane.peer, numbers);
+        Need(*peer, Direction::kRecv, own.member_rank, numbers);
       }
     }
   }
@@ -311,7 +339,7 @@ class Chooser {
       for (const LaneHistory& lane : read.history.lanes) {
         if (lane.direction != Direction::kCollective || lane.blocks == 0) continue;
         all.push_back({Combine(key, role[lane.membership]),
-                       {read.history.program.data() + lane.begin, lane.first_block, lane.blocks, s}});
+                       {{read.history.program.data() + lane.begin, lane.first_block, lane.blocks}, {}, {}, s}});
       }
     }
     std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -324,8 +352,8 @@ class Chooser {
         differ |= Differ(lines[0], lines.back());
       }
       if (lines.size() < 3) continue;
-      if (!differ) differ = Gaps(lines);
-      if (differ) LoadOdd(ByBlock(lines));
+      if (!differ) differ = NeighboursDiffer(lines);
+      if (differ) LoadOdd(ByPlace(lines));
     }
   }
 
@@ -334,9 +362,9 @@ class Chooser {
     for (size_t i = 0; i < entries.size() && odd.size() < kOddRanks;) {
       size_t end = i, most = i, count = 0;
       std::vector<std::pair<size_t, size_t>> runs;  // of one hash
-      while (end < entries.size() && entries[end].block == entries[i].block) {
+      while (end < entries.size() && entries[end].first == entries[i].first) {
         const size_t begin = end;
-        while (end < entries.size() && entries[end].block == entries[i].block && entries[end].hash == entries[begin].hash) ++end;
+        while (end < entries.size() && entries[end].first == entries[i].first && entries[end].hash == entries[begin].hash) ++end;
         runs.emplace_back(begin, end);
         if (end - begin > count) count = end - begin, most = begin;
       }

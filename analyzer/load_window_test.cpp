@@ -214,6 +214,23 @@ TEST_F(LoadWindowTest, OneOfTheWholeWorldIsFoundAmongAllMembers) {
   EXPECT_THAT(verdict.findings(0).culprit_ranks(), ElementsAre(9, 14));
 }
 
+TEST_F(LoadWindowTest, RareCallsAreComparedOneByOne) {
+  for (const int at : {299, 2599}) {
+    SCOPED_TRACE(at);
+    Write(MakeJob(3000, [&](int r, Rank* rank) {
+      if (r == 9) rank->ops[static_cast<size_t>(at)].count = 7;
+      if (r == 3) rank->ops.erase(rank->ops.begin(), rank->ops.begin() + 150);
+    }));
+    const Bundle bundle = Load(limits_);
+    const Verdict verdict = Analyze(bundle);
+    ASSERT_GE(verdict.findings_size(), 1);
+    EXPECT_EQ(verdict.findings(0).kind(), MISMATCH_COUNT);
+    EXPECT_THAT(verdict.findings(0).culprit_ranks(), ElementsAre(9));
+    EXPECT_EQ(verdict.findings(0).sequence(), (at + 1) / 100);
+    EXPECT_EQ(bundle.ranks[12].ops.size() + bundle.ranks[12].not_loaded, 3000u);
+  }
+}
+
 TEST_F(LoadWindowTest, WhatAMemberHasNotIssuedIsLoadedHoweverOld) {
   // No GPU marks: only the others' progress tells that the world's third call is under way; 700 calls came after it.
   Write(MakeJob(1000, [](int r, Rank* rank) {

@@ -17,6 +17,7 @@ constexpr uint32_t kLsdMaxChunkOps = 16384;
 constexpr uint32_t kLsdMaxOpBytes = 400;  // of one operation, unpacked: every column at its longest
 constexpr uint32_t kLsdChunkOps = 128;    // what the writer puts into one chunk
 constexpr int64_t kLsdBlockOps = 64;      // numbers that one hash of a RankHistory stands for
+constexpr size_t kLsdNewestCalls = 128;       // of each lane that a RankHistory tells one by one
 constexpr uint32_t kLsdMaxLanes = 1u << 16;   // of one rank's history
 constexpr uint64_t kLsdMaxFileOps = 2u << 20;
 constexpr uint32_t kLsdMaxFileRanks = 65536;

@@ -48,6 +48,9 @@ using LaneKey = std::tuple<uint32_t, Direction, int32_t>;
 struct Growing {
   LaneHistory lane;
   std::vector<uint64_t> calls, program;
+  // Calls one by one: `old` up to the first whole block, `recent` the newest without a gap, cut to size at the end.
+  std::vector<uint32_t> old, recent;
+  bool old_ended = false;
   int64_t run = 0;           // numbers of the block at hand that came one after the other from its first
   uint64_t hash = 0;
   // Where the program stood at the last block's first call.
@@ -55,6 +58,19 @@ struct Growing {
   uint64_t mark_hash = 0;
   size_t mark_calls = 0;
   uint32_t mark_epoch = 0, mark_thread = kNoIndex;
+
+  void PutSingle(int64_t seq, bool follows, uint32_t signature) {
+    if (!follows) recent.clear();
+    old_ended |= !follows && !old.empty();
+    if (!old_ended && (old.empty() || seq % kLsdBlockOps != 0) && !(old.empty() && seq % kLsdBlockOps == 0)) {
+      if (old.empty()) lane.old_seq = seq;
+      old.push_back(signature);
+    } else {
+      old_ended = true;
+    }
+    if (recent.size() >= 2 * kLsdNewestCalls) recent.erase(recent.begin(), recent.begin() + kLsdNewestCalls);
+    recent.push_back(signature);
+  }
 
   void Put(int64_t block, std::vector<uint64_t>* list, uint64_t hash_of_block) {
     if (calls.empty() && program.empty()) lane.first_block = block;
@@ -95,6 +111,18 @@ class Maker {
       g.lane.blocks = static_cast<uint32_t>(blocks);
       out.calls.insert(out.calls.end(), g.calls.begin(), g.calls.end());
       out.program.insert(out.program.end(), g.program.begin(), g.program.end());
+      if (g.recent.size() > kLsdNewestCalls)
+        g.recent.erase(g.recent.begin(), g.recent.end() - static_cast<ptrdiff_t>(kLsdNewestCalls));
+      g.lane.new_seq = previous_[static_cast<size_t>(&g - lanes_.data())] - static_cast<int64_t>(g.recent.size()) + 1;
+      // What is told among the newest is not told twice.
+      if (g.lane.old_seq + static_cast<int64_t>(g.old.size()) > g.lane.new_seq)
+        g.old.resize(static_cast<size_t>(std::clamp<int64_t>(g.lane.new_seq - g.lane.old_seq, 0, static_cast<int64_t>(g.old.size()))));
+      g.lane.old_begin = static_cast<uint32_t>(out.singles.size());
+      g.lane.old_count = static_cast<uint32_t>(g.old.size());
+      out.singles.insert(out.singles.end(), g.old.begin(), g.old.end());
+      g.lane.new_begin = static_cast<uint32_t>(out.singles.size());
+      g.lane.new_count = static_cast<uint32_t>(g.recent.size());
+      out.singles.insert(out.singles.end(), g.recent.begin(), g.recent.end());
       out.lanes.push_back(g.lane);
     }
     return out;
@@ -106,16 +134,20 @@ class Maker {
     if (!LaneOf(op, &lane)) return;
     Growing* g = Find(lane);
     if (g == nullptr) return;
-    if (g->lane.count++ == 0) {
+    const bool first = g->lane.count++ == 0;
+    const bool follows = !first && op.seq == previous_[static_cast<size_t>(g - lanes_.data())] + 1;
+    if (first) {
       g->lane.first_seq = g->lane.last_seq = op.seq;
     } else {
-      if (op.seq != previous_[static_cast<size_t>(g - lanes_.data())] + 1) ++TrackOf(op.thread).epoch;
+      if (!follows) ++TrackOf(op.thread).epoch;
       g->lane.first_seq = std::min(g->lane.first_seq, op.seq);
       g->lane.last_seq = std::max(g->lane.last_seq, op.seq);
     }
     previous_[static_cast<size_t>(g - lanes_.data())] = op.seq;
     if (rank_.source == Source::kFlightRecorder) return;
 
+    const uint64_t signature = Signature(op);
+    g->PutSingle(op.seq, follows, static_cast<uint32_t>(std::max<uint64_t>(Mix(signature) >> 32, 1)));
     Track& track = TrackOf(op.thread);
     const int64_t block = op.seq / kLsdBlockOps, place = op.seq % kLsdBlockOps;
     if (place == 0) {
@@ -124,7 +156,7 @@ class Maker {
       g->hash = 0;
     }
     if (g->run == place) {
-      g->hash = Combine(g->hash, Signature(op));
+      g->hash = Combine(g->hash, signature);
       if (++g->run == kLsdBlockOps) g->Put(block, &g->calls, Known(g->hash));
     } else {
       g->run = -1;
@@ -233,6 +265,11 @@ RankHistory EncodeHistory(const History& history, int32_t rank) {
     to->set_first_block(lane.first_block);
     const auto from = history.calls.begin() + lane.begin;
     to->mutable_calls()->Add(from, from + lane.blocks);
+    const auto singles = history.singles.begin();
+    to->set_old_seq(lane.old_seq);
+    to->mutable_old()->Add(singles + lane.old_begin, singles + lane.old_begin + lane.old_count);
+    to->set_new_seq(lane.new_seq);
+    to->mutable_new_()->Add(singles + lane.new_begin, singles + lane.new_begin + lane.new_count);
     if (lane.direction != Direction::kCollective) continue;
     const auto program = history.program.begin() + lane.begin;
     to->mutable_program()->Add(program, program + lane.blocks);
@@ -246,7 +283,8 @@ History DecodeHistory(const RankHistory& message) {
     if (out.lanes.size() >= kLsdMaxLanes) break;
     const LaneRun& all = from.all();
     if (all.direction() > 2 || (from.program_size() != 0 && from.program_size() != from.calls_size()) ||
-        from.first_block() < 0 || from.first_block() > INT64_MAX / kLsdBlockOps - from.calls_size())
+        from.first_block() < 0 || from.first_block() > INT64_MAX / kLsdBlockOps - from.calls_size() || from.old_seq() < 0 ||
+        from.old_seq() > INT64_MAX - from.old_size() || from.new_seq() < 0 || from.new_seq() > INT64_MAX - from.new__size())
       continue;
     LaneHistory lane;
     lane.membership = all.communicator();
@@ -261,6 +299,14 @@ History DecodeHistory(const RankHistory& message) {
     out.calls.insert(out.calls.end(), from.calls().begin(), from.calls().end());
     out.program.insert(out.program.end(), from.program().begin(), from.program().end());
     out.program.resize(out.calls.size(), 0);
+    lane.old_seq = from.old_seq();
+    lane.old_begin = static_cast<uint32_t>(out.singles.size());
+    lane.old_count = static_cast<uint32_t>(from.old_size());
+    out.singles.insert(out.singles.end(), from.old().begin(), from.old().end());
+    lane.new_seq = from.new_seq();
+    lane.new_begin = static_cast<uint32_t>(out.singles.size());
+    lane.new_count = static_cast<uint32_t>(from.new__size());
+    out.singles.insert(out.singles.end(), from.new_().begin(), from.new_().end());
     out.lanes.push_back(lane);
   }
   return out;

@@ -25,11 +25,15 @@ struct LaneHistory {
   // History::calls and ::program from `begin`: `blocks` entries, entry i of block first_block + i. 0: not known.
   int64_t first_block = 0;
   uint32_t begin = 0, blocks = 0;
+  // History::singles: calls one by one, the oldest before the first whole block and the newest ones.
+  int64_t old_seq = 0, new_seq = 0;
+  uint32_t old_begin = 0, old_count = 0, new_begin = 0, new_count = 0;
 };
 
 struct History {
   std::vector<LaneHistory> lanes;
   std::vector<uint64_t> calls, program;   // equally long
+  std::vector<uint32_t> singles;
 };
 
 // Which numbering an operation belongs to; false where it has none (no communicator, no number, failed, recent only).
