@@ -111,6 +111,31 @@ TEST(ScenarioTest, TheSameRequestGivesTheSameBytes) {
   }
 }
 
+TEST(ScenarioTest, RingsOfTheDepthAskedForAreFull) {
+  Request request;
+  request.scenario = 21;
+  request.depth = 2048;
+  Outcome outcome;
+  std::string error;
+  ASSERT_TRUE(Play(request, &outcome, &error)) << error;
+  for (int32_t r = 0; r < request.ranks; ++r) {
+    const RankView view = Capture(*outcome.run, outcome.dump.capture, r);
+    EXPECT_EQ(std::count_if(view.ops.begin(), view.ops.end(), [](const OpView& op) { return !op.recent_only; }), 2048);
+    EXPECT_GT(view.threads[0].overwritten, 0u);
+  }
+}
+
+TEST(ScenarioTest, TwoFaultsWhereNothingBegins) {
+  Request request;
+  request.scenario = 28;
+  request.variant = "twofaults";
+  for (request.seed = 1; request.seed <= 5; ++request.seed) {
+    Outcome outcome;
+    std::string error;
+    EXPECT_TRUE(Play(request, &outcome, &error)) << error;
+  }
+}
+
 // The writers were made from the pages that describe the formats; the analyzer's loaders must find the same numbers.
 TEST(WriterTest, OwnDumpsAreReadWithEqualNumbers) {
   for (bool shuffled : {false, true}) {
