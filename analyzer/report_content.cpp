@@ -21,7 +21,9 @@ namespace {
 constexpr size_t kMaxProblemsShown = 8;
 constexpr int kMaxRowsShown = 3;
 constexpr int kMaxBlindShown = 4;
-constexpr int kFullFindings = 3;           // the rest are told without states, stacks and evidence
+constexpr size_t kMaxAlikeShown = 8;
+constexpr int64_t kLongStartNs = 10'000'000'000;  // a start that took less is no news while the job stands still
+constexpr size_t kFullFindings = 3;           // the rest are told without states, stacks and evidence
 constexpr int64_t kSmallOffsetNs = 1'000'000;  // clocks closer than this are not worth a line
 
 void Add(ReportBlock* block, std::string label, std::vector<std::string> lines) {
@@ -216,6 +218,39 @@ std::vector<std::string> BlindLines(const Verdict& verdict) {
   return lines;
 }
 
+// What a finding says, less names, numbers and identities.
+std::string ShapeOf(const Finding& finding) {
+  std::string shape = absl::StrCat(finding.kind(), finding.hypothesis() ? "?" : "!", ConfidenceWord(finding.confidence()), finding.activity(), "\n",
+                                   finding.advice(), "\n");
+  std::string word;
+  for (char c : absl::StrCat(finding.summary(), " ")) {
+    if (isalnum(static_cast<unsigned char>(c)) != 0 || c == '_') {
+      word.push_back(c);
+      continue;
+    }
+    const bool number = std::any_of(word.begin(), word.end(), [](char w) { return isdigit(static_cast<unsigned char>(w)) != 0; });
+    absl::StrAppend(&shape, number ? "#" : word, std::string(1, c));
+    word.clear();
+  }
+  return shape;
+}
+
+void AddLikewise(const std::vector<const Finding*>& findings, ReportBlock* block) {
+  if (findings.empty()) return;
+  std::vector<std::string> who;
+  for (const Finding* finding : findings) {
+    if (who.size() == kMaxAlikeShown) {
+      who.push_back(absl::StrCat("and ", findings.size() - kMaxAlikeShown, " more"));
+      break;
+    }
+    who.push_back(RanksText({finding->culprit_ranks().begin(), finding->culprit_ranks().end()}));
+  }
+  ReportRow row{"likewise", {absl::StrCat(findings.size(), findings.size() == 1 ? " more finding that differs" : " more findings that differ",
+                                          " in names and numbers only: ", absl::StrJoin(who, "; "))}};
+  auto at = std::find_if(block->rows.begin(), block->rows.end(), [](const ReportRow& r) { return r.label == "cause"; });
+  block->rows.insert(at, std::move(row));
+}
+
 }  // namespace
 
 ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
@@ -245,11 +280,23 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
   ReportBlock late;
   Add(&late, "blind", BlindLines(verdict));
   rows.insert(before("do"), late.rows.begin(), late.rows.end());
+  // Eight pipelines that stand still alike are told once.
+  std::map<std::string, size_t> shapes;  // to 0: the first finding, n: others[n - 1]
+  std::vector<std::vector<const Finding*>> alike(1);
+  if (!verdict.findings().empty()) shapes.emplace(ShapeOf(verdict.findings(0)), 0);
   for (int i = 1; i < verdict.findings_size(); ++i) {
-    ReportBlock block = FindingBlock(verdict.findings(i), bundle, /*brief=*/i >= kFullFindings);
-    block.title = Headline(verdict.findings(i));
+    const Finding& finding = verdict.findings(i);
+    const auto [it, fresh] = shapes.try_emplace(ShapeOf(finding), content.others.size() + 1);
+    if (!fresh) {
+      alike[it->second].push_back(&finding);
+      continue;
+    }
+    ReportBlock block = FindingBlock(finding, bundle, /*brief=*/content.others.size() + 1 >= kFullFindings);
+    block.title = Headline(finding);
     content.others.push_back(std::move(block));
+    alike.emplace_back();
   }
+  for (size_t i = 0; i < alike.size(); ++i) AddLikewise(alike[i], i == 0 ? &content.first : &content.others[i - 1]);
   content.data = DataBlock(verdict, bundle);
   if (!verdict.findings().empty()) {
     const auto& culprits = verdict.findings(0).culprits();
@@ -261,7 +308,8 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
                                      : "errors are not in this data; it names no hosts"}});
   }
   AddSpeed(verdict, &content.data);
-  if (!verdict.start_up().text().empty()) Add(&content.data, "start-up", {Printable(verdict.start_up().text(), 1500)});
+  const bool moves = verdict.verdict() == VERDICT_HEALTHY || verdict.verdict() == VERDICT_SLOW || verdict.verdict() == VERDICT_LATE;
+  if (!verdict.start_up().text().empty() && (moves || verdict.start_up().total_ns() >= kLongStartNs)) Add(&content.data, "start-up", {Printable(verdict.start_up().text(), 1500)});
   return content;
 }
 

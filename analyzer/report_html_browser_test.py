@@ -21,7 +21,7 @@ RICH = {
     "header#culprit h1 .chip": 1, "header#culprit dd": 5, "#do li": 2, "#chain .node.culprit": 1, "#chain .node.victim": 2,
     "#chain .arrow svg": 2, "#sequences .seq.named": 1, "#sequences .s-f": 1, "#sequences .s-n": 1, "#sequences .s-o": 1,
     "#sequences .s-q": 1, "#sequences .s-x": 1, "#ranks svg rect.culprit": 1, "#ranks svg rect.nodata": 2, "#ranks svg rect.victim": 4,
-    "#stacks details.tree": 2, "#stacks .leaf.named": 2, "#evidence li": 1, "#doubts dd": 3, "#calls li": 10, "#others details": 1,
+    "#stacks details.tree": 2, "#stacks .leaf.named": 1, "#evidence li": 1, "#doubts dd": 3, "#calls li": 10, "#others details": 1,
     "#bandwidth .meter": 8, "#bandwidth .meter.none": 1, "#bandwidth .meter i.low": 1, "#arrivals .meter": 5, "#clocks .meter u": 4,
     "#startup .meter": 5, "#data dd": 2, "#states li": 2,
 }

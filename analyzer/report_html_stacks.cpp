@@ -18,7 +18,7 @@ struct Node {
   std::string frame;
   std::vector<int32_t> ranks;        // that come through here, ascending
   std::vector<int32_t> ends;         // whose innermost frame it is
-  bool named = false;                // one of them is a culprit
+  size_t named = 0;                  // how many of them are culprits
   std::vector<std::unique_ptr<Node>> children;
   absl::flat_hash_map<std::string, Node*> index;
 
@@ -36,6 +36,7 @@ struct Node {
 void AppendNode(const Node& top, size_t* left, int depth, std::string* out) {
   if (*left == 0) return;
   --*left;
+  const bool all = top.named == top.ranks.size();
   // Frames that nobody leaves or joins are one line.
   const Node* node = &top;
   std::string text = Escaped(node->frame, 160);
@@ -46,15 +47,15 @@ void AppendNode(const Node& top, size_t* left, int depth, std::string* out) {
   const std::string line = absl::StrCat("<span class=\"mono\">", text, "</span> <span class=\"set\">", RanksText(top.ranks, 60),
                                         top.ranks.size() > 2 ? absl::StrCat(" (", top.ranks.size(), ")") : "", "</span>");
   if (node->children.empty()) {
-    absl::StrAppend(out, "<div class=\"leaf", top.named ? " named" : "", "\">", line, "</div>\n");
+    absl::StrAppend(out, "<div class=\"leaf", all ? " named" : "", "\">", line, "</div>\n");
     return;
   }
-  absl::StrAppend(out, "<details class=\"tree", top.named ? " named" : "", "\"", top.named || depth < 2 ? " open" : "", "><summary>", line, "</summary>\n");
+  absl::StrAppend(out, "<details class=\"tree", all ? " named" : "", "\"", top.named > 0 || depth < 2 ? " open" : "", "><summary>", line, "</summary>\n");
   // The rare first: a stack that one rank alone has is the one to look at.
   std::vector<const Node*> order;
   for (const auto& child : node->children) order.push_back(child.get());
   std::stable_sort(order.begin(), order.end(), [](const Node* a, const Node* b) {
-    if (a->named != b->named) return a->named;
+    if ((a->named > 0) != (b->named > 0)) return a->named > 0;
     return a->ranks.size() != b->ranks.size() ? a->ranks.size() < b->ranks.size() : a->frame < b->frame;
   });
   if (!node->ends.empty()) absl::StrAppend(out, "<div class=\"leaf\"><span class=\"soft\">innermost here</span> <span class=\"set\">", RanksText(node->ends, 60), "</span></div>\n");
@@ -75,7 +76,7 @@ void AppendTree(const char* title, const Bundle& bundle, const std::vector<RankR
     for (auto it = frames.rbegin(); it != frames.rend(); ++it) {
       node = node->Child(*it);
       node->ranks.push_back(rank.rank);
-      node->named |= named;
+      node->named += named ? 1 : 0;
     }
     node->ends.push_back(rank.rank);
   }
@@ -83,7 +84,7 @@ void AppendTree(const char* title, const Bundle& bundle, const std::vector<RankR
   absl::StrAppend(out, "<h3>", title, "</h3>\n");
   std::vector<const Node*> order;
   for (const auto& child : root.children) order.push_back(child.get());
-  std::stable_sort(order.begin(), order.end(), [](const Node* a, const Node* b) { return a->named && !b->named; });
+  std::stable_sort(order.begin(), order.end(), [](const Node* a, const Node* b) { return a->named > 0 && b->named == 0; });
   size_t left = kMaxNodes;
   for (const Node* child : order) AppendNode(*child, &left, 0, out);
 }

@@ -39,7 +39,8 @@ code,.mono{font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans M
 .key span{display:inline-flex;align-items:center;gap:.4rem}
 .key i{width:1.5rem;height:.95rem;flex:none}
 .map{display:block;width:100%;height:auto}
-.map .fine{fill:var(--okfill)}.map .victim{fill:url(#hatch)}.map .culprit{fill:var(--bad);stroke:var(--text);stroke-width:1.4}
+.map .fine{fill:var(--okfill)}.map .victim{fill:url(#hatchmap)}.keymap .victim{fill:url(#hatch)}
+.map .ring{fill:none;stroke:var(--bad);stroke-width:3;vector-effect:non-scaling-stroke}.map .culprit{fill:var(--bad);stroke:var(--text);stroke-width:1.4}
 .map .nodata{fill:none;stroke:var(--soft);stroke-width:.8;stroke-dasharray:2 1.5}
 .keymap{width:1.5rem;height:.95rem;flex:none}
 .seq{margin:0 0 .35rem;display:grid;grid-template-columns:minmax(0,17rem) minmax(0,1fr);gap:0 .8rem;align-items:center}

@@ -76,23 +76,22 @@ std::string RankStateText(const Rank& rank, bool with_time) {
 
 std::string MovingText(const Rank& rank) {
   const Process& process = rank.process;
+  const int64_t cpu = process.cpu_ns_between_samples, io = process.io_bytes_between_samples;
   std::vector<std::string> parts;
-  if (process.cpu_ns_between_samples >= 0)
-    parts.push_back(absl::StrFormat("%.0f ms of CPU", static_cast<double>(process.cpu_ns_between_samples) / 1e6));
-  if (process.io_bytes_between_samples >= 0)
-    parts.push_back(absl::StrCat(process.io_bytes_between_samples, " bytes of I/O"));
+  if (cpu >= 0) parts.push_back(absl::StrFormat("%.0f ms of CPU", static_cast<double>(cpu) / 1e6));
+  if (io >= 0) parts.push_back(absl::StrCat(io, " bytes of I/O"));
   const bool sampled = !parts.empty();
-  bool moves = process.cpu_ns_between_samples > 0 || process.io_bytes_between_samples > 0;
   std::string text = absl::StrJoin(parts, ", ");
   if (sampled && process.sample_gap_ns > 0) absl::StrAppend(&text, " in ", DurationText(process.sample_gap_ns));
-  if (!process.stack.empty() && !process.stack_later.empty()) {
-    const bool same = Frames(process.stack, 1) == Frames(process.stack_later, 1);
+  const bool compared = !process.stack.empty() && !process.stack_later.empty();
+  const bool same = compared && Frames(process.stack, 1) == Frames(process.stack_later, 1);
+  if (compared)
     absl::StrAppend(&text, sampled ? ", " : "", same ? "same frame in both samples" : "another frame in the second sample");
-    if (!sampled) moves = !same;
-  } else if (!sampled) {
-    return "";
-  }
-  return absl::StrCat(moves ? "yes: " : "no: ", text);
+  if (text.empty()) return "";
+  // A helper thread takes a little; one that spins where it was takes much and gets nowhere.
+  const bool computes = cpu > 0 && cpu >= process.sample_gap_ns / 100;
+  const char* word = io > 0 || (compared && !same) ? "yes" : !computes ? "no" : compared ? "not seen" : "yes";
+  return absl::StrCat(word, ": ", text, computes && same && io <= 0 ? ": it may spin" : "");
 }
 
 std::vector<std::string> Frames(const std::vector<std::string>& stack, size_t limit) {

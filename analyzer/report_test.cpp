@@ -193,6 +193,38 @@ TEST(Report, WhatAllCulpritsShareIsNamedBeforeThem) {
   EXPECT_THAT(text, HasSubstr("ranks 8-39, 31 of them on switch leaf3: never entered"));
 }
 
+TEST(Report, FindingsThatDifferInNamesOnlyAreToldOnce) {
+  Verdict verdict = MakeHung();
+  for (int i = 0; i < 12; ++i) {
+    Finding* finding = verdict.add_findings();
+    *finding = verdict.findings(0);
+    finding->set_culprit_ranks(0, 10 + i);
+    finding->mutable_culprits(0)->set_rank(10 + i);
+    finding->set_summary(absl::StrCat("never entered AllReduce #", 50 + i, " on dp_", i));
+  }
+  verdict.mutable_findings(12)->set_summary("sends to nobody");
+  const std::string text = ReportText(verdict, MakeBundle(8));
+  EXPECT_THAT(text, HasSubstr("  likewise 11 more findings that differ in names and numbers only: rank 10; rank 11; rank 12; rank"));
+  EXPECT_THAT(text, HasSubstr("and 3 more\n"));
+  EXPECT_THAT(text, HasSubstr("also: rank 21 = node0 gpu 5 (pid 105): sends to nobody\n"));
+  EXPECT_EQ(text.find("also: "), text.rfind("also: "));
+}
+
+TEST(Report, SpinningIsNotMoving) {
+  Bundle bundle = MakeBundle(8);
+  Process& process = bundle.ranks[5].process;
+  process.cpu_ns_between_samples = 1'990'000'000;
+  process.io_bytes_between_samples = 0;
+  process.sample_gap_ns = 2'000'000'000;
+  process.stack = process.stack_later = {"clock_gettime", "cudaStreamSynchronize"};
+  EXPECT_THAT(ReportText(MakeHung(), bundle), HasSubstr("moving   not seen: 1990 ms of CPU, 0 bytes of I/O in 2.0 s, same frame in both samples: it may"));
+  process.stack_later = {"memcpy"};
+  EXPECT_THAT(ReportText(MakeHung(), bundle), HasSubstr("moving   yes: 1990 ms"));
+  process.stack_later.clear();
+  process.cpu_ns_between_samples = 1'000'000;
+  EXPECT_THAT(ReportText(MakeHung(), bundle), HasSubstr("moving   no: 1 ms"));
+}
+
 TEST(Report, SlowJobsGetFiguresAndStandingOnesDoNot) {
   Verdict verdict = MakeHung();
   Finding* finding = verdict.mutable_findings(0);
@@ -220,6 +252,7 @@ TEST(Report, SlowJobsGetFiguresAndStandingOnesDoNot) {
   clock->set_offset_ns(-5'000'000'000);
   clock->set_uncertainty_ns(12'000);
   verdict.mutable_start_up()->set_text("Start-up took 4 min.");
+  verdict.mutable_start_up()->set_total_ns(240'000'000'000);
   std::string text = ReportText(verdict, MakeBundle(8));
   EXPECT_THAT(text, Not(HasSubstr("came last")));
   verdict.set_verdict(VERDICT_SLOW);

@@ -183,7 +183,7 @@ std::string CulpritText(const Culprit& culprit) {
 }
 
 std::string CommName(const CommunicatorRef& comm) {
-  return Printable(comm.name().empty() ? comm.id() : comm.name(), 64);
+  return Printable(comm.name().empty() ? comm.id() : comm.name(), 200);
 }
 
 std::string CommonText(const Finding& finding) {
