@@ -90,8 +90,11 @@ std::string MovingText(const Rank& rank) {
   if (text.empty()) return "";
   // A helper thread takes a little; one that spins where it was takes much and gets nowhere.
   const bool computes = cpu > 0 && cpu >= process.sample_gap_ns / 100;
-  const char* word = io > 0 || (compared && !same) ? "yes" : !computes ? "no" : compared ? "not seen" : "yes";
-  return absl::StrCat(word, ": ", text, computes && same && io <= 0 ? ": it may spin" : "");
+  const bool spins = same || (!compared && std::any_of(rank.threads.begin(), rank.threads.end(), [](const ring::ThreadSnapshot& thread) {
+                       return thread.wait != ring::CallKind::kNone;
+                     }));
+  const char* word = io > 0 || (compared && !same) ? "yes" : !computes ? "no" : spins ? "not seen" : "yes";
+  return absl::StrCat(word, ": ", text, computes && spins && io <= 0 ? ": it may spin" : "");
 }
 
 std::vector<std::string> Frames(const std::vector<std::string>& stack, size_t limit) {

@@ -221,6 +221,9 @@ TEST(Report, SpinningIsNotMoving) {
   process.stack_later = {"memcpy"};
   EXPECT_THAT(ReportText(MakeHung(), bundle), HasSubstr("moving   yes: 1990 ms"));
   process.stack_later.clear();
+  EXPECT_THAT(ReportText(MakeHung(), bundle), HasSubstr("moving   yes: 1990 ms"));
+  bundle.ranks[5].threads.emplace_back().wait = ring::CallKind::kStreamSynchronize;
+  EXPECT_THAT(ReportText(MakeHung(), bundle), HasSubstr("moving   not seen: 1990 ms"));
   process.cpu_ns_between_samples = 1'000'000;
   EXPECT_THAT(ReportText(MakeHung(), bundle), HasSubstr("moving   no: 1 ms"));
 }
