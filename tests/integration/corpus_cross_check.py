@@ -27,19 +27,28 @@ def role_of(name):
 
 
 def gist(verdict):
-    """What two verdicts of one scenario must agree on."""
+    """What two verdicts of one scenario must agree on: (verdict,) without a finding, else (kind, culprits, role, size)."""
     findings = verdict.get("findings") or []
     if not findings:
         return (verdict.get("verdict"),)
     first = findings[0]
-    return first["kind"], tuple(first["culprit_ranks"]), role_of(first["communicator"]["name"])
+    return first["kind"], tuple(first["culprit_ranks"]), role_of(first["communicator"]["name"]), first["communicator"]["size"]
+
+
+def same(first, second, role):
+    """`role`: of the communicator that the fault strikes in, "" where it strikes in none. Simulated ones may have no name."""
+    if first[:2] != second[:2]:
+        return False
+    if len(first) < 4 or not role:
+        return True
+    return first[2:] == second[2:] if first[2] and second[2] else first[3] == second[3]
 
 
 def words(gist_):
     if len(gist_) == 1:
         return gist_[0]
-    kind, ranks, role = gist_
-    return f"{kind} {','.join(map(str, ranks))} {role}".rstrip()
+    kind, ranks, role, size = gist_
+    return f"{kind} {','.join(map(str, ranks))} on {role or 'one without a name'} of {size}"
 
 
 class Check:
@@ -82,10 +91,10 @@ class Check:
                 shutil.rmtree(kept, ignore_errors=True)
                 shutil.move(folder, kept)
             shutil.rmtree(folder, ignore_errors=True)
-        same = first == second
-        print(f"{'ok  ' if same else 'FAIL'} {number:2} {scenario.name}: {words(first)}" + ("" if same else f" simulated, {words(second)} played"),
+        equal = same(first, second, role)
+        print(f"{'ok  ' if equal else 'FAIL'} {number:2} {scenario.name}: {words(first)}" + ("" if equal else f" simulated, {words(second)} played"),
               flush=True)
-        return same
+        return equal
 
 
 def main():
