@@ -9,7 +9,7 @@ if(LOCKSTEP_TESTS)
       --known-wrong "${CMAKE_CURRENT_SOURCE_DIR}/accuracy/known_wrong.txt" --fresh)
     set_tests_properties(accuracy_sample PROPERTIES TIMEOUT 600 LABELS integration)
     if(LOCKSTEP_COLLECTOR)
-      # Those of them that get equal verdicts, of all that `corpus_cross_check.py`.
+      # Of those that corpus_cross_check.py knows: what gets equal verdicts so far.
       add_test(NAME corpus_cross_check COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/tests/integration/corpus_cross_check.py"
         --build "${CMAKE_BINARY_DIR}" --scenarios 3,5,7,13,15,16,21,22,24,27,36)
       set_tests_properties(corpus_cross_check PROPERTIES TIMEOUT 600 RUN_SERIAL ON LABELS integration)

@@ -32,7 +32,7 @@ VARIANTS = ("plain", "missing1", "missing10", "overwritten", "skew", "skewstep",
             "lastrank", "twofaults")
 FORMATS = ("lsd", "fr", "run")
 SCALES = (8, 16, 64, 1024, 24576)  # 16: played only
-# From here on a case takes gigabytes: one at a time.
+# From here on a case takes gigabytes: two at a time.
 LARGE = 4096
 NOT_APPLICABLE = 4  # exit status of lockstep-corpus: this scenario does not exist in this format or variant
 
@@ -101,7 +101,7 @@ class Run:
                     sys.exit(f"accuracy: {program} is missing; build first (./dev build)")
             self.versions[is_played] = ".".join(map(digest, programs[is_played]))
         self.lock = threading.Lock()
-        self.large = threading.Lock()
+        self.large = threading.BoundedSemaphore(2)
         self.known = {}
         self.store = None
         self.scenarios = {number: {"name": scenario.name, "formats": []} for number, scenario in played.SCENARIOS.items()}
