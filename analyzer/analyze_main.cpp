@@ -25,6 +25,7 @@
 #include "analyzer/output_file.h"
 #include "analyzer/report.h"
 #include "analyzer/report_start.h"
+#include "analyzer/topology.h"
 #include "analyzer/report_words.h"
 
 #ifndef LOCKSTEP_VERSION
@@ -46,6 +47,7 @@ constexpr char kHelp[] =
     "  --format FORMAT       text (default), json or html\n"
     "  --output FILE         write the report to FILE instead of standard output\n"
     "  --late-after SECONDS  an operation younger than this is no sign of a stall (default 5)\n"
+    "  --topology FILE       where hosts stand: lines HOST RACK SWITCH, or Slurm's topology.conf\n"
     "      --start           after the text, where the start of the job went: the making of communicators\n"
     "  -h, --help            show this and exit\n"
     "      --version         show the version and exit\n"
@@ -56,7 +58,7 @@ constexpr char kHelp[] =
 struct Options {
   std::vector<std::string> paths;
   std::string format = "text";
-  std::string output;
+  std::string output, topology;
   AnalyzeOptions analyze;
   bool help = false, version = false, start = false;
 };
@@ -82,7 +84,7 @@ std::string Parse(int argc, char** argv, Options* options) {
     } else {
       const size_t equals = argument.find('=');
       const std::string_view name = argument.substr(0, equals);
-      if (name != "--format" && name != "--output" && name != "--late-after")
+      if (name != "--format" && name != "--output" && name != "--topology" && name != "--late-after")
         return absl::StrCat("unknown option ", Printable(name, 100));
       std::string value;
       if (equals != std::string_view::npos) {
@@ -99,6 +101,9 @@ std::string Parse(int argc, char** argv, Options* options) {
       } else if (name == "--output") {
         if (value.empty()) return "option --output needs a file name";
         options->output = value;
+      } else if (name == "--topology") {
+        if (value.empty()) return "option --topology needs a file name";
+        options->topology = value;
       } else {
         double seconds = 0;
         if (!absl::SimpleAtod(value, &seconds) || !std::isfinite(seconds) || seconds < 0 || seconds > 1e9) {
@@ -209,8 +214,13 @@ int Run(int argc, char** argv) {
     LoadProgress load;
     Progress progress(load);
     // Never freed: the program ends soon, and millions of small pieces take their time.
-    static const auto& bundle = *new absl::StatusOr<Bundle>(LoadPaths(options.paths, &load));
+    static auto& bundle = *new absl::StatusOr<Bundle>(LoadPaths(options.paths, &load));
     if (!bundle.ok()) return Complain(std::string(bundle.status().message()), kFailed);
+    if (!options.topology.empty()) {
+      if (const absl::Status status = AddTopology(options.topology, &*bundle); !status.ok()) {
+        return Complain(std::string(status.message()), kUsage);
+      }
+    }
     progress.Loaded(absl::StrCat(bundle->ranks.size(), bundle->ranks.size() == 1 ? " rank" : " ranks"));
     const Verdict verdict = Analyze(*bundle, options.analyze);
     status = ExitStatus(verdict);

@@ -150,6 +150,15 @@ struct Process {
 
 enum class Source : uint8_t { kRing, kDump, kFlightRecorder };
 
+// What gave operations their started and completed times. Numbered for good: it stands in dumps.
+enum class TimeSource : uint8_t {
+  kUnknown = 0,       // taken for sampled marks, or a framework's own times in its dumps
+  kSampledMarks = 1,  // mark lines looked at every so often: a time is late by up to the interval
+  kEvents = 2,        // events on the stream
+  kProfiler = 3,      // the library's own timestamps
+  kFramework = 4,     // a framework's watchdog: late by up to its interval; differences of one operation may be exact
+};
+
 struct Rank {
   int32_t rank = -1;                  // global
   int32_t world_size = -1;
@@ -173,6 +182,8 @@ struct Rank {
   std::vector<ring::StreamSnapshot> streams;
   int64_t captured_ns = 0;            // rank's clock when its data was taken; 0 unknown
   int64_t real_minus_mono_ns = 0;
+  TimeSource time_source = TimeSource::kUnknown;
+  int64_t time_uncertainty_ns = 0;    // started_ns and completed_ns are late by at most this; 0: as usual for the source
   uint64_t records_lost = 0;
   uint64_t not_loaded = 0;            // operations that stand in the file but not in `ops`; see Membership::not_loaded
   Source source = Source::kRing;

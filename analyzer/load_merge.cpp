@@ -140,6 +140,16 @@ void BundleBuilder::AddComm(CommFacts facts, std::vector<MemberSpan> members) {
   table_.push_back({std::move(facts), std::move(members)});
 }
 
+void BundleBuilder::AddPlace(HostPlace place) {
+  if (place.host.empty() || (place.rack.empty() && place.leaf_switch.empty())) return;
+  HostPlace& known = places_[place.host];
+  known.host = place.host;
+  // Of two files of one host the smaller text wins, so that their order does not matter.
+  for (auto member : {&HostPlace::rack, &HostPlace::leaf_switch}) {
+    if (!(place.*member).empty() && ((known.*member).empty() || place.*member < known.*member)) known.*member = place.*member;
+  }
+}
+
 void BundleBuilder::ExpectRanks(int64_t ranks) {
   if (ranks > 0 && ranks <= kMaxRanks) expected_ = std::max(expected_, ranks);
 }
@@ -367,6 +377,7 @@ Bundle BundleBuilder::Finish() {
   KeepOnePerRank();
   MergeCommunicators();
   CountExpected();
+  for (auto& [host, place] : places_) bundle_.places.push_back(std::move(place));
   bundle_.ranks.reserve(loose_.size());
   for (LooseRank& loose : loose_) bundle_.ranks.push_back(std::move(loose.rank));
   std::sort(bundle_.problems.begin(), bundle_.problems.end(), [](const Problem& a, const Problem& b) {

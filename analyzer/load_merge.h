@@ -4,6 +4,7 @@
 #ifndef LOCKSTEP_ANALYZER_LOAD_MERGE_H_
 #define LOCKSTEP_ANALYZER_LOAD_MERGE_H_
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,6 +54,8 @@ class BundleBuilder {
   // A communicator's table entry with the members it names. Less trusted than what the members say of themselves.
   void AddComm(CommFacts facts, std::vector<MemberSpan> members);
   void AddProblem(Problem problem) { bundle_.problems.push_back(std::move(problem)); }
+  // Where a host stands, as its own file says. Hosts without a name, and places that say nothing, are passed over.
+  void AddPlace(HostPlace place);
   // The largest number said wins; 0 says nothing.
   void ExpectRanks(int64_t ranks);
   uint32_t InternString(std::string_view text);
@@ -78,6 +81,7 @@ class BundleBuilder {
 
   std::vector<LooseRank> loose_;
   std::vector<TableEntry> table_;
+  std::map<std::string, HostPlace> places_;
   Bundle bundle_;
   std::string manifest_job_;
   int64_t expected_ = 0;

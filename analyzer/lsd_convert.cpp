@@ -268,6 +268,8 @@ RankHeader EncodeRank(const Rank& rank) {
   out.set_damaged(rank.damaged);
   out.set_only_active(rank.only_active);
   out.set_start_recorded(rank.start_recorded);
+  out.set_time_source(static_cast<uint32_t>(rank.time_source));
+  out.set_time_uncertainty_ns(rank.time_uncertainty_ns);
   return out;
 }
 
@@ -303,6 +305,8 @@ Rank DecodeRank(const RankHeader& header) {
   rank.damaged = header.damaged();
   rank.only_active = header.only_active();
   rank.start_recorded = header.start_recorded();
+  rank.time_source = Bounded(header.time_source(), TimeSource::kFramework);
+  rank.time_uncertainty_ns = std::max<int64_t>(header.time_uncertainty_ns(), 0);
   return rank;
 }
 

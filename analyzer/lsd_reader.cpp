@@ -596,6 +596,7 @@ void LsdFile::Deliver(BundleBuilder* builder) {
   }
   for (auto& [facts, members] : comms_) builder->AddComm(std::move(facts), std::move(members));
   builder->ExpectRanks(header_.ranks_expected());
+  builder->AddPlace({header_.host(), header_.rack(), header_.leaf_switch()});
   for (const std::string& problem : header_.problems()) carried_.push_back({path_, -1, problem, -1});
   if (damages_ > kMaxProblemsPerFile)
     problems_.push_back(

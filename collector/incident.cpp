@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -100,6 +101,12 @@ absl::Status WriteIncident(const std::string& folder, const Bundle& bundle, cons
     header.set_min_reader_version(1);
     header.set_tool_version(LOCKSTEP_VERSION);
     header.set_host(host);
+    const auto place = std::lower_bound(bundle.places.begin(), bundle.places.end(), host,
+                                        [](const HostPlace& p, const std::string& name) { return p.host < name; });
+    if (place != bundle.places.end() && place->host == host) {
+      header.set_rack(place->rack);
+      header.set_leaf_switch(place->leaf_switch);
+    }
     header.set_boot_id(bundle.ranks[ranks[0]].boot_id);
     header.set_job(facts.job);
     header.set_restart_count(bundle.ranks[ranks[0]].restart_count);
