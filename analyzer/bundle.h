@@ -156,7 +156,8 @@ enum class TimeSource : uint8_t {
   kSampledMarks = 1,  // mark lines looked at every so often: a time is late by up to the interval
   kEvents = 2,        // events on the stream
   kProfiler = 3,      // the library's own timestamps
-  kFramework = 4,     // a framework's watchdog: late by up to its interval; differences of one operation may be exact
+  kFramework = 4,     // a framework's watchdog: late by up to its interval
+  kFrameworkDurations = 5,  // likewise, but how long each operation took is exact: completed_ns - started_ns
 };
 
 struct Rank {

@@ -305,7 +305,7 @@ Rank DecodeRank(const RankHeader& header) {
   rank.damaged = header.damaged();
   rank.only_active = header.only_active();
   rank.start_recorded = header.start_recorded();
-  rank.time_source = Bounded(header.time_source(), TimeSource::kFramework);
+  rank.time_source = Bounded(header.time_source(), TimeSource::kFrameworkDurations);
   rank.time_uncertainty_ns = std::max<int64_t>(header.time_uncertainty_ns(), 0);
   return rank;
 }

@@ -1,0 +1,197 @@
+#include "analyzer/engine_timing.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+
+namespace lockstep {
+namespace {
+
+using ring::CallKind;
+using ring::IsCollective;
+using ring::IsPointToPoint;
+
+// All ranks together; what is newest tells how the job runs now.
+constexpr size_t kTimedOps = size_t{4} << 20;
+constexpr size_t kLeastPerRank = 96, kMostPerRank = 8192;
+constexpr int64_t kMillisecond = 1'000'000;
+
+int64_t UsualLateness(const Rank& rank) {
+  switch (rank.time_source) {
+    case TimeSource::kEvents:
+    case TimeSource::kProfiler:
+      return 0;
+    case TimeSource::kSampledMarks:
+      return 10 * kMillisecond;
+    case TimeSource::kFramework:
+    case TimeSource::kFrameworkDurations:
+      return 100 * kMillisecond;
+    case TimeSource::kUnknown:
+      break;
+  }
+  return (rank.source == Source::kFlightRecorder ? 100 : 10) * kMillisecond;
+}
+
+}  // namespace
+
+Timing::Timing(const Model& m) : model(m), ranks(m.bundle.ranks.size()) {
+  NameClocks();
+  const size_t limit = std::clamp(kTimedOps / std::max<size_t>(ranks.size(), 1), kLeastPerRank, kMostPerRank);
+  for (size_t r = 0; r < ranks.size(); ++r) TakeRank(r, limit);
+  FindMeetings();
+  FindHandovers();
+}
+
+void Timing::NameClocks() {
+  std::map<std::pair<std::string, std::string>, uint32_t> known;
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    const Rank& rank = model.bundle.ranks[r];
+    uint32_t clock = static_cast<uint32_t>(clock_names.size());
+    if (!rank.host.empty()) clock = known.try_emplace({rank.host, rank.boot_id}, clock).first->second;
+    if (clock == clock_names.size()) {
+      clock_names.push_back(rank.host.empty() ? absl::StrCat("rank ", rank.rank) : rank.host);
+      first_rank_of_clock.push_back(static_cast<uint32_t>(r));
+    }
+    ranks[r].clock = clock;
+  }
+}
+
+void Timing::TakeRank(size_t rank_index, size_t limit) {
+  const Rank& rank = model.bundle.ranks[rank_index];
+  TimedRank& timed = ranks[rank_index];
+  timed.late_by_ns = rank.time_uncertainty_ns > 0 && IsTime(rank.time_uncertainty_ns) ? rank.time_uncertainty_ns : UsualLateness(rank);
+  // One thread's records stand in program order: the newest are at the end.
+  size_t begin = 0;
+  const bool one_thread = !rank.ops.empty() && rank.ops.front().thread == rank.ops.back().thread;
+  if (one_thread && rank.ops.size() > 2 * limit) begin = rank.ops.size() - 2 * limit;
+  size_t started = 0, behind = 0, compared = 0;
+  int64_t previous_end = 0;
+  for (size_t i = begin; i < rank.ops.size(); ++i) {
+    const Op& op = rank.ops[i];
+    if (op.membership == kNoIndex || !IsTime(op.completed_ns)) continue;
+    if (!IsCollective(op.kind) && !IsPointToPoint(op.kind) && !op.batch_end) continue;
+    TimedOp t{static_cast<uint32_t>(i), model.CommOf(rank, op), op.seq, 0, op.completed_ns};
+    if (IsTime(op.started_ns) && op.started_ns <= op.completed_ns) t.start_ns = op.started_ns;
+    started += t.start_ns != 0;
+    if (previous_end != 0 && IsTime(op.enter_ns)) {
+      ++compared;
+      behind += op.enter_ns >= previous_end;
+    }
+    previous_end = op.completed_ns;
+    timed.ops.push_back(t);
+  }
+  if (started > 0) {
+    timed.arrivals = Arrivals::kGpu;
+  } else if (compared >= 8 && behind * 20 >= compared * 19) {
+    timed.arrivals = Arrivals::kHost;
+    for (TimedOp& t : timed.ops) {
+      const int64_t enter = rank.ops[t.op].enter_ns;
+      if (IsTime(enter) && enter <= t.end_ns) t.start_ns = enter;
+    }
+  }
+  const auto by_end = [](const TimedOp& a, const TimedOp& b) { return std::tie(a.end_ns, a.op) < std::tie(b.end_ns, b.op); };
+  if (timed.ops.size() > limit) {
+    const auto keep = timed.ops.end() - static_cast<ptrdiff_t>(limit);
+    std::nth_element(timed.ops.begin(), keep, timed.ops.end(), by_end);
+    timed.ops.erase(timed.ops.begin(), keep);
+  }
+  if (!std::is_sorted(timed.ops.begin(), timed.ops.end(), by_end)) std::sort(timed.ops.begin(), timed.ops.end(), by_end);
+  timed.ops.shrink_to_fit();
+}
+
+void Timing::FindMeetings() {
+  struct Seen {
+    uint32_t comm;
+    int64_t seq;
+    Attendance who;
+  };
+  // Counted by communicator first: small sorts instead of one large one.
+  std::vector<uint32_t> begin(model.comms.size() + 1, 0);
+  const auto each = [&](auto&& take) {
+    for (uint32_t r = 0; r < ranks.size(); ++r) {
+      const Rank& rank = model.bundle.ranks[r];
+      for (uint32_t i = 0; i < ranks[r].ops.size(); ++i) {
+        const TimedOp& t = ranks[r].ops[i];
+        if (t.seq >= 0 && NeedsEveryMember(rank.ops[t.op].kind)) take(t.comm, t.seq, Attendance{r, i});
+      }
+    }
+  };
+  each([&](uint32_t comm, int64_t, Attendance) { ++begin[comm + 1]; });
+  for (size_t c = 0; c + 1 < begin.size(); ++c) begin[c + 1] += begin[c];
+  std::vector<Seen> all(begin.back());
+  std::vector<uint32_t> next(begin.begin(), begin.end() - 1);
+  each([&](uint32_t comm, int64_t seq, Attendance who) { all[next[comm]++] = {comm, seq, who}; });
+  attendance.reserve(all.size());
+  for (size_t c = 0; c + 1 < begin.size(); ++c) {
+    const auto from = all.begin() + begin[c], to = all.begin() + begin[c + 1];
+    std::sort(from, to, [](const Seen& a, const Seen& b) {
+      return std::tie(a.seq, a.who.rank, a.who.timed) < std::tie(b.seq, b.who.rank, b.who.timed);
+    });
+    for (auto it = from; it != to;) {
+      Meeting meeting{it->comm, it->seq, static_cast<uint32_t>(attendance.size()), 0};
+      for (; it != to && it->seq == meeting.seq; ++it) {
+        // A number that a rank has twice (a coalesced batch) is that rank's last of them.
+        if (meeting.count > 0 && attendance.back().rank == it->who.rank) {
+          attendance.back() = it->who;
+          continue;
+        }
+        attendance.push_back(it->who);
+        ++meeting.count;
+      }
+      if (meeting.count >= 2) {
+        meetings.push_back(meeting);
+      } else {
+        attendance.resize(meeting.first);
+      }
+    }
+  }
+}
+
+void Timing::FindHandovers() {
+  struct Side {
+    uint32_t comm;
+    int32_t sender, receiver;
+    int64_t seq;
+    bool receives;
+    Attendance who;
+  };
+  std::vector<Side> sides;
+  for (uint32_t r = 0; r < ranks.size(); ++r) {
+    const Rank& rank = model.bundle.ranks[r];
+    if (rank.source == Source::kFlightRecorder) continue;  // its numbers do not pair sends with receives
+    for (uint32_t i = 0; i < ranks[r].ops.size(); ++i) {
+      const TimedOp& t = ranks[r].ops[i];
+      const Op& op = rank.ops[t.op];
+      if (!IsPointToPoint(op.kind) || t.seq < 0 || t.start_ns == 0) continue;
+      const int32_t own = rank.memberships[op.membership].member_rank;
+      if (own < 0 || op.root_or_peer < 0) continue;
+      const bool receives = op.kind == CallKind::kRecv;
+      sides.push_back({t.comm, receives ? op.root_or_peer : own, receives ? own : op.root_or_peer, t.seq, receives, {r, i}});
+    }
+  }
+  const auto key = [](const Side& s) { return std::tuple(s.comm, s.sender, s.receiver, s.seq, s.receives, s.who.rank, s.who.timed); };
+  std::sort(sides.begin(), sides.end(), [&](const Side& a, const Side& b) { return key(a) < key(b); });
+  for (size_t i = 0; i + 1 < sides.size(); ++i) {
+    const Side &a = sides[i], &b = sides[i + 1];
+    if (a.comm != b.comm || a.sender != b.sender || a.receiver != b.receiver || a.seq != b.seq || a.receives || !b.receives) continue;
+    handovers.push_back({a.comm, a.seq, a.who, b.who});
+  }
+}
+
+std::string ClockText(const Rank& rank, const TimedRank& timed) {
+  if (timed.arrivals == Arrivals::kNone) return "";
+  if (timed.arrivals == Arrivals::kHost) return "host";
+  switch (rank.time_source) {
+    case TimeSource::kSampledMarks: return "gpu marks";
+    case TimeSource::kEvents: return "events";
+    case TimeSource::kProfiler: return "profiler";
+    case TimeSource::kFramework:
+    case TimeSource::kFrameworkDurations: return "framework";
+    case TimeSource::kUnknown: break;
+  }
+  return rank.source == Source::kFlightRecorder ? "framework" : "gpu marks";
+}
+
+}  // namespace lockstep
