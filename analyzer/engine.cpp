@@ -7,9 +7,13 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine_causes.h"
 #include "analyzer/engine_mismatch.h"
+#include "analyzer/engine_clock.h"
+#include "analyzer/engine_factor.h"
 #include "analyzer/engine_model.h"
 #include "analyzer/engine_program.h"
 #include "analyzer/engine_startup.h"
+#include "analyzer/engine_slow.h"
+#include "analyzer/engine_timing.h"
 #include "analyzer/engine_waits.h"
 
 namespace lockstep {
@@ -31,6 +35,9 @@ int Order(FindingKind kind) {
     case RANK_NO_DATA: return 11;  // what data shows comes before what its lack leaves open
     case SILENT_DESYNC: return 12;
     case ASYNC_ERROR: return 13;
+    case SLOW_HOST:
+    case STRAGGLER:
+    case SLOW_LINK: return 14;
     default: return 7;  // mismatches
   }
 }
@@ -115,13 +122,20 @@ Verdict Analyze(const Bundle& bundle, const AnalyzeOptions& options) {
   if (causes.empty()) append(finder.FromAbsence());
   if (causes.empty()) append(finder.FromHashes());
   if (causes.empty()) append(finder.FromAsyncErrors());
+  const Timing timing(model);
+  const Clocks clocks(timing);
+  Slowness slowness(timing, clocks);
+  append(slowness.Find());
   // Where nothing stands still, nobody waits for who left no data.
   if (causes.empty() && (model.stalled || bundle.known_stalled)) append(finder.FromMissing());
+  FoldByFactor(model, &causes);
   std::stable_sort(causes.begin(), causes.end(), [](const Cause& a, const Cause& b) { return Order(a.kind) < Order(b.kind); });
 
   verdict.set_verdict(VerdictOf(causes, bundle, live));
   for (const Cause& c : causes) *verdict.add_findings() = finder.ToFinding(c);
   AddWhatItIsNot(model, causes, &verdict);
+  clocks.Fill(&verdict);
+  slowness.Fill(&verdict);
   ExplainStartUp(bundle, &verdict);
   if (causes.empty()) {
     const bool damaged = std::any_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& r) { return r.damaged; });

@@ -3,6 +3,7 @@
 #define LOCKSTEP_ANALYZER_ENGINE_CAUSES_H_
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -36,6 +37,11 @@ struct Cause {
   bool hypothesis = false;             // fits the evidence, not proven by it
   std::vector<std::string> alternatives;
   std::string tells_apart;
+  std::optional<CommonFactor> factor;  // what the named ranks share
+  // Of slowness; as in Finding.
+  int64_t cost_ns_per_step = 0, cost_uncertainty_ns = 0;
+  std::string pattern;
+  double slowdown = 0;
   std::vector<uint32_t> nodes;         // of the wait graph, for chain and victims
   // Of the making of a communicator: the call, and who waits in it (indexes).
   std::string op_name;

@@ -507,6 +507,11 @@ Finding Causes::ToFinding(const Cause& cause) const {
   f.set_hypothesis(cause.hypothesis);
   for (const std::string& text : cause.alternatives) f.add_alternatives(text);
   f.set_tells_apart(cause.tells_apart);
+  if (cause.factor.has_value()) *f.mutable_common_factor() = *cause.factor;
+  f.set_cost_ns_per_step(cause.cost_ns_per_step);
+  f.set_cost_uncertainty_ns(cause.cost_uncertainty_ns);
+  f.set_pattern(cause.pattern);
+  f.set_slowdown(cause.slowdown);
   f.set_summary(cause.what);
   if (cause.kind == HOST_STALL || cause.kind == RANK_NOT_ARRIVED || cause.kind == INIT_INCOMPLETE) DescribeStall(bundle_, cause.ranks, &f);
   if (graph_ != nullptr && !cause.nodes.empty()) AddChain(model_, *graph_, cause, &f);

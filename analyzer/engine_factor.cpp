@@ -1,0 +1,192 @@
+#include "analyzer/engine_factor.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/topology.h"
+
+namespace lockstep {
+namespace {
+
+// Of a thing's members that must be culprits, and of the culprits that must be its members.
+constexpr double kNearlyAll = 0.75;
+constexpr double kFewOthers = 0.1;
+
+}  // namespace
+
+Things::Things(const Bundle& bundle) : of_rank(bundle.ranks.size()) {
+  std::map<std::string, std::vector<int32_t>> hosts, switches, racks;
+  std::map<int32_t, std::vector<int32_t>> rails;
+  std::map<std::string, const HostPlace*> place_of;
+  for (size_t r = 0; r < bundle.ranks.size(); ++r) {
+    const Rank& rank = bundle.ranks[r];
+    const auto index = static_cast<int32_t>(r);
+    if (rank.gpu_index >= 0) rails[rank.gpu_index].push_back(index);
+    if (rank.host.empty()) continue;
+    hosts[rank.host].push_back(index);
+    const auto [it, fresh] = place_of.try_emplace(rank.host, nullptr);
+    if (fresh) it->second = FindPlace(bundle, rank.host);
+    if (it->second == nullptr) continue;
+    if (!it->second->leaf_switch.empty()) switches[it->second->leaf_switch].push_back(index);
+    if (!it->second->rack.empty()) racks[it->second->rack].push_back(index);
+  }
+  const auto add = [&](const char* kind, const std::string& name, std::vector<int32_t> ranks, int32_t rail) {
+    if (ranks.size() < 2 || ranks.size() >= bundle.ranks.size()) return;
+    std::set<std::string_view> seen;
+    for (int32_t r : ranks) seen.insert(bundle.ranks[static_cast<size_t>(r)].host);
+    const auto count = static_cast<int32_t>(seen.size());
+    for (int32_t r : ranks) of_rank[static_cast<size_t>(r)].push_back(static_cast<uint32_t>(things.size()));
+    things.push_back({kind, name, std::move(ranks), count, rail});
+  };
+  for (auto& [name, ranks] : hosts) add("host", name, std::move(ranks), -1);
+  for (auto& [name, ranks] : switches) {
+    add("switch", name, std::move(ranks), -1);
+    if (!things.empty() && things.back().name == name && things.back().hosts < 2) {
+      for (int32_t r : things.back().ranks) of_rank[static_cast<size_t>(r)].pop_back();
+      things.pop_back();
+    }
+  }
+  for (auto& [name, ranks] : racks) {
+    add("rack", name, std::move(ranks), -1);
+    if (!things.empty() && things.back().name == name && things.back().hosts < 2) {
+      for (int32_t r : things.back().ranks) of_rank[static_cast<size_t>(r)].pop_back();
+      things.pop_back();
+    }
+  }
+  for (auto& [gpu, ranks] : rails) {
+    if (hosts.size() >= 3) add("rail", absl::StrCat(gpu), std::move(ranks), gpu);
+  }
+}
+
+const Things::Thing* Things::CommonTo(const std::vector<int32_t>& culprits) const {
+  if (culprits.size() < 2) return nullptr;
+  std::map<uint32_t, size_t> counts;
+  for (int32_t r : culprits) {
+    for (uint32_t t : of_rank[static_cast<size_t>(r)]) ++counts[t];
+  }
+  const Thing* best = nullptr;
+  for (const auto& [t, count] : counts) {
+    const Thing& thing = things[t];
+    if (static_cast<double>(count) < kNearlyAll * static_cast<double>(thing.ranks.size())) continue;
+    if (static_cast<double>(culprits.size() - count) > kFewOthers * static_cast<double>(culprits.size())) continue;
+    // Things are listed smallest kind first: a host before the switch that has no other host of the job.
+    if (best == nullptr || thing.ranks.size() < best->ranks.size()) best = &thing;
+  }
+  return best;
+}
+
+Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vector<std::vector<int32_t>>& bad,
+                      const std::vector<std::vector<int32_t>>& good) {
+  Crossing out;
+  std::vector<int32_t> bad_of(bundle.ranks.size()), good_of(bundle.ranks.size());
+  for (const auto& ranks : bad) {
+    for (int32_t r : ranks) ++bad_of[static_cast<size_t>(r)];
+  }
+  for (const auto& ranks : good) {
+    for (int32_t r : ranks) ++good_of[static_cast<size_t>(r)];
+  }
+  const auto all_bad = static_cast<int32_t>(bad.size());
+  // A thing is crossed by what has members on both sides of it; a switch and a host also by what lies inside it.
+  const auto crossings = [&](const Things::Thing& thing, const std::vector<std::vector<int32_t>>& lists, bool outwards) {
+    int32_t count = 0;
+    for (const auto& ranks : lists) {
+      size_t inside = 0;
+      for (int32_t r : ranks) inside += std::binary_search(thing.ranks.begin(), thing.ranks.end(), r);
+      count += inside > 0 && (!outwards || inside < ranks.size());
+    }
+    return count;
+  };
+  // One rank in everything that is bad, and in little that is well across hosts.
+  std::vector<int32_t> common;
+  for (size_t r = 0; r < bad_of.size(); ++r) {
+    if (bad_of[r] == all_bad) common.push_back(static_cast<int32_t>(r));
+  }
+  const auto explains = [&](const Things::Thing& thing) {
+    const int32_t here = crossings(thing, bad, false), well = crossings(thing, good, true);
+    return here * 10 >= all_bad * 9 && well * 10 <= here;
+  };
+  if (all_bad >= 2 && common.size() == 1 && good_of[static_cast<size_t>(common[0])] * 4 <= all_bad) {
+    out.ranks = common;
+    out.certain = true;
+    return out;
+  }
+  // The smallest thing that all of it crosses and (nearly) nothing else does.
+  if (all_bad >= 2) {
+    std::vector<const Things::Thing*> fits;
+    for (const Things::Thing& thing : things.things) {
+      if (std::string_view(thing.kind) == "rail" || !explains(thing)) continue;
+      if (fits.empty() || thing.ranks.size() <= fits[0]->ranks.size()) {
+        if (!fits.empty() && thing.ranks.size() < fits[0]->ranks.size()) fits.clear();
+        fits.push_back(&thing);
+      }
+    }
+    if (fits.size() == 1) {
+      out.thing = fits[0];
+      out.certain = true;
+      for (int32_t r : fits[0]->ranks) {
+        if (bad_of[static_cast<size_t>(r)] > 0) out.ranks.push_back(r);
+      }
+      return out;
+    }
+  }
+  // Two hosts that all of it has in common: the link between them.
+  std::map<std::string, int32_t> hosts;
+  std::set<int32_t> members;
+  for (const auto& ranks : bad) {
+    std::set<std::string> here;
+    for (int32_t r : ranks) {
+      here.insert(bundle.ranks[static_cast<size_t>(r)].host);
+      members.insert(r);
+    }
+    for (const std::string& host : here) ++hosts[host];
+  }
+  std::vector<std::string> shared;
+  for (const auto& [host, count] : hosts) {
+    if (count * 10 >= all_bad * 9 && !host.empty()) shared.push_back(host);
+  }
+  if (shared.size() == 2) {
+    out.link = shared;
+    out.certain = all_bad >= 2;
+    for (int32_t r : members) {
+      const std::string& host = bundle.ranks[static_cast<size_t>(r)].host;
+      if (host == shared[0] || host == shared[1]) out.ranks.push_back(r);
+    }
+    return out;
+  }
+  if (!common.empty()) {
+    // What is in nothing that is well is likelier.
+    std::vector<int32_t> unseen;
+    for (int32_t r : common) {
+      if (good_of[static_cast<size_t>(r)] == 0) unseen.push_back(r);
+    }
+    out.ranks = unseen.empty() ? common : unseen;
+    return out;
+  }
+  out.ranks.assign(members.begin(), members.end());
+  return out;
+}
+
+void FoldByFactor(const Model& model, std::vector<Cause>* causes) {
+  if (causes->empty()) return;
+  const Bundle& bundle = model.bundle;
+  std::optional<Things> things;
+  const auto set = [&](Cause* c, const Things::Thing& thing, size_t culprits) {
+    c->factor.emplace();
+    c->factor->set_kind(thing.kind);
+    c->factor->set_name(thing.name);
+    c->factor->set_culprits(static_cast<int32_t>(culprits));
+    c->factor->set_members(static_cast<int32_t>(thing.ranks.size()));
+  };
+  for (Cause& c : *causes) {
+    if (c.factor.has_value() || c.ranks.size() < 2 || c.kind == COLLECTIVE_STUCK) continue;
+    if (c.kind != RANK_DEAD && c.kind != HOST_STALL && c.kind != GPU_STALL && c.kind != RANK_NOT_ARRIVED && c.kind != ASYNC_ERROR) continue;
+    if (!things.has_value()) things.emplace(bundle);
+    if (const Things::Thing* thing = things->CommonTo(c.ranks)) set(&c, *thing, c.ranks.size());
+  }
+}
+
+}  // namespace lockstep

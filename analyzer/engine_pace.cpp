@@ -1,0 +1,274 @@
+#include "analyzer/engine_pace.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <string>
+#include <tuple>
+
+namespace lockstep {
+namespace {
+
+using ring::IsPointToPoint;
+
+constexpr size_t kMostSteps = 64;
+constexpr size_t kLeastSteps = 3;
+
+int64_t Median(std::vector<int64_t> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+bool DurationsOnly(const Rank& rank) { return rank.time_source == TimeSource::kFrameworkDurations; }
+
+}  // namespace
+
+Paces::Paces(const Timing& timing) : ranks(timing.ranks.size()), timing_(timing), parts_(ranks.size()), window_ns_(ranks.size()) {
+  Classify();
+  FindOverlap();
+  GiveRoles();
+  for (uint32_t r = 0; r < ranks.size(); ++r) {
+    if (ranks[r].role != kNoIndex) Measure(r);
+  }
+  MakeFromParts();
+  std::vector<int64_t> steps;
+  for (const RankPace& pace : ranks) {
+    if (!pace.own_ns.empty()) steps.push_back(pace.step_ns);
+  }
+  whole_steps = !steps.empty();
+  step_ns = Median(std::move(steps));
+}
+
+void Paces::Classify() {
+  std::map<std::string, uint32_t> classes;
+  for (const CommView& view : timing_.model.comms) {
+    class_of_comm.push_back(classes.try_emplace(view.klass, static_cast<uint32_t>(classes.size())).first->second);
+  }
+  overlapped_.assign(2 * classes.size(), false);
+}
+
+// Operations in whose middle operations of other communicators often begin do not hold up the rank's own work.
+void Paces::FindOverlap() {
+  std::vector<uint32_t> all(overlapped_.size()), crossed(overlapped_.size());
+  std::vector<const TimedOp*> order;
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    const Rank& rank = timing_.model.bundle.ranks[r];
+    if (DurationsOnly(rank)) continue;
+    order.clear();
+    for (const TimedOp& t : timing_.ranks[r].ops) {
+      if (t.start_ns != 0) order.push_back(&t);
+    }
+    std::sort(order.begin(), order.end(), [](const TimedOp* a, const TimedOp* b) { return std::tie(a->start_ns, a->op) < std::tie(b->start_ns, b->op); });
+    for (size_t i = 0; i < order.size(); ++i) {
+      const TimedOp& t = *order[i];
+      const size_t key = 2 * class_of_comm[t.comm] + IsPointToPoint(rank.ops[t.op].kind);
+      ++all[key];
+      for (size_t k = i + 1; k < order.size() && k < i + 8 && order[k]->start_ns < t.end_ns; ++k) {
+        if (order[k]->comm == t.comm || order[k]->start_ns == t.start_ns) continue;
+        ++crossed[key];
+        break;
+      }
+    }
+  }
+  for (size_t key = 0; key < all.size(); ++key) overlapped_[key] = crossed[key] * 5 > all[key];
+}
+
+void Paces::GiveRoles() {
+  const Model& model = timing_.model;
+  std::vector<uint32_t> comms_of_class(overlapped_.size() / 2);
+  for (uint32_t k : class_of_comm) ++comms_of_class[k];
+  std::map<std::vector<std::tuple<uint32_t, int32_t>>, uint32_t> known;
+  for (uint32_t r = 0; r < ranks.size(); ++r) {
+    const Rank& rank = model.bundle.ranks[r];
+    const TimedRank& timed = timing_.ranks[r];
+    if (timed.arrivals == Arrivals::kNone || timed.ops.size() < 8) continue;
+    std::vector<bool> used(rank.memberships.size());
+    for (const TimedOp& t : timed.ops) used[rank.ops[t.op].membership] = true;
+    std::vector<std::tuple<uint32_t, int32_t>> role;
+    for (size_t i = 0; i < rank.memberships.size(); ++i) {
+      if (!used[i]) continue;
+      const Membership& m = rank.memberships[i];
+      const bool pipeline = model.comms[m.comm].used_for_p2p && comms_of_class[class_of_comm[m.comm]] > 1;
+      role.push_back({class_of_comm[m.comm], pipeline ? m.member_rank : -1});
+    }
+    std::sort(role.begin(), role.end());
+    const auto [it, fresh] = known.try_emplace(std::move(role), static_cast<uint32_t>(roles.size()));
+    if (fresh) roles.emplace_back();
+    ranks[r].role = it->second;
+    roles[it->second].push_back(r);
+  }
+}
+
+// Own time ahead of each timed operation, by its place in TimedRank::ops; -1 where it cannot be told.
+std::vector<int64_t> Paces::Gaps(uint32_t r) const {
+  const Rank& rank = timing_.model.bundle.ranks[r];
+  const auto& ops = timing_.ranks[r].ops;
+  std::vector<int64_t> gaps(ops.size(), -1);
+  std::vector<uint32_t> order;
+  for (uint32_t i = 0; i < ops.size(); ++i) {
+    if (ops[i].start_ns != 0) order.push_back(i);
+  }
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return std::tie(ops[a].start_ns, ops[a].op) < std::tie(ops[b].start_ns, ops[b].op); });
+  const auto overlaps = [&](uint32_t i) { return overlapped_[2 * class_of_comm[ops[i].comm] + IsPointToPoint(rank.ops[ops[i].op].kind)]; };
+  int64_t held_until = 0;   // by operations that hold up the rank's work
+  size_t by_end = 0;        // operations that ended before, whatever their kind: ops is by end
+  int64_t beside_until = 0;
+  for (uint32_t i : order) {
+    const TimedOp& t = ops[i];
+    for (; by_end < ops.size() && ops[by_end].end_ns <= t.start_ns; ++by_end) {
+      if (overlaps(static_cast<uint32_t>(by_end))) beside_until = ops[by_end].end_ns;
+    }
+    if (overlaps(i)) continue;
+    // Whether the work between waited for what ended beside it is not known: then only the rest counts.
+    const int64_t from = std::max(held_until, std::min(beside_until, t.start_ns));
+    if (held_until != 0 && t.start_ns >= from) gaps[i] = t.start_ns - from;
+    held_until = std::max(held_until, t.end_ns);
+  }
+  return gaps;
+}
+
+// Where steps begin in the rank's program order: the shortest pattern of calls that repeats at the end of its record and holds every
+// communicator that it uses. Newest first.
+std::vector<uint32_t> Paces::StepStarts(uint32_t r, const std::vector<uint32_t>& program) const {
+  const Rank& rank = timing_.model.bundle.ranks[r];
+  const auto& ops = timing_.ranks[r].ops;
+  const size_t n = program.size();
+  const auto sign = [&](size_t i) {
+    const Op& op = rank.ops[ops[program[n - 1 - i]].op];
+    return (static_cast<uint64_t>(op.membership) << 40) ^ (static_cast<uint64_t>(op.kind) << 32) ^ static_cast<uint32_t>(op.root_or_peer);
+  };
+  std::vector<uint64_t> signs(n);
+  for (size_t i = 0; i < n; ++i) signs[i] = sign(i);
+  std::vector<uint32_t> border(n + 1, 0);
+  for (size_t i = 1, k = 0; i < n; ++i) {
+    while (k > 0 && signs[i] != signs[k]) k = border[k];
+    if (signs[i] == signs[k]) ++k;
+    border[i + 1] = static_cast<uint32_t>(k);
+  }
+  std::vector<bool> used(rank.memberships.size());
+  for (const TimedOp& t : ops) used[rank.ops[t.op].membership] = true;
+  const auto distinct = static_cast<size_t>(std::count(used.begin(), used.end(), true));
+  std::vector<uint32_t> starts;
+  for (size_t length = n; length >= 2 * kLeastSteps; --length) {
+    const size_t period = length - border[length];
+    if (period * kLeastSteps > length) continue;
+    std::vector<bool> here(rank.memberships.size());
+    for (size_t i = 0; i < period; ++i) here[rank.ops[ops[program[n - 1 - i]].op].membership] = true;
+    // What is used at the start of a job only (a barrier, a first exchange) is in no step.
+    if (static_cast<size_t>(std::count(here.begin(), here.end(), true)) < distinct && length * 2 < n) break;
+    for (size_t k = 1; k <= kMostSteps && k * period <= length; ++k) {
+      // What lay ahead of the first record is not known: the step that begins with it is not whole.
+      if (k * period < n || starts.size() < kLeastSteps) starts.push_back(static_cast<uint32_t>(n - k * period));
+    }
+    break;
+  }
+  return starts;
+}
+
+void Paces::Measure(uint32_t r) {
+  const Rank& rank = timing_.model.bundle.ranks[r];
+  const auto& ops = timing_.ranks[r].ops;
+  RankPace& pace = ranks[r];
+  const bool durations_only = DurationsOnly(rank);
+  std::vector<uint32_t> program(ops.size());
+  std::iota(program.begin(), program.end(), 0u);
+  std::sort(program.begin(), program.end(), [&](uint32_t a, uint32_t b) {
+    const Op &x = rank.ops[ops[a].op], &y = rank.ops[ops[b].op];
+    if (x.record_id >= 0 && y.record_id >= 0 && x.record_id != y.record_id) return x.record_id < y.record_id;
+    if (x.thread != y.thread && x.enter_ns != y.enter_ns) return x.enter_ns < y.enter_ns;
+    return ops[a].op < ops[b].op;
+  });
+  const std::vector<int64_t> gaps = durations_only ? std::vector<int64_t>(ops.size(), -1) : Gaps(r);
+  const std::vector<uint32_t> starts = StepStarts(r, program);
+  std::map<uint32_t, int64_t> inside;
+  if (starts.size() >= kLeastSteps) {
+    std::vector<int64_t> lengths;
+    uint32_t end = static_cast<uint32_t>(program.size());
+    for (uint32_t start : starts) {
+      int64_t own = 0, in_operations = 0;
+      for (uint32_t i = start; i < end; ++i) {
+        own += std::max<int64_t>(gaps[program[i]], 0);
+        const TimedOp& t = ops[program[i]];
+        if (t.start_ns == 0) continue;
+        inside[class_of_comm[t.comm]] += t.Duration();
+        in_operations += t.Duration();
+      }
+      if (end < program.size()) {
+        const Op &a = rank.ops[ops[program[start]].op], &b = rank.ops[ops[program[end]].op];
+        const int64_t length = durations_only ? b.enter_ns - a.enter_ns : ops[program[end]].end_ns - ops[program[start]].end_ns;
+        if (length > 0) lengths.push_back(length);
+      }
+      pace.own_ns.push_back(durations_only ? -in_operations : own);
+      pace.first_op.push_back(ops[program[start]].op);
+      end = start;
+    }
+    pace.step_ns = Median(std::move(lengths));
+    if (durations_only) {
+      for (int64_t& own : pace.own_ns) own += pace.step_ns;
+    }
+    pace.usual_own_ns = Median(pace.own_ns);
+    pace.operations = (static_cast<uint32_t>(program.size()) - starts.back()) / static_cast<uint32_t>(starts.size());
+    for (auto& [klass, sum] : inside) pace.in_operations.push_back({klass, sum / static_cast<int64_t>(starts.size())});
+    return;
+  }
+  if (durations_only) return;
+  // Less than that recorded: what usually lies ahead of each kind of operation, put together like a step later.
+  std::map<uint64_t, std::vector<int64_t>> by_kind;
+  for (uint32_t i = 0; i < ops.size(); ++i) {
+    if (gaps[i] < 0) continue;
+    const Op& op = rank.ops[ops[i].op];
+    by_kind[(static_cast<uint64_t>(class_of_comm[ops[i].comm]) << 16) ^ static_cast<uint64_t>(op.kind)].push_back(gaps[i]);
+  }
+  for (auto& [key, list] : by_kind) {
+    if (list.size() < 4) continue;
+    const auto count = static_cast<uint32_t>(list.size());
+    parts_[r].push_back({key, count, Median(std::move(list))});
+  }
+  int64_t first = INT64_MAX;
+  for (const TimedOp& t : ops) {
+    if (t.start_ns == 0) continue;
+    first = std::min(first, t.start_ns);
+    inside[class_of_comm[t.comm]] += t.Duration();
+  }
+  window_ns_[r] = std::max<int64_t>(ops.back().end_ns - first, 0);
+  pace.operations = static_cast<uint32_t>(ops.size());
+  for (auto& [klass, sum] : inside) pace.in_operations.push_back({klass, sum});
+}
+
+// Ranks of a role whose records hold no whole steps are compared over as many operations of each kind as they usually hold.
+void Paces::MakeFromParts() {
+  for (const auto& role : roles) {
+    std::map<uint64_t, std::vector<int64_t>> counts;
+    std::vector<int64_t> windows;
+    size_t members = 0;
+    for (uint32_t r : role) {
+      if (parts_[r].empty()) continue;
+      ++members;
+      windows.push_back(window_ns_[r]);
+      for (const Part& part : parts_[r]) counts[part.key].push_back(part.count);
+    }
+    if (members < 2) continue;
+    const int64_t window = Median(windows);
+    std::map<uint64_t, int64_t> usual;
+    for (auto& [key, list] : counts) {
+      if (list.size() * 10 >= members * 9) usual[key] = Median(std::move(list));
+    }
+    for (uint32_t r : role) {
+      size_t found = 0;
+      int64_t own = 0;
+      for (const Part& part : parts_[r]) {
+        const auto it = usual.find(part.key);
+        if (it == usual.end()) continue;
+        ++found;
+        own += it->second * part.median_ns;
+      }
+      if (usual.empty() || found < usual.size()) continue;
+      ranks[r].usual_own_ns = own;
+      ranks[r].step_ns = window;
+    }
+  }
+}
+
+}  // namespace lockstep

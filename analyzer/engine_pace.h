@@ -1,0 +1,60 @@
+// How each rank spends a training step: in operations, waiting or transferring, and in none, at its own work. Own work needs no clock
+// but the rank's, and what a rank waits for is not in it: a rank that is late only because it waited elsewhere has the same own time
+// as its siblings. Siblings are ranks with the same role: the same kinds of communicators, the same place in the pipeline.
+#ifndef LOCKSTEP_ANALYZER_ENGINE_PACE_H_
+#define LOCKSTEP_ANALYZER_ENGINE_PACE_H_
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "analyzer/engine_timing.h"
+
+namespace lockstep {
+
+struct RankPace {
+  uint32_t role = kNoIndex;           // kNoIndex: nothing was measured
+  // Own time of each whole step, newest first. Empty where the record holds less than three steps.
+  std::vector<int64_t> own_ns;
+  std::vector<uint32_t> first_op;     // of each of these steps, into Rank::ops
+  int64_t usual_own_ns = 0;           // a step's own time as it usually is: the median, or made from its usual parts
+  int64_t step_ns = 0;                // how long a step usually takes
+  // Time in operations a step, by class of communicator, ascending by class.
+  std::vector<std::pair<uint32_t, int64_t>> in_operations;
+  uint32_t operations = 0;            // timed, a step
+};
+
+class Paces {
+ public:
+  explicit Paces(const Timing& timing);
+
+  std::vector<RankPace> ranks;                // as Bundle::ranks
+  std::vector<std::vector<uint32_t>> roles;   // ranks measured, by role
+  std::vector<uint32_t> class_of_comm;
+  int64_t step_ns = 0;                        // the job's; 0 not known
+  bool whole_steps = false;                   // some rank's record holds at least three
+
+ private:
+  struct Ordered;
+  void Classify();
+  void FindOverlap();
+  void GiveRoles();
+  void Measure(uint32_t rank);
+  std::vector<uint32_t> StepStarts(uint32_t rank, const std::vector<uint32_t>& program) const;
+  std::vector<int64_t> Gaps(uint32_t rank) const;
+  void MakeFromParts();
+
+  const Timing& timing_;
+  std::vector<bool> overlapped_;              // by 2 * class + point-to-point: runs beside the rank's own work
+  struct Part {                               // own time ahead of one kind of operation
+    uint64_t key = 0;
+    uint32_t count = 0;
+    int64_t median_ns = 0;
+  };
+  std::vector<std::vector<Part>> parts_;      // of ranks without whole steps
+  std::vector<int64_t> window_ns_;
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_ENGINE_PACE_H_

@@ -1,0 +1,438 @@
+#include "analyzer/engine_slow.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "analyzer/engine_factor.h"
+
+namespace lockstep {
+namespace {
+
+// A rank costs the job something worth saying from this share of a step on, and this much of its own work.
+constexpr double kWorthSaying = 0.02, kWorthOwn = 0.04;
+constexpr int kMostArrivals = 64;
+constexpr size_t kMostNoiseSamples = 512;
+
+int64_t Median(std::vector<int64_t> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+int64_t Quantile(std::vector<int64_t>* values, double q) {
+  if (values->empty()) return 0;
+  const auto at = values->begin() + static_cast<ptrdiff_t>(q * static_cast<double>(values->size() - 1));
+  std::nth_element(values->begin(), at, values->end());
+  return *at;
+}
+
+std::string Percent(double share) { return absl::StrFormat("%.0f %%", share * 100); }
+
+std::string Milliseconds(int64_t ns) {
+  const double ms = static_cast<double>(ns) / 1e6;
+  return ms >= 1000 ? absl::StrFormat("%.1f s", ms / 1000) : ms >= 10 ? absl::StrFormat("%.0f ms", ms) : absl::StrFormat("%.2g ms", ms);
+}
+
+}  // namespace
+
+Slowness::Slowness(const Timing& timing, const Clocks& clocks)
+    : timing_(timing), clocks_(clocks), paces_(timing), noise_ns_(timing.ranks.size()), lateness_(timing.ranks.size()),
+      later_by_comm_(timing.ranks.size()) {
+  MeasureNoise();
+  CountArrivals();
+}
+
+// Members leave a collective at about one moment. By how much a rank's ends stray from that moment, where its clock is the others'
+// or aligned with them, bounds what its times are worth, whatever gave them.
+void Slowness::MeasureNoise() {
+  std::vector<std::vector<int64_t>> strays(timing_.ranks.size());
+  std::vector<int64_t> ends;
+  const size_t step = std::max<size_t>(1, timing_.attendance.size() / (kMostNoiseSamples * std::max<size_t>(1, timing_.ranks.size())));
+  for (size_t i = 0; i < timing_.meetings.size(); i += step) {
+    const Meeting& meeting = timing_.meetings[i];
+    if (meeting.count < 2) continue;
+    ends.clear();
+    for (uint32_t a = 0; a < meeting.count; ++a) {
+      const Attendance& who = timing_.attendance[meeting.first + a];
+      if (clocks_.Aligned(who.rank)) ends.push_back(clocks_.ToJob(who.rank, timing_.At(who).end_ns));
+    }
+    if (ends.size() < 2) continue;
+    const int64_t moment = Median(ends);
+    size_t e = 0;
+    for (uint32_t a = 0; a < meeting.count; ++a) {
+      const Attendance& who = timing_.attendance[meeting.first + a];
+      if (clocks_.Aligned(who.rank)) strays[who.rank].push_back(std::llabs(ends[e++] - moment));
+    }
+  }
+  for (size_t r = 0; r < noise_ns_.size(); ++r) {
+    const Rank& rank = timing_.model.bundle.ranks[r];
+    noise_ns_[r] = timing_.ranks[r].late_by_ns;
+    if (rank.time_source == TimeSource::kFrameworkDurations) {
+      noise_ns_[r] = 10'000;   // of what counts here, the durations
+    } else if (strays[r].size() >= 8) {
+      const int64_t seen = std::max<int64_t>(2 * Quantile(&strays[r], 0.9), 1000);
+      const bool told = rank.time_source != TimeSource::kUnknown || rank.time_uncertainty_ns > 0;
+      noise_ns_[r] = told ? std::max(seen, noise_ns_[r]) : std::min(seen, noise_ns_[r]);
+    }
+  }
+}
+
+void Slowness::CountArrivals() {
+  struct Late {
+    uint32_t rank, comm;
+    int64_t by_ns;
+  };
+  std::vector<Late> lates;
+  for (const Meeting& meeting : timing_.meetings) {
+    const size_t size = timing_.model.comms[meeting.comm].members.size();
+    int64_t least = INT64_MAX, second = INT64_MAX;
+    uint32_t last = kNoIndex;
+    size_t measured = 0;
+    for (uint32_t a = 0; a < meeting.count; ++a) {
+      const Attendance& who = timing_.attendance[meeting.first + a];
+      const TimedOp& t = timing_.At(who);
+      if (t.start_ns == 0) continue;
+      ++measured;
+      // Everybody leaves together: who has been in it for the shortest time came last. No clock is compared with another.
+      const int64_t inside = t.Duration();
+      if (inside < least) {
+        second = least;
+        least = inside;
+        last = who.rank;
+      } else {
+        second = std::min(second, inside);
+      }
+    }
+    if (measured < 2 || measured * 10 < size * 5) continue;
+    for (uint32_t a = 0; a < meeting.count; ++a) {
+      const Attendance& who = timing_.attendance[meeting.first + a];
+      if (timing_.At(who).start_ns != 0) ++lateness_[who.rank].compared;
+    }
+    const int64_t by = second - least;
+    if (by <= 2 * noise_ns_[last]) continue;
+    ++lateness_[last].last;
+    lateness_[last].later_ns += by;
+    lateness_[last].much += by > paces_.step_ns / 50;
+    lates.push_back({last, meeting.comm, by});
+  }
+  std::sort(lates.begin(), lates.end(), [](const Late& a, const Late& b) { return std::tie(a.rank, a.comm) < std::tie(b.rank, b.comm); });
+  for (size_t i = 0; i < lates.size();) {
+    size_t k = i;
+    int64_t sum = 0;
+    for (; k < lates.size() && lates[k].rank == lates[i].rank && lates[k].comm == lates[i].comm; ++k) sum += lates[k].by_ns;
+    later_by_comm_[lates[i].rank].push_back({lates[i].comm, sum});
+    i = k;
+  }
+}
+
+// A rank that waits in some kind of operation for as long as it is said to be late has its lateness from there.
+bool Slowness::WaitsItself(const RankPace& pace, const std::vector<uint32_t>& role, int64_t excess) const {
+  for (const auto& [klass, inside] : pace.in_operations) {
+    std::vector<int64_t> siblings;
+    for (uint32_t r : role) {
+      for (const auto& [other, theirs] : paces_.ranks[r].in_operations) {
+        if (other == klass) siblings.push_back(theirs);
+      }
+    }
+    if (inside - Quantile(&siblings, 0.25) > excess / 2) return true;
+  }
+  return false;
+}
+
+std::vector<Slowness::Straggler> Slowness::FindStragglers() {
+  std::vector<Straggler> found;
+  for (const auto& role : paces_.roles) {
+    std::vector<int64_t> usual;
+    for (uint32_t r : role) {
+      if (paces_.ranks[r].step_ns > 0) usual.push_back(paces_.ranks[r].usual_own_ns);
+    }
+    if (usual.size() < 2) continue;
+    // The faster half is what the work takes; of two, the faster one.
+    std::vector<int64_t> copy = usual;
+    const int64_t normal = Quantile(&copy, 0.25);
+    // How much siblings that are not slow differ.
+    std::vector<int64_t> spread;
+    for (int64_t u : usual) spread.push_back(u <= normal ? normal - u : u - normal);
+    const int64_t stray = Quantile(&spread, 0.25);
+    for (uint32_t r : role) {
+      const RankPace& pace = paces_.ranks[r];
+      if (pace.step_ns <= 0 || pace.usual_own_ns <= normal) continue;
+      Straggler s;
+      s.rank = r;
+      s.excess_ns = pace.usual_own_ns - normal;
+      const size_t steps = std::max<size_t>(pace.own_ns.size(), 1);
+      // Errors of single times part evenly to both sides: their sum grows as the root of how many there are.
+      s.uncertainty_ns = static_cast<int64_t>(2.0 * static_cast<double>(noise_ns_[r]) * std::sqrt(pace.operations / 3.0 / static_cast<double>(steps))) + 3 * stray;
+      const auto base = static_cast<double>(std::max<int64_t>(normal, pace.step_ns / 20));
+      s.slowdown = 1 + static_cast<double>(s.excess_ns) / base;
+      if (s.excess_ns <= s.uncertainty_ns || s.slowdown < 1 + kWorthOwn) continue;
+      if (static_cast<double>(s.excess_ns) < kWorthSaying * static_cast<double>(pace.step_ns)) continue;
+      if (WaitsItself(pace, role, s.excess_ns)) continue;
+      // In how many of its steps, and since when.
+      if (!pace.own_ns.empty()) {
+        size_t slow = 0, run = 0;
+        bool running = true;
+        for (int64_t own : pace.own_ns) {
+          const bool here = own - normal > s.excess_ns / 2;
+          slow += here;
+          running &= here;
+          run += running;
+        }
+        if (slow * 10 < steps * 7) continue;
+        if (run + 2 <= steps && slow == run && run >= 3 &&
+            std::all_of(pace.own_ns.begin() + static_cast<ptrdiff_t>(run), pace.own_ns.end(), [&](int64_t own) { return own - normal < s.excess_ns / 4; })) {
+          s.since_op = pace.first_op[run - 1];
+        }
+      }
+      found.push_back(s);
+    }
+  }
+  // A rank slow since lately: its last steps against those before, where the whole record is still usual.
+  for (const auto& role : paces_.roles) {
+    for (uint32_t r : role) {
+      const RankPace& pace = paces_.ranks[r];
+      const size_t steps = pace.own_ns.size();
+      if (steps < 6 || std::any_of(found.begin(), found.end(), [&](const Straggler& s) { return s.rank == r; })) continue;
+      std::vector<int64_t> sorted = pace.own_ns;
+      const int64_t normal = Quantile(&sorted, 0.25);
+      size_t run = 0;
+      const int64_t bar = normal + std::max(static_cast<int64_t>(kWorthOwn * 2 * static_cast<double>(normal)), pace.step_ns / 25);
+      while (run < steps && pace.own_ns[run] > bar) ++run;
+      if (run < 3 || run * 2 > steps + 1) continue;
+      const auto later = std::count_if(pace.own_ns.begin() + static_cast<ptrdiff_t>(run), pace.own_ns.end(), [&](int64_t own) { return own > bar; });
+      if (later > 0) continue;
+      Straggler s;
+      s.rank = r;
+      s.excess_ns = Median({pace.own_ns.begin(), pace.own_ns.begin() + static_cast<ptrdiff_t>(run)}) - normal;
+      s.uncertainty_ns = static_cast<int64_t>(2.0 * static_cast<double>(noise_ns_[r]) * std::sqrt(pace.operations / 3.0 / static_cast<double>(run)));
+      s.slowdown = 1 + static_cast<double>(s.excess_ns) / static_cast<double>(std::max<int64_t>(normal, pace.step_ns / 20));
+      s.since_op = pace.first_op[run - 1];
+      // All of a role slower since then: the work changed.
+      size_t also = 0;
+      for (uint32_t o : role) {
+        const auto& own = paces_.ranks[o].own_ns;
+        if (own.size() < 6) continue;
+        std::vector<int64_t> theirs = own;
+        also += Median({own.begin(), own.begin() + static_cast<ptrdiff_t>(std::min(run, own.size()))}) - Quantile(&theirs, 0.25) > s.excess_ns / 2;
+      }
+      if (also * 2 > role.size() || s.excess_ns <= s.uncertainty_ns) continue;
+      found.push_back(s);
+    }
+  }
+  // What it costs the job: only where others wait for it.
+  std::vector<bool> named(timing_.ranks.size());
+  for (const Straggler& s : found) named[s.rank] = true;
+  std::map<uint32_t, std::map<uint32_t, int64_t>> waited;   // straggler -> communicator -> time that others lost
+  for (const Meeting& meeting : timing_.meetings) {
+    int64_t least = INT64_MAX, others = INT64_MAX;
+    uint32_t last = kNoIndex;
+    for (uint32_t a = 0; a < meeting.count; ++a) {
+      const Attendance& who = timing_.attendance[meeting.first + a];
+      const TimedOp& t = timing_.At(who);
+      if (t.start_ns == 0) continue;
+      if (!named[who.rank]) {
+        others = std::min(others, t.Duration());
+      } else if (t.Duration() < least) {
+        least = t.Duration();
+        last = who.rank;
+      }
+    }
+    if (last != kNoIndex && others != INT64_MAX && others > least) waited[last][meeting.comm] += others - least;
+  }
+  std::vector<Straggler> kept;
+  for (Straggler& s : found) {
+    const RankPace& pace = paces_.ranks[s.rank];
+    const double steps = pace.own_ns.empty() ? 1 : static_cast<double>(pace.own_ns.size());
+    int64_t most = 0, sum = 0;
+    for (const auto& [comm, ns] : waited[s.rank]) {
+      sum += ns;
+      if (ns > most) {
+        most = ns;
+        s.comm = comm;
+      }
+    }
+    s.cost_ns = std::min(s.excess_ns, static_cast<int64_t>(static_cast<double>(sum) / steps));
+    kept.push_back(s);
+  }
+  // Slow ranks of one group wait for nobody in it; they are kept where one of them is waited for elsewhere.
+  const int64_t most = kept.empty() ? 0 : std::max_element(kept.begin(), kept.end(), [](const Straggler& a, const Straggler& b) { return a.cost_ns < b.cost_ns; })->cost_ns;
+  std::erase_if(kept, [&](const Straggler& s) {
+    const auto step = static_cast<double>(paces_.ranks[s.rank].step_ns);
+    return static_cast<double>(most) < kWorthSaying * step || (s.cost_ns * 4 < most && s.cost_ns * 4 < s.excess_ns);
+  });
+  return kept;
+}
+
+Cause Slowness::ToCause(const std::vector<Straggler>& group) const {
+  const Bundle& bundle = timing_.model.bundle;
+  const Straggler* worst = &group[0];
+  for (const Straggler& s : group) {
+    if (s.cost_ns > worst->cost_ns) worst = &s;
+  }
+  Cause c;
+  c.kind = STRAGGLER;
+  for (const Straggler& s : group) c.ranks.push_back(static_cast<int32_t>(s.rank));
+  std::sort(c.ranks.begin(), c.ranks.end());
+  const RankPace& pace = paces_.ranks[worst->rank];
+  const Rank& rank = bundle.ranks[worst->rank];
+  c.comm = worst->comm;
+  c.cost_ns_per_step = worst->cost_ns;
+  c.cost_uncertainty_ns = worst->uncertainty_ns;
+  std::vector<int64_t> factors;
+  for (const Straggler& s : group) factors.push_back(static_cast<int64_t>(s.slowdown * 1000));
+  c.slowdown = static_cast<double>(Median(std::move(factors))) / 1000;
+  c.pattern = "persistent";
+  if (worst->since_op >= 0) {
+    const Op& op = rank.ops[static_cast<size_t>(worst->since_op)];
+    c.op = &op;
+    c.op_rank = static_cast<int32_t>(worst->rank);
+    c.comm = timing_.model.CommOf(rank, op);
+    c.pattern = op.seq >= 0 ? absl::StrCat("since #", op.seq) : "since lately";
+  }
+  const bool steps = !pace.own_ns.empty();
+  c.what = absl::StrCat(group.size() == 1 ? "is slow: its own work between operations takes " : "are slow: their own work between operations takes ",
+                        Percent(c.slowdown - 1), " longer than their siblings', and the others wait ", Milliseconds(worst->cost_ns),
+                        steps ? " for it in each step" : " for it over what was recorded");
+  if (group.size() == 1) {
+    const size_t at = c.what.find("than their");
+    c.what.replace(at, 10, "than its");
+  } else {
+    const size_t at = c.what.find(" for it ");
+    c.what.replace(at, 8, " for them ");
+  }
+  // How clear: the excess against what the times are worth, and how many siblings there are to compare with.
+  const size_t siblings = paces_.roles[pace.role].size();
+  c.confidence = siblings >= 4 ? 0.92 : siblings == 3 ? 0.88 : 0.8;
+  if (!steps) c.confidence -= 0.07;
+  if (worst->excess_ns < 3 * worst->uncertainty_ns) c.confidence -= 0.1;
+  const Lateness& late = lateness_[worst->rank];
+  c.evidence.push_back({absl::StrCat("rank ", rank.rank, " works ", Milliseconds(pace.usual_own_ns), steps ? " a step" : "",
+                                     " outside of operations, ranks in the same role ", Milliseconds(pace.usual_own_ns - worst->excess_ns),
+                                     " (+- ", Milliseconds(worst->uncertainty_ns), ")"),
+                        {static_cast<int32_t>(worst->rank)}});
+  if (late.compared > 0) {
+    c.evidence.push_back({absl::StrCat("it came last in ", late.last, " of ", late.compared, " collectives that were compared"),
+                          {static_cast<int32_t>(worst->rank)}});
+  }
+  c.evidence.push_back({"it waits in no kind of operation longer than its siblings: its lateness is its own", {static_cast<int32_t>(worst->rank)}});
+  c.advice = "1. Compare clocks, power and temperature of the named GPUs with their neighbours (nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,PERFORMANCE).\n"
+             "2. Look for other work on the host, and for data or shapes that only these ranks have.";
+  c.refuted_by = "the ranks in the same role having less work by design";
+  c.cause = "late";
+  return c;
+}
+
+std::vector<Cause> Slowness::Find() {
+  std::vector<Cause> causes;
+  std::vector<Straggler> stragglers = FindStragglers();
+  // Ranks of one host, switch or rail are told together; else one finding a rank, unless there are many.
+  if (!stragglers.empty()) {
+    const Things things(timing_.model.bundle);
+    std::vector<int32_t> ranks;
+    for (const Straggler& s : stragglers) ranks.push_back(static_cast<int32_t>(s.rank));
+    std::sort(ranks.begin(), ranks.end());
+    std::vector<bool> told(timing_.ranks.size());
+    const auto take = [&](const Things::Thing& thing) {
+      std::vector<Straggler> group;
+      for (const Straggler& s : stragglers) {
+        if (!told[s.rank] && std::binary_search(thing.ranks.begin(), thing.ranks.end(), static_cast<int32_t>(s.rank))) group.push_back(s);
+      }
+      size_t measured = 0;
+      for (int32_t r : thing.ranks) measured += paces_.ranks[static_cast<size_t>(r)].step_ns > 0;
+      if (group.size() < 2 || group.size() * 4 < measured * 3) return;
+      for (const Straggler& s : group) told[s.rank] = true;
+      Cause c = ToCause(group);
+      const bool host = std::string_view(thing.kind) == "host";
+      if (host) c.kind = SLOW_HOST;
+      c.cause = host ? "host" : "late";
+      c.factor.emplace();
+      c.factor->set_kind(thing.kind);
+      c.factor->set_name(thing.name);
+      c.factor->set_culprits(static_cast<int32_t>(group.size()));
+      c.factor->set_members(static_cast<int32_t>(thing.ranks.size()));
+      c.confidence = std::min(0.95, c.confidence + 0.03);
+      causes.push_back(std::move(c));
+    };
+    if (const Things::Thing* all = things.CommonTo(ranks)) take(*all);
+    for (const Things::Thing& thing : things.things) {
+      if (std::string_view(thing.kind) == "host") take(thing);
+    }
+    std::vector<Straggler> rest;
+    for (const Straggler& s : stragglers) {
+      if (!told[s.rank]) rest.push_back(s);
+    }
+    if (rest.size() > 4) {
+      causes.push_back(ToCause(rest));
+    } else {
+      for (const Straggler& s : rest) causes.push_back(ToCause({s}));
+    }
+  }
+  const std::vector<LinkUse> uses = FindLinkUses(timing_, noise_ns_);
+  for (Cause& c : FindSlowLinks(timing_, paces_, uses, &bandwidths_)) causes.push_back(std::move(c));
+  std::stable_sort(causes.begin(), causes.end(), [](const Cause& a, const Cause& b) { return a.cost_ns_per_step > b.cost_ns_per_step; });
+  found_ = !causes.empty();
+  return causes;
+}
+
+void Slowness::Fill(Verdict* verdict) const {
+  const Bundle& bundle = timing_.model.bundle;
+  std::vector<uint32_t> order;
+  int64_t measured = 0, hosts = 0, timed = 0, much = 0, most_last = 0;
+  int32_t late_ranks = 0;
+  for (uint32_t r = 0; r < lateness_.size(); ++r) {
+    measured += timing_.ranks[r].arrivals == Arrivals::kGpu;
+    hosts += timing_.ranks[r].arrivals == Arrivals::kHost;
+    timed += !timing_.ranks[r].ops.empty();
+    most_last = std::max(most_last, lateness_[r].much);
+    much += lateness_[r].much;
+    late_ranks += lateness_[r].much > 0;
+    if (lateness_[r].last > 0) order.push_back(r);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    return std::tie(lateness_[a].last, lateness_[a].later_ns) > std::tie(lateness_[b].last, lateness_[b].later_ns);
+  });
+  for (size_t i = 0; i < order.size() && i < kMostArrivals; ++i) {
+    const Lateness& late = lateness_[order[i]];
+    Arrival* out = verdict->add_arrivals();
+    out->set_rank(bundle.ranks[order[i]].rank);
+    out->set_operations(late.compared);
+    out->set_last(late.last);
+    out->set_lateness_ns(late.later_ns);
+    out->set_uncertainty_ns(static_cast<int64_t>(2.0 * static_cast<double>(noise_ns_[order[i]]) * std::sqrt(static_cast<double>(late.last))));
+  }
+  for (const Bandwidth& b : bandwidths_) *verdict->add_bandwidths() = b;
+  const auto total = static_cast<int64_t>(bundle.ranks.size());
+  if (timed == 0) {
+    verdict->add_not_measured("who arrives late, and bandwidth: nothing recorded when operations ran on the GPU; events, the profiler or "
+                              "a framework's timing (TORCH_NCCL_ENABLE_TIMING=1) would");
+  } else if (measured + hosts == 0) {
+    verdict->add_not_measured("who arrives late: only the ends of operations were recorded, and hosts run ahead of their GPUs; start times "
+                              "(LOCKSTEP_GPU=full or events, the profiler, TORCH_NCCL_ENABLE_TIMING=1) would tell");
+  } else if (measured + hosts < total) {
+    verdict->add_not_measured(absl::StrCat("arrivals of ", total - measured - hosts, " of ", total, " ranks: nothing recorded when they reached operations"));
+  }
+  // Waiting that adds up to something, and nobody to blame: said, so that nobody blames the last step's loser.
+  if (!found_ && paces_.whole_steps && paces_.step_ns > 0 && late_ranks >= 3 && most_last * 2 < much) {
+    int64_t delays = 0;
+    size_t steps = 1;
+    for (const RankPace& pace : paces_.ranks) {
+      if (pace.own_ns.empty()) continue;
+      steps = std::max(steps, pace.own_ns.size());
+      std::vector<int64_t> own = pace.own_ns;
+      const int64_t usual = Quantile(&own, 0.25);
+      for (int64_t o : pace.own_ns) delays += o - usual > pace.step_ns / 50 ? o - usual : 0;
+    }
+    if (delays / static_cast<int64_t>(steps) > paces_.step_ns / 20) {
+      verdict->add_not_the_cause(absl::StrCat("NO persistent straggler: ranks are late now and then, another one each time (", late_ranks,
+                                              " ranks, none of them more than ", Percent(static_cast<double>(most_last) / static_cast<double>(much)),
+                                              " of these times)"));
+    }
+  }
+}
+
+}  // namespace lockstep

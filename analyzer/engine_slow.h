@@ -1,0 +1,88 @@
+// What makes a job slow that moves: ranks whose own work takes longer than their siblings' and for which others wait, and
+// communicators whose transfers take longer than their siblings' although everybody is there. Nothing below the uncertainty of the
+// times is blamed, and nothing that is another rank each time.
+#ifndef LOCKSTEP_ANALYZER_ENGINE_SLOW_H_
+#define LOCKSTEP_ANALYZER_ENGINE_SLOW_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analyzer/engine_causes.h"
+#include "analyzer/engine_clock.h"
+#include "analyzer/engine_pace.h"
+#include "analyzer/engine_timing.h"
+#include "proto/verdict.pb.h"
+
+namespace lockstep {
+
+// By how much a rank came later than others, over the collectives that were compared.
+struct Lateness {
+  int64_t compared = 0, last = 0;
+  int64_t later_ns = 0;        // where it was last: later than the one before it, together
+  int64_t much = 0;            // of `last`, by so much that a step shows it
+};
+
+class Slowness {
+ public:
+  Slowness(const Timing& timing, const Clocks& clocks);
+
+  // Stragglers and slow links, the costliest first. Kinds STRAGGLER, SLOW_HOST, SLOW_LINK.
+  std::vector<Cause> Find();
+  // Verdict::arrivals, bandwidths, not_measured, and what the ranks' waiting comes to where nobody is to blame.
+  void Fill(Verdict* verdict) const;
+
+  // How exact a rank's times are, seen from what others say of the same moments.
+  int64_t Noise(uint32_t rank) const { return noise_ns_[rank]; }
+
+ private:
+  struct Straggler {
+    uint32_t rank = 0;
+    int64_t excess_ns = 0, cost_ns = 0, uncertainty_ns = 0;  // a step
+    double slowdown = 1;
+    int64_t since_op = -1;     // into Rank::ops, where it was not slow before; -1: all along
+    uint32_t comm = kNoIndex;  // where others wait for it most
+  };
+
+  void MeasureNoise();
+  void CountArrivals();
+  std::vector<Straggler> FindStragglers();
+  bool WaitsItself(const RankPace& pace, const std::vector<uint32_t>& role, int64_t excess) const;
+  Cause ToCause(const std::vector<Straggler>& group) const;
+
+  const Timing& timing_;
+  const Clocks& clocks_;
+  Paces paces_;
+  std::vector<int64_t> noise_ns_;
+  std::vector<Lateness> lateness_;
+  std::vector<std::vector<std::pair<uint32_t, int64_t>>> later_by_comm_;  // by rank: communicator, time
+  std::vector<Bandwidth> bandwidths_;
+  std::vector<std::string> plain_;      // sentences for people where nothing is to blame
+  bool found_ = false;
+};
+
+// How a communicator's transfers go: from its last member's arrival to the end.
+struct LinkUse {
+  uint32_t comm = kNoIndex;
+  ring::CallKind kind = ring::CallKind::kNone;
+  int64_t bytes = 0;                      // payload, as nccl-tests counts it
+  std::vector<uint32_t> ranks;            // that take part, into Bundle::ranks
+  std::vector<int64_t> transfers_ns;      // by sequence
+  std::vector<int64_t> seqs;
+  int64_t usual_ns = 0;
+  int64_t noise_ns = 0;                   // of one transfer
+  bool crosses_hosts = false;
+  uint32_t hosts = 0;
+};
+
+// Every communicator's uses with at least four whole operations, by communicator, kind and bytes; pairs of a pipeline one by one.
+std::vector<LinkUse> FindLinkUses(const Timing& timing, const std::vector<int64_t>& noise_ns);
+// Bytes a second over the bus by nccl-tests' factors; 0 where it is not known.
+double BusBandwidth(const LinkUse& use, int32_t size, int64_t transfer_ns);
+// Slow links among them, and the table of bandwidths.
+std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const std::vector<LinkUse>& uses,
+                                 std::vector<Bandwidth>* bandwidths);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_ENGINE_SLOW_H_

@@ -1,0 +1,234 @@
+#include "analyzer/engine_slow.h"
+
+#include <gtest/gtest.h>
+
+#include "analyzer/engine.h"
+#include "analyzer/engine_test_timed_job.h"
+
+namespace lockstep {
+namespace {
+
+using testing::TimedJob;
+
+std::vector<int32_t> Ranks(const Finding& f) { return {f.culprit_ranks().begin(), f.culprit_ranks().end()}; }
+
+std::string Show(const Verdict& v) {
+  std::string text = VerdictKind_Name(v.verdict());
+  for (const Finding& f : v.findings()) {
+    text += "\n" + FindingKind_Name(f.kind()) + " [";
+    for (int32_t r : f.culprit_ranks()) text += std::to_string(r) + " ";
+    text += "] " + f.summary() + " | " + f.pattern();
+    for (const Evidence& e : f.evidence()) text += "\n   " + e.text();
+  }
+  return text;
+}
+
+TEST(Slow, HealthyJobsOfManyShapesHaveNoFinding) {
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    for (const auto& [tp, pp, dp] : {std::tuple(2, 1, 4), std::tuple(2, 2, 2), std::tuple(1, 1, 8), std::tuple(8, 1, 1), std::tuple(4, 4, 4)}) {
+      for (int64_t sampled : {0, 10'000'000}) {
+        TimedJob job;
+        job.tp = tp, job.pp = pp, job.dp = dp, job.seed = seed, job.jitter = 0.05;
+        job.sampled_every_ns = sampled;
+        job.source = sampled > 0 ? TimeSource::kSampledMarks : TimeSource::kEvents;
+        const Verdict v = Analyze(job.Run());
+        EXPECT_EQ(v.verdict(), VERDICT_HEALTHY) << tp << pp << dp << " seed " << seed << "\n" << Show(v);
+      }
+    }
+  }
+}
+
+TEST(Slow, AStragglerIsTheOneWhoseOwnWorkIsLongAndNotItsPeers) {
+  for (const auto& [tp, pp, dp] : {std::tuple(2, 1, 4), std::tuple(2, 2, 2), std::tuple(1, 1, 8), std::tuple(8, 1, 1), std::tuple(4, 4, 4)}) {
+    TimedJob job;
+    job.tp = tp, job.pp = pp, job.dp = dp;
+    job.clock = [](int host, int64_t t) { return t + host * 3'000'000'000ll; };
+    job.compute_factor = [](int rank, int) { return rank == 5 ? 1.3 : 1.0; };
+    const Verdict v = Analyze(job.Run());
+    ASSERT_EQ(v.verdict(), VERDICT_SLOW) << tp << pp << dp << Show(v);
+    ASSERT_EQ(v.findings_size(), 1) << Show(v);
+    EXPECT_EQ(v.findings(0).kind(), STRAGGLER);
+    EXPECT_EQ(Ranks(v.findings(0)), std::vector<int32_t>{5}) << Show(v);
+    EXPECT_EQ(v.findings(0).pattern(), "persistent");
+    EXPECT_NEAR(v.findings(0).slowdown(), 1.3, 0.08);
+    ASSERT_GT(v.arrivals_size(), 0);
+    EXPECT_EQ(v.arrivals(0).rank(), 5);
+  }
+}
+
+TEST(Slow, ItsCostIsWhatTheStepsBecameLonger) {
+  TimedJob job;
+  job.Run();
+  const double healthy = static_cast<double>(job.true_step_ends.back() - job.true_step_ends[0]) / 7;
+  job.compute_factor = [](int rank, int) { return rank == 2 ? 1.5 : 1.0; };
+  const Verdict v = Analyze(job.Run());
+  const double slow = static_cast<double>(job.true_step_ends.back() - job.true_step_ends[0]) / 7;
+  ASSERT_EQ(v.findings_size(), 1) << Show(v);
+  EXPECT_NEAR(static_cast<double>(v.findings(0).cost_ns_per_step()), slow - healthy, (slow - healthy) / 8);
+}
+
+TEST(Slow, SampledMarksStillShowWhatIsLargerThanTheirError) {
+  TimedJob job;
+  job.dp = 8, job.steps = 20, job.compute_ns = 40'000'000;
+  job.sampled_every_ns = 10'000'000, job.source = TimeSource::kSampledMarks;
+  job.compute_factor = [](int rank, int) { return rank == 5 ? 1.5 : 1.0; };
+  const Verdict v = Analyze(job.Run());
+  ASSERT_EQ(v.findings_size(), 1) << Show(v);
+  EXPECT_EQ(Ranks(v.findings(0)), std::vector<int32_t>{5});
+  EXPECT_GT(v.findings(0).cost_uncertainty_ns(), 1'000'000);
+  // The same share of a work that is shorter than the marks can show is not blamed.
+  job.compute_ns = 1'000'000;
+  job.compute_factor = [](int rank, int) { return rank == 5 ? 1.1 : 1.0; };
+  EXPECT_EQ(Analyze(job.Run()).verdict(), VERDICT_HEALTHY);
+}
+
+TEST(Slow, OneHostIsOneFinding) {
+  TimedJob job;
+  job.tp = 4, job.dp = 8;
+  job.compute_factor = [](int rank, int) { return rank / 4 == 3 ? 1.25 : 1.0; };
+  const Verdict v = Analyze(job.Run());
+  ASSERT_EQ(v.findings_size(), 1) << Show(v);
+  EXPECT_EQ(v.findings(0).kind(), SLOW_HOST);
+  EXPECT_EQ(Ranks(v.findings(0)), (std::vector<int32_t>{12, 13, 14, 15}));
+  EXPECT_EQ(v.findings(0).common_factor().kind(), "host");
+  EXPECT_EQ(v.findings(0).common_factor().name(), "node3");
+}
+
+TEST(Slow, NoiseHasNoCulprit) {
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    TimedJob job;
+    job.dp = 8, job.steps = 12;
+    job.delay_ns = [&](int rank, int step, int nth) {
+      const uint64_t h = (static_cast<uint64_t>(step) * 31 + seed * 977) * 2654435761u;
+      return rank == static_cast<int>(h >> 7) % 16 && nth == 2 ? 30'000'000 : 0;
+    };
+    const Verdict v = Analyze(job.Run());
+    EXPECT_EQ(v.verdict(), VERDICT_HEALTHY) << seed << Show(v);
+    EXPECT_NE(v.ShortDebugString().find("NO persistent straggler"), std::string::npos);
+  }
+}
+
+TEST(Slow, OneDelayInEveryStepIsPersistent) {
+  TimedJob job;
+  job.dp = 8;
+  job.delay_ns = [](int rank, int, int nth) { return rank == 6 && nth == 2 ? 20'000'000 : 0; };
+  const Verdict v = Analyze(job.Run());
+  ASSERT_EQ(v.findings_size(), 1) << Show(v);
+  EXPECT_EQ(Ranks(v.findings(0)), std::vector<int32_t>{6});
+}
+
+TEST(Slow, SinceWhenIsSaid) {
+  TimedJob job;
+  job.dp = 8, job.steps = 12;
+  job.compute_factor = [](int rank, int step) { return rank == 6 && step >= 8 ? 1.6 : 1.0; };
+  const Verdict v = Analyze(job.Run());
+  ASSERT_EQ(v.findings_size(), 1) << Show(v);
+  EXPECT_EQ(Ranks(v.findings(0)), std::vector<int32_t>{6});
+  EXPECT_EQ(v.findings(0).pattern().rfind("since #", 0), 0u) << v.findings(0).pattern();
+}
+
+TEST(Slow, ASlowLinkIsNoSlowRank) {
+  TimedJob job;
+  job.tp = 2, job.dp = 8, job.gpus_per_host = 2, job.transfer_ns = 4'000'000;
+  // The ranks of tp_3 share a link that gives a third of its speed.
+  job.transfer_factor = [](const std::vector<int>& members, int) { return members == std::vector<int>{6, 7} ? 3.0 : 1.0; };
+  const Verdict v = Analyze(job.Run());
+  ASSERT_EQ(v.findings_size(), 1) << Show(v);
+  EXPECT_EQ(v.findings(0).kind(), SLOW_LINK);
+  EXPECT_EQ(Ranks(v.findings(0)), (std::vector<int32_t>{6, 7}));
+  ASSERT_GT(v.bandwidths_size(), 0);
+  EXPECT_EQ(v.bandwidths(0).communicator().name(), "tp_3");
+  EXPECT_NEAR(v.bandwidths(0).peer_bus_bytes_per_s() / v.bandwidths(0).bus_bytes_per_s(), 3.0, 0.2);
+  // 2^20 floats by ring all-reduce among two: 4 MiB in 12 ms.
+  EXPECT_NEAR(v.bandwidths(0).bus_bytes_per_s(), 4194304.0 / 0.012, 1e7);
+}
+
+TEST(Slow, AHostsPortIsNamedWhereAllThatCrossesItIsSlow) {
+  TimedJob job;
+  job.tp = 2, job.pp = 4, job.dp = 4, job.gpus_per_host = 4, job.transfer_ns = 4'000'000;
+  // Node 5 holds ranks 20 to 23: whatever leaves it takes four times as long.
+  job.transfer_factor = [](const std::vector<int>& members, int) {
+    bool in = false, out = false;
+    for (int r : members) (r / 4 == 5 ? in : out) = true;
+    return in && out ? 4.0 : 1.0;
+  };
+  const Verdict v = Analyze(job.Run());
+  ASSERT_GE(v.findings_size(), 1) << Show(v);
+  EXPECT_EQ(v.findings(0).kind(), SLOW_LINK);
+  EXPECT_EQ(v.findings(0).common_factor().name(), "node5") << Show(v);
+  EXPECT_EQ(v.findings_size(), 1) << Show(v);
+}
+
+TEST(Slow, TwoFaultsAtOnceAreTwoFindings) {
+  TimedJob job;
+  job.tp = 2, job.dp = 16, job.gpus_per_host = 2, job.transfer_ns = 4'000'000;
+  job.compute_factor = [](int rank, int) { return rank == 9 ? 1.5 : 1.0; };
+  job.transfer_factor = [](const std::vector<int>& members, int) { return members == std::vector<int>{24, 25} ? 3.0 : 1.0; };
+  const Verdict v = Analyze(job.Run());
+  ASSERT_EQ(v.findings_size(), 2) << Show(v);
+  std::vector<std::vector<int32_t>> both{Ranks(v.findings(0)), Ranks(v.findings(1))};
+  std::sort(both.begin(), both.end());
+  EXPECT_EQ(both, (std::vector<std::vector<int32_t>>{{9}, {24, 25}})) << Show(v);
+}
+
+TEST(Slow, WithoutTimesItSaysWhatWouldMeasure) {
+  TimedJob job;
+  job.record_started = job.record_completed = false;
+  const Verdict v = Analyze(job.Run());
+  EXPECT_EQ(v.findings_size(), 0);
+  bool said = false;
+  for (const std::string& text : v.not_measured()) said |= text.find("TORCH_NCCL_ENABLE_TIMING") != std::string::npos;
+  EXPECT_TRUE(said);
+}
+
+TEST(Slow, EndsAloneShowArrivalsOnlyWhereTheHostKeepsStep) {
+  TimedJob job;
+  job.record_started = false;
+  job.compute_factor = [](int rank, int) { return rank == 3 ? 1.4 : 1.0; };
+  Verdict v = Analyze(job.Run());
+  EXPECT_EQ(v.findings_size(), 0) << Show(v);
+  EXPECT_GE(v.not_measured_size(), 1);
+  job.host_runs_ahead = false;
+  v = Analyze(job.Run());
+  ASSERT_EQ(v.findings_size(), 1) << Show(v);
+  EXPECT_EQ(Ranks(v.findings(0)), std::vector<int32_t>{3});
+}
+
+TEST(Slow, SkewAndAStepChangeNothing) {
+  for (bool straggler : {false, true}) {
+    TimedJob job;
+    job.tp = 4, job.dp = 4, job.steps = 12;
+    if (straggler) job.compute_factor = [](int rank, int) { return rank == 7 ? 1.4 : 1.0; };
+    const Bundle plain = job.Run();
+    job.clock = [](int host, int64_t t) { return t + 20'000'000'000 + host * 1'700'000'000ll + (host == 1 && t > 1'200'000'000 ? -5'000'000'000 : 0); };
+    const Bundle skewed = job.Run();
+    const Verdict a = Analyze(plain), b = Analyze(skewed);
+    EXPECT_EQ(a.verdict(), b.verdict()) << Show(b);
+    ASSERT_EQ(a.findings_size(), b.findings_size()) << Show(b);
+    for (int i = 0; i < a.findings_size(); ++i) EXPECT_EQ(Ranks(a.findings(i)), Ranks(b.findings(i)));
+  }
+}
+
+TEST(Slow, HostileTimesDoNoHarm) {
+  TimedJob job;
+  job.pp = 2;
+  uint64_t random = 99;
+  const int64_t odd[] = {INT64_MIN, INT64_MAX, -1, 0, 1, (int64_t{1} << 61) - 1, int64_t{1} << 61, 7'000'000'000'000'000'000};
+  for (int round = 0; round < 20; ++round) {
+    Bundle bundle = job.Run();
+    for (Rank& rank : bundle.ranks) {
+      rank.time_uncertainty_ns = odd[random % 8];
+      rank.time_source = static_cast<TimeSource>(random / 8 % 6);
+      for (Op& op : rank.ops) {
+        for (int64_t* t : {&op.enter_ns, &op.started_ns, &op.completed_ns, &op.seq, &op.count}) {
+          random = random * 6364136223846793005ull + 1442695040888963407ull;
+          if (random >> 61 == 0) *t = odd[(random >> 40) % 8];
+        }
+      }
+    }
+    Analyze(bundle);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
