@@ -82,6 +82,23 @@ void AddWhatItIsNot(const Model& model, const std::vector<Cause>& causes, Verdic
   }
 }
 
+// The first operation of a communicator connects its members, which may take its time: all are in it, and while the job is looked at
+// for the first time that is late at most. Takes such causes out and says them in a sentence each.
+std::vector<std::string> TakeLegalOperations(const Model& model, std::vector<Cause>* causes) {
+  constexpr int64_t kMayConnect = 120'000'000'000;
+  std::vector<std::string> legal;
+  std::erase_if(*causes, [&](const Cause& c) {
+    if (c.kind != COLLECTIVE_STUCK || c.op == nullptr || c.op_rank < 0 || c.comm == kNoIndex || !ring::IsCollective(c.op->kind)) return false;
+    const Rank& rank = model.bundle.ranks[static_cast<size_t>(c.op_rank)];
+    const Membership& m = rank.memberships[c.op->membership];
+    if (c.op->seq != m.first_seq || rank.captured_ns <= 0 || rank.captured_ns - c.op->enter_ns > kMayConnect) return false;
+    legal.push_back(absl::StrCat("NOT a hang yet: all members are in ", OpText(model.bundle, rank, *c.op), " on ",
+                                 CommText(model.bundle.comms[c.comm]), ", the first operation of its communicator; look again in a minute"));
+    return true;
+  });
+  return legal;
+}
+
 }  // namespace
 
 Verdict Analyze(const Bundle& bundle, const AnalyzeOptions& options) {
@@ -129,11 +146,14 @@ Verdict Analyze(const Bundle& bundle, const AnalyzeOptions& options) {
   // Where nothing stands still, nobody waits for who left no data.
   if (causes.empty() && (model.stalled || bundle.known_stalled)) append(finder.FromMissing());
   FoldByFactor(model, &causes);
+  const std::vector<std::string> legal = bundle.known_stalled ? std::vector<std::string>() : TakeLegalOperations(model, &causes);
   std::stable_sort(causes.begin(), causes.end(), [](const Cause& a, const Cause& b) { return Order(a.kind) < Order(b.kind); });
 
   verdict.set_verdict(VerdictOf(causes, bundle, live));
   for (const Cause& c : causes) *verdict.add_findings() = finder.ToFinding(c);
   AddWhatItIsNot(model, causes, &verdict);
+  for (const std::string& text : legal) verdict.add_not_the_cause(text);
+  if (causes.empty() && !legal.empty()) verdict.set_verdict(VERDICT_LATE);
   clocks.Fill(&verdict);
   slowness.Fill(&verdict);
   ExplainStartUp(bundle, &verdict);

@@ -109,8 +109,12 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
     const int32_t here = crossings(thing, bad, false), well = crossings(thing, good, true);
     return here * 10 >= all_bad * 9 && well * 10 <= here;
   };
-  if (all_bad >= 2 && common.size() == 1 && good_of[static_cast<size_t>(common[0])] * 4 <= all_bad) {
-    out.ranks = common;
+  std::vector<int32_t> alone;
+  for (int32_t r : common) {
+    if (good_of[static_cast<size_t>(r)] * 4 <= all_bad) alone.push_back(r);
+  }
+  if (all_bad >= 2 && alone.size() == 1) {
+    out.ranks = alone;
     out.certain = true;
     return out;
   }
@@ -170,10 +174,62 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
   return out;
 }
 
+namespace {
+
+// Operations that nobody finishes although all are in: where one host or switch explains them all, they are one finding.
+void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* causes) {
+  std::vector<size_t> stuck;
+  std::vector<std::vector<int32_t>> bad;
+  for (size_t i = 0; i < causes->size(); ++i) {
+    const Cause& c = (*causes)[i];
+    if (c.kind != COLLECTIVE_STUCK || c.hypothesis || c.ranks.size() < 2) continue;
+    stuck.push_back(i);
+    bad.push_back(c.ranks);
+  }
+  if (stuck.size() < 2) return;
+  const Crossing crossing = FindCrossing(bundle, things, bad, {});
+  if (!crossing.certain) return;
+  Cause& first = (*causes)[stuck[0]];
+  std::vector<int32_t> ranks = crossing.ranks;
+  std::string where;
+  if (crossing.thing != nullptr) {
+    ranks = crossing.thing->ranks;
+    where = absl::StrCat(crossing.thing->kind, " ", crossing.thing->name);
+  } else if (crossing.link.size() == 2) {
+    where = absl::StrCat("the link between ", crossing.link[0], " and ", crossing.link[1]);
+  } else {
+    where = absl::StrCat("rank ", bundle.ranks[static_cast<size_t>(ranks[0])].rank, " and its network port");
+  }
+  first.what = absl::StrCat(stuck.size(), " operations on different communicators that all their members entered do not end; what they have in common is ", where);
+  first.evidence.insert(first.evidence.begin(), {absl::StrCat("each of the ", stuck.size(), " operations has members at ", where), ranks});
+  first.ranks = std::move(ranks);
+  first.confidence = 0.7;
+  first.alternatives.insert(first.alternatives.begin(), "several links or GPUs at once");
+  first.advice = "1. Read the state and error counters of the ports there, and of the switch.\n2. Drain what is named and restart without it.";
+  if (crossing.thing != nullptr) {
+    first.factor.emplace();
+    first.factor->set_kind(crossing.thing->kind);
+    first.factor->set_name(crossing.thing->name);
+    first.factor->set_culprits(static_cast<int32_t>(first.ranks.size()));
+    first.factor->set_members(static_cast<int32_t>(crossing.thing->ranks.size()));
+  }
+  for (size_t k = stuck.size(); k-- > 1;) {
+    Cause& other = (*causes)[stuck[k]];
+    first.nodes.insert(first.nodes.end(), other.nodes.begin(), other.nodes.end());
+    causes->erase(causes->begin() + static_cast<ptrdiff_t>(stuck[k]));
+  }
+}
+
+}  // namespace
+
 void FoldByFactor(const Model& model, std::vector<Cause>* causes) {
   if (causes->empty()) return;
   const Bundle& bundle = model.bundle;
   std::optional<Things> things;
+  if (std::count_if(causes->begin(), causes->end(), [](const Cause& c) { return c.kind == COLLECTIVE_STUCK; }) >= 2) {
+    things.emplace(bundle);
+    FoldStuck(bundle, *things, causes);
+  }
   const auto set = [&](Cause* c, const Things::Thing& thing, size_t culprits) {
     c->factor.emplace();
     c->factor->set_kind(thing.kind);

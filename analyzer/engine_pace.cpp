@@ -25,6 +25,21 @@ bool DurationsOnly(const Rank& rank) { return rank.time_source == TimeSource::kF
 
 }  // namespace
 
+int64_t OwnOver(const RankPace& pace, size_t first, size_t last) {
+  int64_t sum = 0;
+  std::vector<int64_t> values;
+  for (size_t place = 0; place < pace.places; ++place) {
+    values.clear();
+    for (size_t step = first; step < last; ++step) {
+      const int64_t value = pace.by_place[step * pace.places + place];
+      if (value >= 0) values.push_back(value);
+    }
+    // A place that is known in few steps only would make sums that cannot be compared.
+    if (values.size() * 2 > last - first) sum += Median(values);
+  }
+  return pace.durations_only ? pace.step_ns - sum : sum;
+}
+
 Paces::Paces(const Timing& timing) : ranks(timing.ranks.size()), timing_(timing), parts_(ranks.size()), window_ns_(ranks.size()) {
   Classify();
   FindOverlap();
@@ -183,17 +198,27 @@ void Paces::Measure(uint32_t r) {
   const std::vector<int64_t> gaps = durations_only ? std::vector<int64_t>(ops.size(), -1) : Gaps(r);
   const std::vector<uint32_t> starts = StepStarts(r, program);
   std::map<uint32_t, int64_t> inside;
+  pace.durations_only = durations_only;
   if (starts.size() >= kLeastSteps) {
     std::vector<int64_t> lengths;
+    const auto period = static_cast<uint32_t>(program.size()) - starts[0];
+    std::map<uint64_t, std::vector<int64_t>> by_kind;
     uint32_t end = static_cast<uint32_t>(program.size());
     for (uint32_t start : starts) {
       int64_t own = 0, in_operations = 0;
       for (uint32_t i = start; i < end; ++i) {
         own += std::max<int64_t>(gaps[program[i]], 0);
         const TimedOp& t = ops[program[i]];
-        if (t.start_ns == 0) continue;
-        inside[class_of_comm[t.comm]] += t.Duration();
-        in_operations += t.Duration();
+        const int64_t duration = t.start_ns == 0 ? -1 : t.Duration();
+        const int64_t value = durations_only ? duration : gaps[program[i]];
+        if (starts.size() >= kEnoughSteps) {
+          pace.by_place.push_back(value);
+        } else if (value >= 0) {
+          by_kind[(static_cast<uint64_t>(class_of_comm[t.comm]) << 16) ^ static_cast<uint64_t>(rank.ops[t.op].kind)].push_back(value);
+        }
+        if (duration < 0) continue;
+        inside[class_of_comm[t.comm]] += duration;
+        in_operations += duration;
       }
       if (end < program.size()) {
         const Op &a = rank.ops[ops[program[start]].op], &b = rank.ops[ops[program[end]].op];
@@ -208,8 +233,18 @@ void Paces::Measure(uint32_t r) {
     if (durations_only) {
       for (int64_t& own : pace.own_ns) own += pace.step_ns;
     }
-    pace.usual_own_ns = Median(pace.own_ns);
-    pace.operations = (static_cast<uint32_t>(program.size()) - starts.back()) / static_cast<uint32_t>(starts.size());
+    pace.places = period;
+    if (starts.size() >= kEnoughSteps) {
+      pace.usual_own_ns = OwnOver(pace, 0, starts.size());
+    } else {
+      int64_t sum = 0;
+      for (auto& [kind, values] : by_kind) {
+        const auto count = static_cast<int64_t>(values.size());
+        sum += Median(std::move(values)) * count / static_cast<int64_t>(starts.size());
+      }
+      pace.usual_own_ns = durations_only ? pace.step_ns - sum : sum;
+    }
+    pace.operations = period;
     for (auto& [klass, sum] : inside) pace.in_operations.push_back({klass, sum / static_cast<int64_t>(starts.size())});
     return;
   }

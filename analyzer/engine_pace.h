@@ -17,12 +17,25 @@ struct RankPace {
   // Own time of each whole step, newest first. Empty where the record holds less than three steps.
   std::vector<int64_t> own_ns;
   std::vector<uint32_t> first_op;     // of each of these steps, into Rank::ops
-  int64_t usual_own_ns = 0;           // a step's own time as it usually is: the median, or made from its usual parts
+  // A step's own time as it usually is, put together from what usually lies ahead of each operation: what hits a rank now and then
+  // is not in it.
+  int64_t usual_own_ns = 0;
+  // Time of each step's operations by place in the step, newest step first: own time ahead of them (-1 not known), or, where only
+  // durations are known, the time in them. Empty where there are less than kEnoughSteps.
+  std::vector<int64_t> by_place;
+  uint32_t places = 0;
+  bool durations_only = false;
   int64_t step_ns = 0;                // how long a step usually takes
   // Time in operations a step, by class of communicator, ascending by class.
   std::vector<std::pair<uint32_t, int64_t>> in_operations;
   uint32_t operations = 0;            // timed, a step
 };
+
+// From as many steps on, each place in a step is judged by itself; a delay in one place of every step then counts.
+constexpr size_t kEnoughSteps = 6;
+
+// usual_own_ns over steps [first, last) alone, of a pace that has places.
+int64_t OwnOver(const RankPace& pace, size_t first, size_t last);
 
 class Paces {
  public:

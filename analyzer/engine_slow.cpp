@@ -147,9 +147,21 @@ bool Slowness::WaitsItself(const RankPace& pace, const std::vector<uint32_t>& ro
 std::vector<Slowness::Straggler> Slowness::FindStragglers() {
   std::vector<Straggler> found;
   for (const auto& role : paces_.roles) {
-    std::vector<int64_t> usual;
+    std::vector<int64_t> usual, steps_of_role;
     for (uint32_t r : role) {
-      if (paces_.ranks[r].step_ns > 0) usual.push_back(paces_.ranks[r].usual_own_ns);
+      if (paces_.ranks[r].step_ns > 0) steps_of_role.push_back(paces_.ranks[r].step_ns);
+    }
+    const int64_t role_step = Median(std::move(steps_of_role));
+    // A step's own time as it is compared. Medians of single places are worth nothing where each is below what the clock shows; and
+    // where it is what durations leave of a step, the step is the same for all.
+    const auto usual_of = [&](uint32_t r) {
+      const RankPace& pace = paces_.ranks[r];
+      if (pace.durations_only) return pace.usual_own_ns - pace.step_ns + role_step;
+      const bool coarse = noise_ns_[r] * 2 * std::max<int64_t>(pace.places, 1) > pace.usual_own_ns;
+      return coarse && pace.own_ns.size() >= kEnoughSteps ? Median(pace.own_ns) : pace.usual_own_ns;
+    };
+    for (uint32_t r : role) {
+      if (paces_.ranks[r].step_ns > 0) usual.push_back(usual_of(r));
     }
     if (usual.size() < 2) continue;
     // The faster half is what the work takes; of two, the faster one.
@@ -161,10 +173,11 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() {
     const int64_t stray = Quantile(&spread, 0.25);
     for (uint32_t r : role) {
       const RankPace& pace = paces_.ranks[r];
-      if (pace.step_ns <= 0 || pace.usual_own_ns <= normal) continue;
+      if (pace.step_ns <= 0 || usual_of(r) <= normal) continue;
       Straggler s;
       s.rank = r;
-      s.excess_ns = pace.usual_own_ns - normal;
+      s.excess_ns = usual_of(r) - normal;
+      s.own_ns = usual_of(r);
       const size_t steps = std::max<size_t>(pace.own_ns.size(), 1);
       // Errors of single times part evenly to both sides: their sum grows as the root of how many there are.
       s.uncertainty_ns = static_cast<int64_t>(2.0 * static_cast<double>(noise_ns_[r]) * std::sqrt(pace.operations / 3.0 / static_cast<double>(steps))) + 3 * stray;
@@ -172,13 +185,13 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() {
       s.slowdown = 1 + static_cast<double>(s.excess_ns) / base;
       if (s.excess_ns <= s.uncertainty_ns || s.slowdown < 1 + kWorthOwn) continue;
       if (static_cast<double>(s.excess_ns) < kWorthSaying * static_cast<double>(pace.step_ns)) continue;
-      if (WaitsItself(pace, role, s.excess_ns)) continue;
+      s.doubtful = pace.durations_only && WaitsItself(pace, role, s.excess_ns);
       // In how many of its steps, and since when.
       if (!pace.own_ns.empty()) {
         size_t slow = 0, run = 0;
         bool running = true;
         for (int64_t own : pace.own_ns) {
-          const bool here = own - normal > s.excess_ns / 2;
+          const bool here = own - (pace.durations_only ? pace.step_ns - role_step : 0) - normal > s.excess_ns / 2;
           slow += here;
           running &= here;
           run += running;
@@ -197,52 +210,72 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() {
     for (uint32_t r : role) {
       const RankPace& pace = paces_.ranks[r];
       const size_t steps = pace.own_ns.size();
-      if (steps < 6 || std::any_of(found.begin(), found.end(), [&](const Straggler& s) { return s.rank == r; })) continue;
+      if (steps < 8 || pace.by_place.empty() || std::any_of(found.begin(), found.end(), [&](const Straggler& s) { return s.rank == r; })) continue;
       std::vector<int64_t> sorted = pace.own_ns;
       const int64_t normal = Quantile(&sorted, 0.25);
       size_t run = 0;
       const int64_t bar = normal + std::max(static_cast<int64_t>(kWorthOwn * 2 * static_cast<double>(normal)), pace.step_ns / 25);
       while (run < steps && pace.own_ns[run] > bar) ++run;
-      if (run < 3 || run * 2 > steps + 1) continue;
+      if (run < 4 || run * 2 > steps + 1) continue;
       const auto later = std::count_if(pace.own_ns.begin() + static_cast<ptrdiff_t>(run), pace.own_ns.end(), [&](int64_t own) { return own > bar; });
       if (later > 0) continue;
       Straggler s;
       s.rank = r;
-      s.excess_ns = Median({pace.own_ns.begin(), pace.own_ns.begin() + static_cast<ptrdiff_t>(run)}) - normal;
+      s.excess_ns = OwnOver(pace, 0, run) - OwnOver(pace, run, steps);
+      if (s.excess_ns <= bar - normal) continue;
       s.uncertainty_ns = static_cast<int64_t>(2.0 * static_cast<double>(noise_ns_[r]) * std::sqrt(pace.operations / 3.0 / static_cast<double>(run)));
       s.slowdown = 1 + static_cast<double>(s.excess_ns) / static_cast<double>(std::max<int64_t>(normal, pace.step_ns / 20));
+      s.own_ns = normal + s.excess_ns;
       s.since_op = pace.first_op[run - 1];
       // All of a role slower since then: the work changed.
       size_t also = 0;
       for (uint32_t o : role) {
         const auto& own = paces_.ranks[o].own_ns;
-        if (own.size() < 6) continue;
-        std::vector<int64_t> theirs = own;
-        also += Median({own.begin(), own.begin() + static_cast<ptrdiff_t>(std::min(run, own.size()))}) - Quantile(&theirs, 0.25) > s.excess_ns / 2;
+        if (own.size() <= run + 1 || paces_.ranks[o].by_place.empty()) continue;
+        also += OwnOver(paces_.ranks[o], 0, run) - OwnOver(paces_.ranks[o], run, own.size()) > s.excess_ns / 2;
       }
       if (also * 2 > role.size() || s.excess_ns <= s.uncertainty_ns) continue;
       found.push_back(s);
     }
   }
+  // A doubtful one counts where most of its host, or of its group where hosts are not known, is slow without a doubt.
+  std::map<std::string, int> certain, present;
+  for (const Straggler& s : found) certain[timing_.model.bundle.ranks[s.rank].host] += !s.doubtful;
+  for (const Rank& rank : timing_.model.bundle.ranks) ++present[rank.host];
+  std::map<uint32_t, size_t> certain_in;   // communicators
+  for (const Straggler& s : found) {
+    for (const Membership& m : timing_.model.bundle.ranks[s.rank].memberships) certain_in[m.comm] += !s.doubtful;
+  }
+  std::erase_if(found, [&](const Straggler& s) {
+    if (!s.doubtful) return false;
+    const Rank& rank = timing_.model.bundle.ranks[s.rank];
+    if (!rank.host.empty()) return certain[rank.host] * 2 < present[rank.host];
+    return std::none_of(rank.memberships.begin(), rank.memberships.end(), [&](const Membership& m) {
+      const size_t size = timing_.model.comms[m.comm].members.size();
+      return size >= 4 && certain_in[m.comm] * 2 >= size;
+    });
+  });
   // What it costs the job: only where others wait for it.
   std::vector<bool> named(timing_.ranks.size());
   for (const Straggler& s : found) named[s.rank] = true;
   std::map<uint32_t, std::map<uint32_t, int64_t>> waited;   // straggler -> communicator -> time that others lost
   for (const Meeting& meeting : timing_.meetings) {
-    int64_t least = INT64_MAX, others = INT64_MAX;
-    uint32_t last = kNoIndex;
+    // Each of the named counts by itself: the second slowest of a host is no less slow for the slowest being there.
+    int64_t others = INT64_MAX;
+    bool any = false;
     for (uint32_t a = 0; a < meeting.count; ++a) {
       const Attendance& who = timing_.attendance[meeting.first + a];
       const TimedOp& t = timing_.At(who);
       if (t.start_ns == 0) continue;
-      if (!named[who.rank]) {
-        others = std::min(others, t.Duration());
-      } else if (t.Duration() < least) {
-        least = t.Duration();
-        last = who.rank;
-      }
+      any |= named[who.rank];
+      if (!named[who.rank]) others = std::min(others, t.Duration());
     }
-    if (last != kNoIndex && others != INT64_MAX && others > least) waited[last][meeting.comm] += others - least;
+    if (!any || others == INT64_MAX) continue;
+    for (uint32_t a = 0; a < meeting.count; ++a) {
+      const Attendance& who = timing_.attendance[meeting.first + a];
+      const TimedOp& t = timing_.At(who);
+      if (t.start_ns != 0 && named[who.rank] && others > t.Duration()) waited[who.rank][meeting.comm] += others - t.Duration();
+    }
   }
   std::vector<Straggler> kept;
   for (Straggler& s : found) {
@@ -257,13 +290,15 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() {
       }
     }
     s.cost_ns = std::min(s.excess_ns, static_cast<int64_t>(static_cast<double>(sum) / steps));
+    // Where own time is only what durations leave of a step, work beside operations blurs it: then others must be seen to wait for it.
+    if (pace.durations_only && s.cost_ns * 2 < s.excess_ns) continue;
     kept.push_back(s);
   }
-  // Slow ranks of one group wait for nobody in it; they are kept where one of them is waited for elsewhere.
+  // Slow where nobody waits for it is no cost.
   const int64_t most = kept.empty() ? 0 : std::max_element(kept.begin(), kept.end(), [](const Straggler& a, const Straggler& b) { return a.cost_ns < b.cost_ns; })->cost_ns;
   std::erase_if(kept, [&](const Straggler& s) {
     const auto step = static_cast<double>(paces_.ranks[s.rank].step_ns);
-    return static_cast<double>(most) < kWorthSaying * step || (s.cost_ns * 4 < most && s.cost_ns * 4 < s.excess_ns);
+    return static_cast<double>(most) < kWorthSaying * step || (s.cost_ns * 8 < most && s.cost_ns * 4 < s.excess_ns);
   });
   return kept;
 }
@@ -311,8 +346,8 @@ Cause Slowness::ToCause(const std::vector<Straggler>& group) const {
   if (!steps) c.confidence -= 0.07;
   if (worst->excess_ns < 3 * worst->uncertainty_ns) c.confidence -= 0.1;
   const Lateness& late = lateness_[worst->rank];
-  c.evidence.push_back({absl::StrCat("rank ", rank.rank, " works ", Milliseconds(pace.usual_own_ns), steps ? " a step" : "",
-                                     " outside of operations, ranks in the same role ", Milliseconds(pace.usual_own_ns - worst->excess_ns),
+  c.evidence.push_back({absl::StrCat("rank ", rank.rank, " works ", Milliseconds(worst->own_ns), steps ? " a step" : "",
+                                     " outside of operations, ranks in the same role ", Milliseconds(worst->own_ns - worst->excess_ns),
                                      " (+- ", Milliseconds(worst->uncertainty_ns), ")"),
                         {static_cast<int32_t>(worst->rank)}});
   if (late.compared > 0) {
@@ -347,6 +382,7 @@ std::vector<Cause> Slowness::Find() {
       if (group.size() < 2 || group.size() * 4 < measured * 3) return;
       for (const Straggler& s : group) told[s.rank] = true;
       Cause c = ToCause(group);
+      c.ranks = thing.ranks;   // nearly all of them, measured; the rest stands in the same place
       const bool host = std::string_view(thing.kind) == "host";
       if (host) c.kind = SLOW_HOST;
       c.cause = host ? "host" : "late";

@@ -38,10 +38,11 @@ class Slowness {
  private:
   struct Straggler {
     uint32_t rank = 0;
-    int64_t excess_ns = 0, cost_ns = 0, uncertainty_ns = 0;  // a step
+    int64_t own_ns = 0, excess_ns = 0, cost_ns = 0, uncertainty_ns = 0;  // a step
     double slowdown = 1;
     int64_t since_op = -1;     // into Rank::ops, where it was not slow before; -1: all along
     uint32_t comm = kNoIndex;  // where others wait for it most
+    bool doubtful = false;     // waits itself for as long, by times that do not tell its own work from waiting beside it
   };
 
   void MeasureNoise();

@@ -239,12 +239,17 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
   std::vector<std::vector<int32_t>> bad, good;
   std::map<uint32_t, int64_t> lost_by_comm;
   size_t worst = 0;
+  std::map<uint32_t, std::set<int32_t>> bad_of_comm;
   for (size_t i = 0; i < slow.size(); ++i) {
-    bad.emplace_back(uses[slow[i].use].ranks.begin(), uses[slow[i].use].ranks.end());
+    bad_of_comm[uses[slow[i].use].comm].insert(uses[slow[i].use].ranks.begin(), uses[slow[i].use].ranks.end());
     lost_by_comm[uses[slow[i].use].comm] += slow[i].lost_ns;
     if (slow[i].lost_ns > slow[worst].lost_ns) worst = i;
   }
-  for (size_t i : well) good.emplace_back(uses[i].ranks.begin(), uses[i].ranks.end());
+  for (const auto& [comm, ranks] : bad_of_comm) bad.emplace_back(ranks.begin(), ranks.end());
+  for (size_t i : well) {
+    if (bad_of_comm.contains(uses[i].comm) && !ring::IsPointToPoint(uses[i].kind)) continue;
+    if (uses[i].crosses_hosts || uses[i].hosts == 0 || !uses[slow[worst].use].crosses_hosts) good.emplace_back(uses[i].ranks.begin(), uses[i].ranks.end());
+  }
   const LinkUse& use = uses[slow[worst].use];
   int64_t lost = 0;
   for (const auto& [comm, ns] : lost_by_comm) lost = std::max(lost, ns);

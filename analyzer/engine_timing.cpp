@@ -70,7 +70,8 @@ void Timing::TakeRank(size_t rank_index, size_t limit) {
   int64_t previous_end = 0;
   for (size_t i = begin; i < rank.ops.size(); ++i) {
     const Op& op = rank.ops[i];
-    if (op.membership == kNoIndex || !IsTime(op.completed_ns)) continue;
+    // What is known of an operation whose neighbours left the rings says nothing of the time between them.
+    if (op.membership == kNoIndex || op.recent_only || !IsTime(op.completed_ns)) continue;
     if (!IsCollective(op.kind) && !IsPointToPoint(op.kind) && !op.batch_end) continue;
     TimedOp t{static_cast<uint32_t>(i), model.CommOf(rank, op), op.seq, 0, op.completed_ns};
     if (IsTime(op.started_ns) && op.started_ns <= op.completed_ns) t.start_ns = op.started_ns;

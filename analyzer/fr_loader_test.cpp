@@ -134,6 +134,24 @@ TEST(FrLoader, ACallSiteInsideTorchAloneIsTheInnermost) {
   EXPECT_EQ(bundle.strings[bundle.ranks[0].ops[0].call_site], "c10d.py:10 all_reduce");
 }
 
+TEST(FrLoader, MeasuredDurationsAreTakenAndWhenTheyWereNoticedIsNot) {
+  FrDump dump;
+  for (int i = 1; i <= 6; i++) {
+    dump.entries.push_back({.seq = i,
+                            .state = "completed",
+                            .started_ns = 1'758'000'000'500'000'000,
+                            .completed_ns = 1'758'000'000'500'000'000 + i * 100'000'000,
+                            .duration_ms = i == 4 ? -1 : 1.5 * i});
+  }
+  const Bundle bundle = LoadDumps({dump});
+  ASSERT_EQ(bundle.ranks[0].ops.size(), 6u);
+  EXPECT_EQ(bundle.ranks[0].time_source, TimeSource::kFrameworkDurations);
+  for (int i = 1; i <= 6; i++) {
+    const Op& op = bundle.ranks[0].ops[static_cast<size_t>(i - 1)];
+    EXPECT_EQ(op.started_ns, i == 4 ? 1'758'000'000'500'000'000 : op.completed_ns - 1'500'000 * i) << i;
+  }
+}
+
 TEST(FrLoader, PickleOfEitherProtocolAndJsonGiveTheSameBundle) {
   FrDump dump;
   dump.groups = {{.enqueued = 5, .completed = 3},

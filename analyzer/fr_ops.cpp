@@ -211,6 +211,9 @@ std::string_view EntryReader::ReadEntry(const Value& entry) {
       case Key::kTimeCreatedNs:
         fields.numbers[kCreated] = value;
         break;
+      case Key::kDurationMs:
+        fields.numbers[kDuration] = value;
+        break;
       case Key::kInputSizes:
         input_sizes = value;
         break;
@@ -323,6 +326,13 @@ void EntryReader::AddOp(const Pattern& pattern, const Numbers& numbers) {
   op.enter_ns = std::max<int64_t>(integer(kCreated, 0), 0);
   op.started_ns = std::max<int64_t>(integer(kStarted, 0), 0);
   op.completed_ns = std::max<int64_t>(integer(kCompleted, 0), 0);
+  // When it was noticed says little of when it was; how long it took was measured by events on the stream.
+  const Value& duration = numbers[kDuration];
+  const double ms = duration.type == Type::kDouble ? duration.real : duration.type == Type::kInt ? static_cast<double>(duration.integer) : -1;
+  if (op.completed_ns > 0 && ms >= 0 && ms * 1e6 < static_cast<double>(op.completed_ns)) {
+    op.started_ns = op.completed_ns - static_cast<int64_t>(ms * 1e6);
+    file_.rank.time_source = TimeSource::kFrameworkDurations;
+  }
   if (op.completed_ns > 0) raw.state = RawState::kCompleted;
   if (op.started_ns > 0 && raw.state == RawState::kScheduled) raw.state = RawState::kStarted;
   NoteGroupUse(op, raw, pattern.own);

@@ -276,6 +276,10 @@ inline EntryStream::Bytes EntryStream::TakeAgain(const Template& one, Bytes at) 
     if (hole.number == EntryReader::kNumbers) continue;
     const unsigned shift = 64 - 8 * hole.size;
     const uint64_t bits = Load<uint64_t>(at + hole.at) << shift;
+    if (numbers[hole.number].type == Type::kDouble) {  // eight bytes, the most significant first
+      numbers[hole.number].integer = static_cast<int64_t>(__builtin_bswap64(bits));
+      continue;
+    }
     numbers[hole.number].integer =
         hole.is_signed ? static_cast<int64_t>(bits) >> shift : static_cast<int64_t>(bits >> shift);
   }
@@ -332,7 +336,7 @@ inline void EntryStream::NoteNumber(Bytes at, EntryReader::Number which) {
     case kLong1:
       return holes_.push_back({static_cast<uint16_t>(place + 1), at[1], true, which});
     case kBinFloat:
-      if (which == EntryReader::kNumbers) holes_.push_back({place, 8, false, which});
+      if (which == EntryReader::kNumbers || which == EntryReader::kDuration) holes_.push_back({place, 8, false, which});
       return;
     default:
       return;
@@ -390,6 +394,8 @@ EntryStream::Bytes EntryStream::Pair(Bytes at) {
       return Number(at, EntryReader::kStarted);
     case Key::kTimeDiscoveredCompletedNs:
       return Number(at, EntryReader::kCompleted);
+    case Key::kDurationMs:
+      return Number(at, EntryReader::kDuration);
     case Key::kRetired:
       return Scalar(at, &fields_.retired);
     case Key::kIsP2p:

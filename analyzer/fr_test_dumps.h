@@ -48,6 +48,7 @@ struct FrEntry {
   int64_t record_id = -1;                    // -1: place in the list
   int64_t created_ns = -1;                   // -1: a millisecond after the entry before
   int64_t started_ns = 0, completed_ns = 0;  // 0: None
+  double duration_ms = -1;                   // -1: not there
   std::string thread_id = "140000000000001", thread_name = "python3";
   std::vector<FrFrame> frames = {};
 };
@@ -98,6 +99,7 @@ struct FrValue {
   int shared = 0;  // not 0: one object wherever the same number stands
 
   static FrValue Int(int64_t number) { return {.kind = Kind::kInt, .number = number}; }
+  static FrValue Real(double real) { return {.kind = Kind::kDouble, .real = real}; }
   static FrValue Bool(bool value) { return {.kind = Kind::kBool, .number = value}; }
   static FrValue Text(std::string text) { return {.kind = Kind::kText, .text = std::move(text)}; }
   static FrValue List() { return {.kind = Kind::kList}; }
@@ -361,6 +363,7 @@ inline FrValue ToValue(const FrDump& dump, bool json = false) {
     one.Set("profiling_name", V::Text(entry.op));
     one.Set("time_created_ns",
             V::Int(entry.created_ns >= 0 ? entry.created_ns : 1'758'000'000'000'000'000 + place * 1'000'000));
+    if (entry.duration_ms >= 0) one.Set("duration_ms", V::Real(entry.duration_ms));
     one.Set("input_sizes", sizes(entry.input));
     if (!dump.single_seq) one.Set("input_dtypes", texts(entry.input_dtypes));
     one.Set("output_sizes", sizes(entry.output));

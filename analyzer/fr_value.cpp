@@ -44,6 +44,7 @@ constexpr KeyName kKeyNames[] = {
     {"state", Key::kState},
     {"time_discovered_started_ns", Key::kTimeDiscoveredStartedNs},
     {"time_discovered_completed_ns", Key::kTimeDiscoveredCompletedNs},
+    {"duration_ms", Key::kDurationMs},
     {"retired", Key::kRetired},
     {"is_p2p", Key::kIsP2p},
 };

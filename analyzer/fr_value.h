@@ -53,6 +53,7 @@ enum class Key : uint16_t {
   kState,
   kTimeDiscoveredStartedNs,
   kTimeDiscoveredCompletedNs,
+  kDurationMs,
   kRetired,
   kIsP2p,
 };

@@ -35,6 +35,13 @@ int RingKib(int ranks, const std::string& folder);
 // The same from the numbers, in bytes.
 int RingKibFor(int ranks, uint64_t free_bytes);
 
+// Rack and switch of this host, for the incident: LOCKSTEP_RACK and LOCKSTEP_SWITCH, else of Slurm's SLURM_TOPOLOGY_ADDR the element
+// ahead of the node, where SLURM_TOPOLOGY_ADDR_PATTERN calls it a switch. Empty where neither is set.
+struct RackAndSwitch {
+  std::string rack, leaf_switch;
+};
+RackAndSwitch PlaceOf(const Environment& environment);
+
 // A name for the job that is safe in a file name.
 std::string JobName(const Environment& environment, const std::string& command);
 

@@ -25,6 +25,19 @@ TEST(EnvironmentTest, PreloadIsPrependedNeverReplaced) {
   EXPECT_EQ(environment.size(), 3u);
 }
 
+TEST(EnvironmentTest, WhereTheHostStands) {
+  EXPECT_EQ(PlaceOf({"LOCKSTEP_RACK=r7", "LOCKSTEP_SWITCH=leaf3"}).leaf_switch, "leaf3");
+  EXPECT_EQ(PlaceOf({"LOCKSTEP_RACK=r7"}).rack, "r7");
+  Environment slurm = {"SLURM_TOPOLOGY_ADDR=top.leaf12.gpu003", "SLURM_TOPOLOGY_ADDR_PATTERN=switch.switch.node"};
+  EXPECT_EQ(PlaceOf(slurm).leaf_switch, "leaf12");
+  slurm = {"SLURM_TOPOLOGY_ADDR=leaf12.gpu003", "SLURM_TOPOLOGY_ADDR_PATTERN=switch.node"};
+  EXPECT_EQ(PlaceOf(slurm).leaf_switch, "leaf12");
+  for (const char* address : {"gpu003", ".gpu003", "", "."}) {
+    slurm[0] = std::string("SLURM_TOPOLOGY_ADDR=") + address;
+    EXPECT_EQ(PlaceOf(slurm).leaf_switch, "") << address;
+  }
+}
+
 TEST(EnvironmentTest, RankVariables) {
   Environment environment = {"RANK=77", "EMPTY="};
   SetRank(&environment, 3, 8, 4242);

@@ -11,6 +11,7 @@
 #include "analyzer/engine.h"
 #include "analyzer/report.h"
 #include "analyzer/ring_loader.h"
+#include "collector/environment.h"
 #include "collector/proc.h"
 #include "collector/say.h"
 
@@ -118,6 +119,11 @@ Watch::Gathered Watch::Gather(bool whole, bool stalled, int64_t stalled_ns) {
     // The rings are gone when people read this; their records are in the incident.
     gathered.folder = IncidentFolder();
     for (Rank& rank : gathered.bundle.ranks) rank.path = absl::StrCat(gathered.folder, "/", DumpFileName(rank.host));
+  }
+  // All these rings are this host's.
+  const RackAndSwitch place = PlaceOf(CurrentEnvironment());
+  if (!gathered.bundle.ranks.empty() && (!place.rack.empty() || !place.leaf_switch.empty())) {
+    gathered.bundle.places = {{gathered.bundle.ranks[0].host, place.rack, place.leaf_switch}};
   }
   AnalyzeOptions options;
   options.late_after_ns = options_.limits.late_after;

@@ -1,0 +1,136 @@
+#include "analyzer/engine_factor.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+namespace lockstep {
+namespace {
+
+// Eight hosts of four GPUs under switches of two hosts, racks of four.
+Bundle Cluster() {
+  Bundle bundle;
+  for (int r = 0; r < 32; ++r) {
+    Rank rank;
+    rank.rank = r;
+    rank.host = "node" + std::to_string(r / 4);
+    rank.gpu_index = r % 4;
+    bundle.ranks.push_back(rank);
+  }
+  for (int h = 0; h < 8; ++h) {
+    bundle.places.push_back({"node" + std::to_string(h), "rack" + std::to_string(h / 4), "leaf" + std::to_string(h / 2)});
+  }
+  return bundle;
+}
+
+std::vector<int32_t> Range(int first, int count, int stride = 1) {
+  std::vector<int32_t> ranks;
+  for (int i = 0; i < count; ++i) ranks.push_back(first + i * stride);
+  return ranks;
+}
+
+std::string Common(const Things& things, const std::vector<int32_t>& culprits) {
+  const Things::Thing* thing = things.CommonTo(culprits);
+  return thing == nullptr ? "none" : std::string(thing->kind) + " " + thing->name;
+}
+
+TEST(Factor, TheSmallestThingThatHoldsNearlyAllOfThem) {
+  const Bundle bundle = Cluster();
+  const Things things(bundle);
+  EXPECT_EQ(Common(things, Range(4, 4)), "host node1");
+  EXPECT_EQ(Common(things, {4, 5, 7}), "host node1");
+  EXPECT_EQ(Common(things, Range(8, 8)), "switch leaf1");
+  EXPECT_EQ(Common(things, Range(16, 16)), "rack rack1");
+  EXPECT_EQ(Common(things, Range(2, 8, 4)), "rail 2");
+}
+
+TEST(Factor, NothingWhereItIsNotSure) {
+  const Bundle bundle = Cluster();
+  const Things things(bundle);
+  EXPECT_EQ(Common(things, {4}), "none");
+  EXPECT_EQ(Common(things, {4, 5}), "none");          // half of a host
+  EXPECT_EQ(Common(things, {3, 4, 5, 6, 7}), "none");  // one of five is elsewhere
+  EXPECT_EQ(Common(things, Range(0, 32)), "none");    // everything
+  EXPECT_EQ(Common(things, {0, 9, 18, 27}), "none");
+}
+
+TEST(Factor, HostsWithoutNamesHaveNone) {
+  Bundle bundle = Cluster();
+  for (Rank& rank : bundle.ranks) rank.host.clear(), rank.gpu_index = -1;
+  const Things things(bundle);
+  EXPECT_TRUE(things.things.empty());
+  EXPECT_EQ(Common(things, {4, 5, 6, 7}), "none");
+}
+
+// Data-parallel rings of one GPU of each host, pipelines of neighbours.
+TEST(Factor, OneRankInAllThatIsBad) {
+  const Bundle bundle = Cluster();
+  const Things things(bundle);
+  const Crossing c = FindCrossing(bundle, things, {Range(1, 8, 4), {5, 9}}, {Range(0, 8, 4), Range(2, 8, 4), {1, 13}, {9, 17}});
+  EXPECT_EQ(c.ranks, std::vector<int32_t>{5});
+  EXPECT_TRUE(c.certain);
+}
+
+TEST(Factor, AHostWhosePairsAreAllBad) {
+  const Bundle bundle = Cluster();
+  const Things things(bundle);
+  const Crossing c = FindCrossing(bundle, things, {{8, 12}, {9, 13}, {4, 10}, {11, 23}}, {{0, 4}, {1, 5}, {12, 16}, {13, 17}});
+  ASSERT_NE(c.thing, nullptr);
+  EXPECT_EQ(c.thing->name, "node2");
+  EXPECT_EQ(c.ranks, (std::vector<int32_t>{8, 9, 10, 11}));
+}
+
+TEST(Factor, ASwitchWhereItsHostsHaveNothingElseInCommon) {
+  const Bundle bundle = Cluster();
+  const Things things(bundle);
+  // Hosts 2 and 3 are under leaf1.
+  const Crossing c = FindCrossing(bundle, things, {{8, 16}, {13, 0}, {9, 28}, {14, 20}}, {{0, 16}, {1, 29}, {17, 21}, {2, 6}});
+  ASSERT_NE(c.thing, nullptr);
+  EXPECT_EQ(c.thing->name, "leaf1");
+}
+
+TEST(Factor, ALinkBetweenTwoHostsAndASetWhereNothingTells) {
+  const Bundle bundle = Cluster();
+  const Things things(bundle);
+  Crossing c = FindCrossing(bundle, things, {{8, 20}, {9, 21}}, {{8, 12}, {9, 13}, {20, 24}, {21, 25}, {10, 14}, {22, 26}, {8, 28}, {13, 2}, {20, 0}});
+  EXPECT_EQ(c.link, (std::vector<std::string>{"node2", "node5"}));
+  EXPECT_EQ(c.ranks, (std::vector<int32_t>{8, 9, 20, 21}));
+  c = FindCrossing(bundle, things, {Range(0, 8, 4)}, {});
+  EXPECT_FALSE(c.certain);
+  EXPECT_EQ(c.ranks, Range(0, 8, 4));
+}
+
+TEST(Factor, CausesWithASharedHostSayIt) {
+  const Bundle bundle = Cluster();
+  const Model model(bundle, {});
+  std::vector<Cause> causes(2);
+  causes[0].kind = RANK_DEAD;
+  causes[0].ranks = Range(12, 4);
+  causes[1].kind = MISMATCH_COUNT;
+  causes[1].ranks = Range(16, 4);
+  FoldByFactor(model, &causes);
+  ASSERT_TRUE(causes[0].factor.has_value());
+  EXPECT_EQ(causes[0].factor->kind(), "host");
+  EXPECT_EQ(causes[0].factor->name(), "node3");
+  EXPECT_EQ(causes[0].factor->members(), 4);
+  EXPECT_FALSE(causes[1].factor.has_value());  // a mismatch is no broken thing
+}
+
+TEST(Factor, StuckOperationsThatAllCrossOneSwitchAreOneFinding) {
+  const Bundle bundle = Cluster();
+  const Model model(bundle, {});
+  std::vector<Cause> causes;
+  for (const std::vector<int32_t>& ranks : {std::vector<int32_t>{8, 16}, {0, 13}, {9, 28}, {14, 20}}) {
+    Cause c;
+    c.kind = COLLECTIVE_STUCK;
+    c.ranks = ranks;
+    causes.push_back(c);
+  }
+  FoldByFactor(model, &causes);
+  ASSERT_EQ(causes.size(), 1u);
+  EXPECT_EQ(causes[0].ranks, Range(8, 8));
+  EXPECT_EQ(causes[0].factor->name(), "leaf1");
+}
+
+}  // namespace
+}  // namespace lockstep
