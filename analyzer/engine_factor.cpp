@@ -74,7 +74,7 @@ const Things::Thing* Things::CommonTo(const std::vector<int32_t>& culprits) cons
     if (static_cast<double>(count) < kNearlyAll * static_cast<double>(thing.ranks.size())) continue;
     if (static_cast<double>(culprits.size() - count) > kFewOthers * static_cast<double>(culprits.size())) continue;
     // Things are listed smallest kind first: a host before the switch that has no other host of the job.
-    if (best == nullptr || thing.ranks.size() < best->ranks.size()) best = &thing;
+    if (best == nullptr || thing.ranks.size() < best->ranks.size()) best = &thing;  // of equals the first
   }
   return best;
 }
@@ -90,25 +90,32 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
     for (int32_t r : ranks) ++good_of[static_cast<size_t>(r)];
   }
   const auto all_bad = static_cast<int32_t>(bad.size());
-  // A thing is crossed by what has members on both sides of it; a switch and a host also by what lies inside it.
-  const auto crossings = [&](const Things::Thing& thing, const std::vector<std::vector<int32_t>>& lists, bool outwards) {
-    int32_t count = 0;
+  // A thing is crossed by what has members on both sides of it; what is bad may as well lie inside it.
+  std::vector<int32_t> bad_here(things.things.size()), good_out(things.things.size());
+  std::vector<size_t> inside(things.things.size());
+  const auto count = [&](const std::vector<std::vector<int32_t>>& lists, bool outwards, std::vector<int32_t>* counts) {
+    std::vector<uint32_t> touched;
     for (const auto& ranks : lists) {
-      size_t inside = 0;
-      for (int32_t r : ranks) inside += std::binary_search(thing.ranks.begin(), thing.ranks.end(), r);
-      count += inside > 0 && (!outwards || inside < ranks.size());
+      touched.clear();
+      for (int32_t r : ranks) {
+        for (uint32_t t : things.of_rank[static_cast<size_t>(r)]) {
+          if (inside[t]++ == 0) touched.push_back(t);
+        }
+      }
+      for (uint32_t t : touched) {
+        (*counts)[t] += !outwards || inside[t] < ranks.size();
+        inside[t] = 0;
+      }
     }
-    return count;
   };
+  count(bad, false, &bad_here);
+  count(good, true, &good_out);
   // One rank in everything that is bad, and in little that is well across hosts.
   std::vector<int32_t> common;
   for (size_t r = 0; r < bad_of.size(); ++r) {
     if (bad_of[r] == all_bad) common.push_back(static_cast<int32_t>(r));
   }
-  const auto explains = [&](const Things::Thing& thing) {
-    const int32_t here = crossings(thing, bad, false), well = crossings(thing, good, true);
-    return here * 10 >= all_bad * 9 && well * 10 <= here;
-  };
+  const auto explains = [&](size_t t) { return bad_here[t] * 10 >= all_bad * 9 && good_out[t] * 10 <= bad_here[t]; };
   std::vector<int32_t> alone;
   for (int32_t r : common) {
     if (good_of[static_cast<size_t>(r)] * 4 <= all_bad) alone.push_back(r);
@@ -121,8 +128,11 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
   // The smallest thing that all of it crosses and (nearly) nothing else does.
   if (all_bad >= 2) {
     std::vector<const Things::Thing*> fits;
-    for (const Things::Thing& thing : things.things) {
-      if (std::string_view(thing.kind) == "rail" || !explains(thing)) continue;
+    for (size_t t = 0; t < things.things.size(); ++t) {
+      const Things::Thing& thing = things.things[t];
+      if (std::string_view(thing.kind) == "rail" || !explains(t)) continue;
+      // A rack with its own switch is one set of ranks under two names; what carries the traffic is listed first.
+      if (!fits.empty() && thing.ranks == fits[0]->ranks) continue;
       if (fits.empty() || thing.ranks.size() <= fits[0]->ranks.size()) {
         if (!fits.empty() && thing.ranks.size() < fits[0]->ranks.size()) fits.clear();
         fits.push_back(&thing);
@@ -188,7 +198,8 @@ void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* c
   }
   if (stuck.size() < 2) return;
   const Crossing crossing = FindCrossing(bundle, things, bad, {});
-  if (!crossing.certain) return;
+  // Nothing here tells what goes on well: two operations may share a member by chance.
+  if (!crossing.certain || (stuck.size() < 3 && crossing.thing == nullptr)) return;
   Cause& first = (*causes)[stuck[0]];
   std::vector<int32_t> ranks = crossing.ranks;
   std::string where;

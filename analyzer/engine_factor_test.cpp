@@ -89,6 +89,16 @@ TEST(Factor, ASwitchWhereItsHostsHaveNothingElseInCommon) {
   EXPECT_EQ(c.thing->name, "leaf1");
 }
 
+TEST(Factor, ARackWithItsOwnSwitchIsTheSwitch) {
+  Bundle bundle = Cluster();
+  for (HostPlace& place : bundle.places) place.rack = "r" + place.leaf_switch;
+  const Things things(bundle);
+  const Crossing c = FindCrossing(bundle, things, {{8, 16}, {13, 0}, {9, 28}, {14, 20}}, {});
+  ASSERT_NE(c.thing, nullptr);
+  EXPECT_STREQ(c.thing->kind, "switch");
+  EXPECT_EQ(c.thing->name, "leaf1");
+}
+
 TEST(Factor, ALinkBetweenTwoHostsAndASetWhereNothingTells) {
   const Bundle bundle = Cluster();
   const Things things(bundle);

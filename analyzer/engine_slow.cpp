@@ -130,18 +130,23 @@ void Slowness::CountArrivals() {
   }
 }
 
-// A rank that waits in some kind of operation for as long as it is said to be late has its lateness from there.
-bool Slowness::WaitsItself(const RankPace& pace, const std::vector<uint32_t>& role, int64_t excess) const {
-  for (const auto& [klass, inside] : pace.in_operations) {
-    std::vector<int64_t> siblings;
-    for (uint32_t r : role) {
-      for (const auto& [other, theirs] : paces_.ranks[r].in_operations) {
-        if (other == klass) siblings.push_back(theirs);
-      }
-    }
-    if (inside - Quantile(&siblings, 0.25) > excess / 2) return true;
+// A rank that waits in some kind of operation for as long as it is said to be late has its lateness from there. `usual` is what the
+// faster of its role spend in each class of operation.
+bool Slowness::WaitsItself(const RankPace& pace, const std::map<uint32_t, int64_t>& usual, int64_t excess) const {
+  return std::any_of(pace.in_operations.begin(), pace.in_operations.end(), [&](const auto& inside) {
+    const auto it = usual.find(inside.first);
+    return it != usual.end() && inside.second - it->second > excess / 2;
+  });
+}
+
+std::map<uint32_t, int64_t> Slowness::UsuallyInside(const std::vector<uint32_t>& role) const {
+  std::map<uint32_t, std::vector<int64_t>> inside;
+  for (uint32_t r : role) {
+    for (const auto& [klass, ns] : paces_.ranks[r].in_operations) inside[klass].push_back(ns);
   }
-  return false;
+  std::map<uint32_t, int64_t> usual;
+  for (auto& [klass, list] : inside) usual[klass] = Quantile(&list, 0.25);
+  return usual;
 }
 
 std::vector<Slowness::Straggler> Slowness::FindStragglers() {
@@ -171,6 +176,7 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() {
     std::vector<int64_t> spread;
     for (int64_t u : usual) spread.push_back(u <= normal ? normal - u : u - normal);
     const int64_t stray = Quantile(&spread, 0.25);
+    const std::map<uint32_t, int64_t> inside = UsuallyInside(role);
     for (uint32_t r : role) {
       const RankPace& pace = paces_.ranks[r];
       if (pace.step_ns <= 0 || usual_of(r) <= normal) continue;
@@ -185,7 +191,7 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() {
       s.slowdown = 1 + static_cast<double>(s.excess_ns) / base;
       if (s.excess_ns <= s.uncertainty_ns || s.slowdown < 1 + kWorthOwn) continue;
       if (static_cast<double>(s.excess_ns) < kWorthSaying * static_cast<double>(pace.step_ns)) continue;
-      s.doubtful = pace.durations_only && WaitsItself(pace, role, s.excess_ns);
+      s.doubtful = pace.durations_only && WaitsItself(pace, inside, s.excess_ns);
       // In how many of its steps, and since when.
       if (!pace.own_ns.empty()) {
         size_t slow = 0, run = 0;
@@ -205,12 +211,14 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() {
       found.push_back(s);
     }
   }
+  std::vector<bool> slow_all_along(timing_.ranks.size());
+  for (const Straggler& s : found) slow_all_along[s.rank] = true;
   // A rank slow since lately: its last steps against those before, where the whole record is still usual.
   for (const auto& role : paces_.roles) {
     for (uint32_t r : role) {
       const RankPace& pace = paces_.ranks[r];
       const size_t steps = pace.own_ns.size();
-      if (steps < 8 || pace.by_place.empty() || std::any_of(found.begin(), found.end(), [&](const Straggler& s) { return s.rank == r; })) continue;
+      if (steps < 8 || pace.by_place.empty() || slow_all_along[r]) continue;
       std::vector<int64_t> sorted = pace.own_ns;
       const int64_t normal = Quantile(&sorted, 0.25);
       size_t run = 0;
@@ -227,14 +235,16 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() {
       s.slowdown = 1 + static_cast<double>(s.excess_ns) / static_cast<double>(std::max<int64_t>(normal, pace.step_ns / 20));
       s.own_ns = normal + s.excess_ns;
       s.since_op = pace.first_op[run - 1];
-      // All of a role slower since then: the work changed.
-      size_t also = 0;
-      for (uint32_t o : role) {
-        const auto& own = paces_.ranks[o].own_ns;
-        if (own.size() <= run + 1 || paces_.ranks[o].by_place.empty()) continue;
-        also += OwnOver(paces_.ranks[o], 0, run) - OwnOver(paces_.ranks[o], run, own.size()) > s.excess_ns / 2;
+      // Many of a role slower since then: the work changed.
+      constexpr size_t kLookedAt = 64;
+      size_t also = 0, looked = 0;
+      for (size_t k = 0; k < role.size(); k += 1 + role.size() / kLookedAt) {
+        const RankPace& theirs = paces_.ranks[role[k]];
+        ++looked;
+        if (theirs.own_ns.size() <= run + 1 || theirs.by_place.empty()) continue;
+        also += OwnOver(theirs, 0, run) - OwnOver(theirs, run, theirs.own_ns.size()) > s.excess_ns / 2;
       }
-      if (also * 2 > role.size() || s.excess_ns <= s.uncertainty_ns) continue;
+      if (also * 2 > looked || s.excess_ns <= s.uncertainty_ns) continue;
       found.push_back(s);
     }
   }

@@ -5,6 +5,7 @@
 #define LOCKSTEP_ANALYZER_ENGINE_SLOW_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -48,7 +49,8 @@ class Slowness {
   void MeasureNoise();
   void CountArrivals();
   std::vector<Straggler> FindStragglers();
-  bool WaitsItself(const RankPace& pace, const std::vector<uint32_t>& role, int64_t excess) const;
+  std::map<uint32_t, int64_t> UsuallyInside(const std::vector<uint32_t>& role) const;
+  bool WaitsItself(const RankPace& pace, const std::map<uint32_t, int64_t>& usual, int64_t excess) const;
   Cause ToCause(const std::vector<Straggler>& group) const;
 
   const Timing& timing_;
