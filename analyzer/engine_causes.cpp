@@ -203,6 +203,9 @@ Cause Causes::HostCause(uint32_t node) const {
     c = NoDataCause(graph_->MissingRank(node));
     c.nodes = {node};
     c.what = "others wait for it and it left no data";
+    for (const Rank& rank : bundle_.ranks) {
+      if (rank.damaged && rank.rank == c.missing[0]) c.what = "others wait for it, and the part of its data that would tell is lost";
+    }
     c.confidence = 0.5;
     AddWaiterEvidence(node, &c);
     return c;

@@ -83,6 +83,10 @@ class Causes {
   // What made the host leave its program, where that shows: the call it came to last was one on which the calls differ, or
   // one that a rank without data had to take part in. Empty: nothing of the kind.
   std::vector<Cause> WhyItLeft(uint32_t node) const;
+  // Of a circle: few ranks that never issued what many wait in; empty: nothing of the kind.
+  std::vector<Cause> LeftInCircle(const std::vector<uint32_t>& sink) const;
+  // Whether rank and holder completed an operation together that the holder issued after `op`.
+  bool MetLater(int32_t rank_index, int32_t holder, const Op& op) const;
   // Ends the communicator that others wait in.
   bool LeftTheLoop(int32_t rank_index, uint32_t comm) const;
   Cause CreationCause(const PendingCreation& p, const std::set<int32_t>& waiting_somewhere) const;

@@ -119,6 +119,7 @@ std::vector<Cause> Causes::FromSinks() {
         here = Explain(mismatches_[graph_->QueueOf(w).front.mismatch]);
         break;
       }
+      if (here.empty()) here = LeftInCircle(sink);
       if (here.empty()) here = CycleCauses(sink);
     }
     for (Cause& c : here) {
@@ -301,6 +302,19 @@ std::vector<Cause> Causes::FromDeaths(const std::vector<Cause>& known) {
   return {c};
 }
 
+bool Causes::MetLater(int32_t rank_index, int32_t holder, const Op& op) const {
+  const Rank& theirs = bundle_.ranks[holder];
+  for (const Op& later : theirs.ops) {
+    if (later.membership == kNoIndex || later.state != OpState::kCompleted || !NeedsEveryMember(later.kind)) continue;
+    if (op.record_id >= 0 ? later.record_id <= op.record_id : later.enter_ns <= op.enter_ns) continue;
+    if (later.membership == op.membership) continue;
+    for (const Member& m : model_.comms[model_.CommOf(theirs, later)].members) {
+      if (m.rank_index == rank_index && m.membership != kNoIndex && m.arrived >= later.seq) return true;
+    }
+  }
+  return false;
+}
+
 std::vector<Cause> Causes::FromAbsence() {
   std::vector<Cause> causes;
   for (uint32_t c = 0; c < model_.comms.size(); ++c) {
@@ -350,6 +364,9 @@ std::vector<Cause> Causes::FromAbsence() {
         break;
       }
       if (first == nullptr || proof == nullptr) continue;
+      // Given up by all, as a communicator is that is aborted and made again: they have met since.
+      std::erase_if(cause.ranks, [&](int32_t r) { return MetLater(r, holder, *first); });
+      if (cause.ranks.empty()) continue;
       cause.kind = RANK_NOT_ARRIVED;
       cause.comm = c;
       cause.op = first;
