@@ -285,6 +285,33 @@ TEST(Splits, AnotherListOfMembers) {
   ExpectOnly(Analyze(start.b), SPLIT_MISMATCH, {2});
 }
 
+// The same where all lists agree: the job made its groups unevenly, and only the pattern of the others tells.
+TEST(Splits, GroupsOfOneDescription) {
+  for (const bool odd : {true, false}) {
+    Start start(8);
+    for (Rank& r : start.b.ranks) r.source = Source::kFlightRecorder, r.threads.clear();
+    const std::vector<std::vector<int32_t>> groups = {{0, 1}, {2, 3}, {4, 5, 6}, {7}};
+    const std::vector<std::vector<int32_t>> regular = {{0, 1}, {2, 3}, {4, 5}, {6, 7}};
+    for (const auto& members : odd ? groups : regular) {
+      const uint32_t c = start.Comm(absl::StrCat("tp", members[0], "/x"), static_cast<int>(members.size()), CallKind::kNone);
+      start.b.comms[c].name = "TENSOR_MODEL_PARALLEL_GROUP";
+      start.b.comms[c].members = members;
+      for (size_t m = 0; m < members.size(); ++m) {
+        Membership ms;
+        ms.comm = c;
+        ms.member_rank = static_cast<int32_t>(m);
+        start.b.ranks[members[m]].memberships.push_back(ms);
+      }
+    }
+    const Verdict v = Analyze(start.b);
+    if (odd) {
+      ExpectOnly(v, SPLIT_MISMATCH, {6});
+    } else {
+      EXPECT_EQ(v.findings_size(), 0) << v.DebugString();
+    }
+  }
+}
+
 TEST(StartUp, SaysWhoWasLastAndWhatWasSerial) {
   for (const int64_t skew : {int64_t{0}, 3 * kSecond, -3 * kSecond}) {
     SCOPED_TRACE(skew);

@@ -46,6 +46,7 @@ std::string RankList(const Bundle& bundle, const CommView& view) {
 
 class Split {
  public:
+  // `parent` kNoIndex: groups of one description in a framework's dumps, places are global ranks.
   Split(const Model& model, std::vector<Entry> entries, uint32_t parent, uint32_t ordinal)
       : model_(model), bundle_(model.bundle), entries_(std::move(entries)), parent_(parent), ordinal_(ordinal) {
     std::sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) { return a.place < b.place; });
@@ -89,15 +90,20 @@ class Split {
     if (fault.comm == kNoIndex) fault.comm = fault.home;
     fault.affected.assign(affected.begin(), affected.end());
     fault.confidence = strong ? (best.exact >= 4 ? 0.95 : 0.9) : 0.7;
-    const std::string split = absl::StrCat("split #", ordinal_, " of ", CommText(bundle_.comms[parent_]));
-    const Entry* usual = nullptr;
-    if (fault.home != kNoIndex) {
-      for (size_t i : children_.at(fault.home)) {
-        if (entries_[i].rank >= 0) usual = &entries_[i];
+    if (parent_ == kNoIndex) {
+      fault.what = absl::StrCat("is a member of ", CommText(bundle_.comms[fault.comm]), " (ranks ", RankList(bundle_, model_.comms[fault.comm]),
+                                "), not of the group of its neighbours");
+    } else {
+      const Entry* usual = nullptr;
+      if (fault.home != kNoIndex) {
+        for (size_t i : children_.at(fault.home)) {
+          if (entries_[i].rank >= 0) usual = &entries_[i];
+        }
       }
+      fault.what = absl::StrCat("passed ", first.comm == kNoIndex ? "no colour" : absl::StrCat("colour ", first.color), " in split #", ordinal_,
+                                " of ", CommText(bundle_.comms[parent_]),
+                                usual == nullptr ? "" : absl::StrCat("; its neighbours passed colour ", usual->color));
     }
-    fault.what = absl::StrCat("passed ", first.comm == kNoIndex ? "no colour" : absl::StrCat("colour ", first.color), " in ", split,
-                              usual == nullptr ? "" : absl::StrCat("; its neighbours passed colour ", usual->color));
     for (uint32_t comm : fault.affected) {
       absl::StrAppend(&fault.evidence, fault.evidence.empty() ? "" : "; ", CommText(bundle_.comms[comm]), " has ",
                       children_.at(comm).size(), " members (ranks ", RankList(bundle_, model_.comms[comm]), ")");
@@ -358,6 +364,35 @@ void FromSplits(const Model& model, bool stalled, std::vector<SplitFault>* fault
   }
 }
 
+// Groups of one description in a framework's dumps, where each rank is in one of them: the slices that a layout makes.
+void FromDescriptions(const Model& model, std::vector<SplitFault>* faults) {
+  const Bundle& bundle = model.bundle;
+  std::map<std::string, std::vector<uint32_t>> families;
+  for (uint32_t c = 0; c < bundle.comms.size(); ++c) {
+    const Communicator& comm = bundle.comms[c];
+    const auto& members = model.comms[c].members;
+    const bool framework = std::any_of(members.begin(), members.end(), [&](const Member& m) {
+      return m.rank_index >= 0 && bundle.ranks[m.rank_index].source == Source::kFlightRecorder;
+    });
+    if (framework && !comm.members_inferred && !comm.name.empty() && comm.name != "undefined") families[comm.name].push_back(c);
+  }
+  for (const auto& [name, list] : families) {
+    if (list.size() < 3) continue;
+    std::vector<Entry> entries;
+    std::set<int32_t> taken;
+    bool apart = true;
+    for (uint32_t c : list) {
+      const auto& members = model.comms[c].members;
+      for (size_t m = 0; m < members.size() && apart; ++m) {
+        const int32_t rank = members[m].rank_index >= 0 ? bundle.ranks[members[m].rank_index].rank : members[m].global_rank;
+        apart = rank >= 0 && taken.insert(rank).second && (members[m].rank_index < 0 || members[m].membership != kNoIndex);
+        entries.push_back({rank, members[m].rank_index, c, static_cast<int32_t>(m), 0, 0});
+      }
+    }
+    if (apart) Split(model, std::move(entries), kNoIndex, 0).Colours(false, faults);
+  }
+}
+
 // A framework's groups are lists that each rank makes for itself. One that lists a rank which has its data here and does
 // not have that group, while that rank has another of the same name that nobody else of it has: that rank's list differs.
 void FromLists(const Model& model, std::vector<SplitFault>* faults) {
@@ -415,6 +450,7 @@ void FromLists(const Model& model, std::vector<SplitFault>* faults) {
 std::vector<SplitFault> FindSplitFaults(const Model& model, bool stalled) {
   std::vector<SplitFault> faults;
   FromSplits(model, stalled, &faults);
+  FromDescriptions(model, &faults);
   FromLists(model, &faults);
   return faults;
 }
