@@ -136,7 +136,7 @@ Verdict Analyze(const Bundle& bundle, const AnalyzeOptions& options) {
   append(finder.FromDisagreement(causes));
   finder.AddFromSplits(&causes);
   append(finder.FromDeaths(causes));
-  if (causes.empty()) append(finder.FromAbsence());
+  if (causes.empty()) append(finder.FromAbsence(options.late_after_ns));
   if (causes.empty()) append(finder.FromHashes());
   if (causes.empty()) append(finder.FromAsyncErrors());
   const Timing timing(model);

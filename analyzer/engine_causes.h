@@ -60,7 +60,7 @@ class Causes {
   // Processes that ended abnormally, less what `known` names.
   std::vector<Cause> FromDeaths(const std::vector<Cause>& known);
   // Collectives that some members finished and others never issued (records of a framework, taken after the fact).
-  std::vector<Cause> FromAbsence();
+  std::vector<Cause> FromAbsence(int64_t late_after_ns);
   // Ranks that left no data, when nothing else is known to be wrong.
   std::vector<Cause> FromMissing() const;
   // Signature hashes that part although no record shows it; asynchronous errors of NCCL.

@@ -89,6 +89,21 @@ TEST(Left, AGroupThatAllGaveUpIsNobodysAbsence) {
   EXPECT_EQ(v.findings_size(), 0) << v.DebugString();
 }
 
+// A job that moves, one rank of which was read a moment before the others.
+TEST(Left, WhatIsYoungProvesNoAbsence) {
+  Dumps dumps;
+  for (int r = 0; r < 4; ++r) {
+    dumps.Add(r, 0, 1);
+    if (r != 2) dumps.Add(r, 0, 2);
+    dumps.b.ranks[r].captured_ns = dumps.b.ranks[r].ops.back().enter_ns + 1'000'000;
+  }
+  EXPECT_EQ(Analyze(dumps.b).findings_size(), 0);
+  for (Rank& r : dumps.b.ranks) r.captured_ns += 60'000'000'000;
+  const Verdict v = Analyze(dumps.b);
+  ASSERT_EQ(v.findings_size(), 1);
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{2});
+}
+
 TEST(Left, ACutDumpIsNotHeldAgainstItsRank) {
   Dumps cut;
   for (int r = 0; r < 4; ++r) {
