@@ -136,7 +136,7 @@ Verdict Analyze(const Bundle& bundle, const AnalyzeOptions& options) {
   append(finder.FromDisagreement(causes));
   finder.AddFromSplits(&causes);
   append(finder.FromDeaths(causes));
-  if (causes.empty()) append(finder.FromAbsence(options.late_after_ns));
+  if (causes.empty()) append(finder.FromAbsence());
   if (causes.empty()) append(finder.FromHashes());
   if (causes.empty()) append(finder.FromAsyncErrors());
   const Timing timing(model);
@@ -157,6 +157,9 @@ Verdict Analyze(const Bundle& bundle, const AnalyzeOptions& options) {
   clocks.Fill(&verdict);
   slowness.Fill(&verdict);
   ExplainStartUp(bundle, &verdict);
+  if (causes.empty() && !bundle.ranks.empty()) {
+    verdict.add_blind("whether all ranks computed the same values: nothing records checksums; compare gradient norms or parameter checksums per rank");
+  }
   if (causes.empty()) {
     const bool damaged = std::any_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& r) { return r.damaged; });
     if (damaged || verdict.ranks_read() < verdict.ranks_expected()) verdict.set_verdict(VERDICT_INCOMPLETE_DATA);

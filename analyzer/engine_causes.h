@@ -60,7 +60,7 @@ class Causes {
   // Processes that ended abnormally, less what `known` names.
   std::vector<Cause> FromDeaths(const std::vector<Cause>& known);
   // Collectives that some members finished and others never issued (records of a framework, taken after the fact).
-  std::vector<Cause> FromAbsence(int64_t late_after_ns);
+  std::vector<Cause> FromAbsence();
   // Ranks that left no data, when nothing else is known to be wrong.
   std::vector<Cause> FromMissing() const;
   // Signature hashes that part although no record shows it; asynchronous errors of NCCL.
@@ -97,6 +97,8 @@ class Causes {
   Cause StuckCause(uint32_t node) const;
   // Nobody is known to hold up the rest: those whose records of what they are in are gone.
   std::vector<Cause> FromOverwritten() const;
+  // Whether the GPU of a member is known to have failed.
+  bool GpuFailed(uint32_t comm) const;
   void AddOtherOrders(int32_t rank_index, const GpuFront& front, Cause* cause) const;
   std::vector<Cause> CycleCauses(const std::vector<uint32_t>& sink) const;
   // Two operations on different streams that the same members are all in, and that do not end: one hypothesis.

@@ -39,6 +39,13 @@ bool CompletedLater(const Rank& rank, const Op& op) {
 
 }  // namespace
 
+bool Causes::GpuFailed(uint32_t comm) const {
+  for (const Member& m : model_.comms[comm].members) {
+    if (m.rank_index >= 0 && !GpuErrorOf(bundle_.ranks[m.rank_index]).empty()) return true;
+  }
+  return false;
+}
+
 Cause Causes::GpuCause(uint32_t node) const {
   const GpuFront& front = graph_->QueueOf(node).front;
   if (front.front != Front::kPeersFinished && front.front != Front::kNotReached) return StuckCause(node);

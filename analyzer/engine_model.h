@@ -75,6 +75,10 @@ class Model {
   // Index into RankView::in_flight of an operation of that rank; kNoIndex when it is not in flight.
   uint32_t UnitOf(int32_t rank_index, const Op* op) const;
   bool InFlight(int32_t rank_index, const Op& op) const;
+  // Issued so shortly before the rank's data was taken that its absence elsewhere says nothing yet.
+  bool Young(const Rank& rank, const Op& op) const {
+    return !bundle.known_stalled && rank.captured_ns > 0 && rank.captured_ns - op.enter_ns < options_.late_after_ns;
+  }
 
  private:
   void BuildComms();

@@ -145,10 +145,12 @@ class Comparer {
 
 std::vector<std::vector<int32_t>> FindSiblings(const Model& model) {
   const Comparer comparer(model);
+  constexpr size_t kEnough = 64;  // witnesses beyond that add nothing
   std::vector<std::vector<int32_t>> found(model.ranks.size());
   for (const std::vector<uint32_t>& family : comparer.Families()) {
     for (uint32_t a : family) {
       for (uint32_t b : family) {
+        if (found[a].size() >= kEnough) break;
         if (a != b && comparer.Siblings(a, b)) found[a].push_back(static_cast<int32_t>(b));
       }
     }

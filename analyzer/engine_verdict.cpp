@@ -106,6 +106,9 @@ std::vector<Cause> Causes::FromSinks() {
         continue;
       } else {
         const bool stuck = front.front == Front::kAllArrived && front.op != nullptr && IsCollective(front.op->kind);
+        // Starts are recorded and nobody has one: no GPU is in it. Long computation, or a graph's capture that a framework
+        // records as a call, is no stuck operation.
+        if (stuck && front.op->state == OpState::kEnqueued && !GpuFailed(front.comm)) continue;
         if (stuck && !told.insert({front.comm, front.op->seq}).second) continue;
         here.push_back(GpuCause(v));
       }
@@ -315,7 +318,7 @@ bool Causes::MetLater(int32_t rank_index, int32_t holder, const Op& op) const {
   return false;
 }
 
-std::vector<Cause> Causes::FromAbsence(int64_t late_after_ns) {
+std::vector<Cause> Causes::FromAbsence() {
   std::vector<Cause> causes;
   for (uint32_t c = 0; c < model_.comms.size(); ++c) {
     const CommView& view = model_.comms[c];
@@ -363,10 +366,8 @@ std::vector<Cause> Causes::FromAbsence(int64_t late_after_ns) {
         }
         break;
       }
-      if (first == nullptr || proof == nullptr) continue;
       // Ranks of a job that moves are not read at one moment: who was read first has not come to what is young.
-      const Rank& recorded = bundle_.ranks[holder];
-      if (!bundle_.known_stalled && recorded.captured_ns > 0 && recorded.captured_ns - first->enter_ns < late_after_ns) continue;
+      if (first == nullptr || proof == nullptr || model_.Young(bundle_.ranks[holder], *first)) continue;
       // Given up by all, as a communicator is that is aborted and made again: they have met since.
       std::erase_if(cause.ranks, [&](int32_t r) { return MetLater(r, holder, *first); });
       if (cause.ranks.empty()) continue;
