@@ -151,6 +151,16 @@ TEST(Creations, MissingDataIsNotBlamedForAnAbsenceThatIsSeen) {
   ExpectOnly(Analyze(start.b), INIT_INCOMPLETE, {5});
 }
 
+TEST(Creations, ADamagedRecordIsNotBlamedForAnAbsenceThatIsSeen) {
+  Start start(8);
+  const uint32_t world = start.Comm("world", 8, CallKind::kCommInitRankConfig);
+  for (int r = 0; r < 8; ++r) {
+    if (r != 5 && r != 2) start.Enter(r, world, r, kSecond, 0);
+  }
+  start.b.ranks[2].damaged = true;
+  ExpectOnly(Analyze(start.b), INIT_INCOMPLETE, {5});
+}
+
 TEST(Creations, AnotherUniqueId) {
   Start start(8);
   const uint32_t world = start.Comm("world", 8, CallKind::kCommInitRankConfig);

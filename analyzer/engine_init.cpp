@@ -84,6 +84,15 @@ class Finder {
     }
   }
 
+  // Of a rank whose data was read in part, its coming may be what was lost.
+  void Missing(int32_t rank, PendingCreation* creation) const {
+    if (bundle_.ranks[rank].damaged) {
+      creation->unseen.push_back(bundle_.ranks[rank].rank);
+    } else {
+      creation->absent.push_back(rank);
+    }
+  }
+
   void MissingOfRoot(PendingCreation* creation) const {
     const CommView& view = model_.comms[creation->comm];
     absl::flat_hash_set<int32_t> entered;
@@ -91,7 +100,7 @@ class Finder {
     for (const Member& m : view.members) {
       if (m.membership != kNoIndex || (m.rank_index >= 0 && entered.contains(m.rank_index))) continue;
       if (m.rank_index >= 0) {
-        creation->absent.push_back(m.rank_index);
+        Missing(m.rank_index, creation);
       } else if (m.global_rank >= 0) {
         creation->unseen.push_back(m.global_rank);
       } else {
@@ -116,7 +125,7 @@ class Finder {
     for (size_t m = 0; m < members.size(); ++m) {
       if (excluded.contains(static_cast<int32_t>(m))) continue;
       if (members[m].rank_index >= 0) {
-        if (!entered.contains(members[m].rank_index)) creation->absent.push_back(members[m].rank_index);
+        if (!entered.contains(members[m].rank_index)) Missing(members[m].rank_index, creation);
       } else if (members[m].global_rank >= 0) {
         creation->unseen.push_back(members[m].global_rank);
       } else {
