@@ -99,6 +99,21 @@ std::vector<std::string> TakeLegalOperations(const Model& model, std::vector<Cau
   return legal;
 }
 
+// A GPU that reported a CUDA error explains why its own host stands still: one finding, the GPU's.
+void FoldHostsOfFailedGpus(std::vector<Cause>* causes) {
+  constexpr double kReported = 0.95;  // what an error in the record gives, see engine_causes_gpu
+  for (Cause& gpu : *causes) {
+    if (gpu.kind != GPU_STALL || gpu.confidence < kReported) continue;
+    for (Cause& host : *causes) {
+      if (host.kind != HOST_STALL || host.ranks != gpu.ranks || !host.missing.empty()) continue;
+      for (auto& evidence : host.evidence) gpu.evidence.push_back(std::move(evidence));
+      gpu.nodes.insert(gpu.nodes.end(), host.nodes.begin(), host.nodes.end());
+      host.kind = FINDING_UNSPECIFIED;
+    }
+  }
+  std::erase_if(*causes, [](const Cause& c) { return c.kind == FINDING_UNSPECIFIED; });
+}
+
 }  // namespace
 
 Verdict Analyze(const Bundle& bundle, const AnalyzeOptions& options) {
@@ -145,6 +160,7 @@ Verdict Analyze(const Bundle& bundle, const AnalyzeOptions& options) {
   append(slowness.Find());
   // Where nothing stands still, nobody waits for who left no data.
   if (causes.empty() && (model.stalled || bundle.known_stalled)) append(finder.FromMissing());
+  FoldHostsOfFailedGpus(&causes);
   FoldByFactor(model, &causes);
   const std::vector<std::string> legal = bundle.known_stalled ? std::vector<std::string>() : TakeLegalOperations(model, &causes);
   std::stable_sort(causes.begin(), causes.end(), [](const Cause& a, const Cause& b) { return Order(a.kind) < Order(b.kind); });
