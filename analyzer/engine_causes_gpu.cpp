@@ -145,7 +145,11 @@ Cause Causes::StuckCause(uint32_t node) const {
   } else if (front.op != nullptr && front.op->root_or_peer >= 0) {
     const auto& members = model_.comms[front.comm].members;
     const bool known = static_cast<size_t>(front.op->root_or_peer) < members.size() && members[front.op->root_or_peer].rank_index >= 0;
-    if (known) c.ranks.push_back(members[front.op->root_or_peer].rank_index);
+    look(r, nullptr);
+    if (known) {
+      c.ranks.push_back(members[front.op->root_or_peer].rank_index);
+      look(c.ranks.back(), nullptr);
+    }
     all_known = false;
   }
   std::sort(c.ranks.begin(), c.ranks.end());

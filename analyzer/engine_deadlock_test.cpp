@@ -168,6 +168,26 @@ TEST(Deadlock, AStreamThatDoesNotGetThereIsTheGpu) {
   }
 }
 
+// Both ends are in a send and its receive; the driver reported an error on one of the two GPUs.
+TEST(Deadlock, AnErrorOfOneGpuTellsWhichEndOfAnExchangeItIs) {
+  for (int failed : {0, 1}) {
+    Job job = Empty(2, {{"pp", {0, 1}}});
+    for (int s = 0; s < 3; ++s) {
+      job.ranks[0].program.insert(job.ranks[0].program.end(), {P2p(0, CallKind::kSend, 1), {}});
+      job.ranks[1].program.insert(job.ranks[1].program.end(), {P2p(0, CallKind::kRecv, 0), {}});
+    }
+    Bundle b = job.Run();
+    for (Rank& r : b.ranks) {
+      r.ops.back().state = OpState::kStarted;
+      r.process.life = Life::kRunning;
+      r.threads[0].wait = CallKind::kStreamSynchronize;
+    }
+    Expect(Analyze(b), COLLECTIVE_STUCK, {0, 1});
+    b.ranks[failed].streams[0].first_error = 719;
+    Expect(Analyze(b), GPU_STALL, {failed});
+  }
+}
+
 // Two independent faults, on two streams of the ranks that wait for both.
 TEST(Deadlock, TwoFaultsOnTwoStreams) {
   Job job = Empty(4, {{"a", {0, 1}}, {"b", {0, 2}}, {"c", {0, 3}}});
