@@ -273,10 +273,12 @@ Cause Causes::HostCause(uint32_t node) const {
     c.advice = "1. Look at this thread's stack: the call itself does not return.";
   } else if (view.host == HostState::kInWait && view.thread != nullptr) {
     c.kind = GPU_STALL;
+    const bool blind = rank.gpu_marks == ring::GpuMarks::kOff || rank.damaged;
     c.what = absl::StrCat("waits in ", ring::CallName(view.thread->wait), Seconds(rank, view.thread->wait_since_ns),
-                          " for GPU work that is not NCCL's", never.empty() ? "" : "; it ", never);
+                          blind ? " for its GPU, and what that is in was not recorded" : " for GPU work that is not NCCL's",
+                          never.empty() ? "" : "; it ", never);
     c.confidence = 0.8;
-    if (rank.gpu_marks == ring::GpuMarks::kOff || rank.damaged) {
+    if (blind) {
       // Nothing tells what its GPU is in: it may as well be an operation that waits for somebody.
       c.doubtful = true;
       c.confidence = 0.35;

@@ -231,6 +231,35 @@ void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* c
   }
 }
 
+// Sends and receives of neighbours on one pipeline that none finishes: a batch of them ends as one, so which of its links
+// stands still is not recorded, and pairs that share a rank are one set.
+void JoinStuckNeighbours(std::vector<Cause>* causes) {
+  const auto pair = [](const Cause& c) {
+    return c.kind == COLLECTIVE_STUCK && !c.factor.has_value() && !c.hypothesis && c.op != nullptr && ring::IsPointToPoint(c.op->kind);
+  };
+  std::map<std::pair<uint32_t, int32_t>, size_t> holder;  // communicator and rank -> the cause that names it
+  for (size_t i = 0; i < causes->size(); ++i) {
+    Cause& c = (*causes)[i];
+    if (!pair(c)) continue;
+    size_t into = i;
+    for (const int32_t r : c.ranks) {
+      if (auto it = holder.find({c.comm, r}); it != holder.end()) into = std::min(into, it->second);
+    }
+    Cause& first = (*causes)[into];
+    if (into != i) {
+      first.ranks.insert(first.ranks.end(), c.ranks.begin(), c.ranks.end());
+      std::sort(first.ranks.begin(), first.ranks.end());
+      first.ranks.erase(std::unique(first.ranks.begin(), first.ranks.end()), first.ranks.end());
+      first.nodes.insert(first.nodes.end(), c.nodes.begin(), c.nodes.end());
+      for (auto& evidence : c.evidence) first.evidence.push_back(std::move(evidence));
+      first.what = "are in sends and receives with each other that all sides entered and none finishes";
+      c.kind = FINDING_UNSPECIFIED;
+    }
+    for (const int32_t r : first.ranks) holder[{first.comm, r}] = into;
+  }
+  std::erase_if(*causes, [](const Cause& c) { return c.kind == FINDING_UNSPECIFIED; });
+}
+
 }  // namespace
 
 void FoldByFactor(const Model& model, std::vector<Cause>* causes) {
@@ -240,6 +269,7 @@ void FoldByFactor(const Model& model, std::vector<Cause>* causes) {
   if (std::count_if(causes->begin(), causes->end(), [](const Cause& c) { return c.kind == COLLECTIVE_STUCK; }) >= 2) {
     things.emplace(bundle);
     FoldStuck(bundle, *things, causes);
+    JoinStuckNeighbours(causes);
   }
   const auto set = [&](Cause* c, const Things::Thing& thing, size_t culprits) {
     c->factor.emplace();

@@ -142,5 +142,25 @@ TEST(Factor, StuckOperationsThatAllCrossOneSwitchAreOneFinding) {
   EXPECT_EQ(causes[0].factor->name(), "leaf1");
 }
 
+TEST(Factor, StuckPairsOfOnePipelineThatShareARankAreOneSet) {
+  const Bundle bundle = Cluster();
+  const Model model(bundle, {});
+  Op send;
+  send.kind = ring::CallKind::kSend;
+  std::vector<Cause> causes;
+  for (const auto& [comm, ranks] : {std::pair<uint32_t, std::vector<int32_t>>{1, {0, 9}}, {1, {9, 18}}, {2, {3, 27}}, {2, {27, 30}}}) {
+    Cause c;
+    c.kind = COLLECTIVE_STUCK;
+    c.comm = comm;
+    c.op = &send;
+    c.ranks = ranks;
+    causes.push_back(c);
+  }
+  FoldByFactor(model, &causes);
+  ASSERT_EQ(causes.size(), 2u);
+  EXPECT_EQ(causes[0].ranks, (std::vector<int32_t>{0, 9, 18}));
+  EXPECT_EQ(causes[1].ranks, (std::vector<int32_t>{3, 27, 30}));
+}
+
 }  // namespace
 }  // namespace lockstep
