@@ -231,6 +231,8 @@ void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* c
   }
 }
 
+constexpr char kSharedPart[] = "one switch or link that all of these communicators cross";
+
 // Sends and receives of neighbours on one pipeline that none finishes: a batch of them ends as one, so which of its links
 // stands still is not recorded, and pairs that share a rank are one set.
 void JoinStuckNeighbours(std::vector<Cause>* causes) {
@@ -260,6 +262,33 @@ void JoinStuckNeighbours(std::vector<Cause>* causes) {
   std::erase_if(*causes, [](const Cause& c) { return c.kind == FINDING_UNSPECIFIED; });
 }
 
+// Several sibling communicators that stand still at once, and nothing known that explains them: what they share, a switch or the
+// network as a whole, is likelier than as many faults. Which side of it is not recorded, so all their ranks are one set.
+void JoinStuckSiblings(const Bundle& bundle, std::vector<Cause>* causes) {
+  std::map<std::pair<int32_t, bool>, size_t> holder;  // size of the communicator, point to point -> the cause that stays
+  for (size_t i = 0; i < causes->size(); ++i) {
+    Cause& c = (*causes)[i];
+    if (c.kind != COLLECTIVE_STUCK || c.factor.has_value() || c.hypothesis || c.op == nullptr || c.comm == kNoIndex) continue;
+    const auto [it, fresh] = holder.try_emplace({bundle.comms[c.comm].size, ring::IsPointToPoint(c.op->kind)}, i);
+    if (fresh) continue;
+    Cause& first = (*causes)[it->second];
+    if (first.alternatives.empty() || first.alternatives.back() != kSharedPart) {
+      first.what = "stand still in sibling communicators at once: all members of each entered, none finishes";
+      first.alternatives.push_back(kSharedPart);
+      first.confidence = std::min(first.confidence, 0.5);
+    }
+    first.ranks.insert(first.ranks.end(), c.ranks.begin(), c.ranks.end());
+    first.nodes.insert(first.nodes.end(), c.nodes.begin(), c.nodes.end());
+    c.kind = FINDING_UNSPECIFIED;
+  }
+  for (const auto& [key, at] : holder) {
+    std::vector<int32_t>& ranks = (*causes)[at].ranks;
+    std::sort(ranks.begin(), ranks.end());
+    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  }
+  std::erase_if(*causes, [](const Cause& c) { return c.kind == FINDING_UNSPECIFIED; });
+}
+
 }  // namespace
 
 void FoldByFactor(const Model& model, std::vector<Cause>* causes) {
@@ -270,6 +299,7 @@ void FoldByFactor(const Model& model, std::vector<Cause>* causes) {
     things.emplace(bundle);
     FoldStuck(bundle, *things, causes);
     JoinStuckNeighbours(causes);
+    JoinStuckSiblings(bundle, causes);
   }
   const auto set = [&](Cause* c, const Things::Thing& thing, size_t culprits) {
     c->factor.emplace();

@@ -142,8 +142,9 @@ TEST(Factor, StuckOperationsThatAllCrossOneSwitchAreOneFinding) {
   EXPECT_EQ(causes[0].factor->name(), "leaf1");
 }
 
-TEST(Factor, StuckPairsOfOnePipelineThatShareARankAreOneSet) {
-  const Bundle bundle = Cluster();
+TEST(Factor, StuckPairsOfSiblingPipelinesAreOneSet) {
+  Bundle bundle = Cluster();
+  bundle.comms.resize(3);
   const Model model(bundle, {});
   Op send;
   send.kind = ring::CallKind::kSend;
@@ -157,9 +158,10 @@ TEST(Factor, StuckPairsOfOnePipelineThatShareARankAreOneSet) {
     causes.push_back(c);
   }
   FoldByFactor(model, &causes);
-  ASSERT_EQ(causes.size(), 2u);
-  EXPECT_EQ(causes[0].ranks, (std::vector<int32_t>{0, 9, 18}));
-  EXPECT_EQ(causes[1].ranks, (std::vector<int32_t>{3, 27, 30}));
+  // The pipelines are siblings that stand still at once: one set, and not sure.
+  ASSERT_EQ(causes.size(), 1u);
+  EXPECT_EQ(causes[0].ranks, (std::vector<int32_t>{0, 3, 9, 18, 27, 30}));
+  EXPECT_LE(causes[0].confidence, 0.5);
 }
 
 }  // namespace

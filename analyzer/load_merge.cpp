@@ -124,6 +124,28 @@ std::string CleanUtf8(std::string_view text, size_t limit) {
   return out;
 }
 
+namespace {
+
+// Program order in each thread, as Bundle promises, whatever order a file held; what has left the rings is older and goes first.
+void SortOps(std::vector<Op>* ops) {
+  const auto before = [](const Op& a, const Op& b) {
+    if (a.recent_only != b.recent_only) return a.recent_only;
+    if (a.recent_only) return a.membership != b.membership ? a.membership < b.membership : a.seq < b.seq;
+    return a.thread != b.thread ? a.thread < b.thread : a.index < b.index;
+  };
+  absl::flat_hash_map<uint32_t, int64_t> newest;
+  bool ordered = true;
+  for (const Op& op : *ops) {
+    if (op.recent_only) continue;
+    auto [it, fresh] = newest.try_emplace(op.thread, op.index);
+    ordered &= fresh || it->second <= op.index;
+    it->second = op.index;
+  }
+  if (!ordered) std::stable_sort(ops->begin(), ops->end(), before);
+}
+
+}  // namespace
+
 void BundleBuilder::AddRank(LooseRank loose) {
   if (loose.rank.rank < 0 || loose.rank.rank >= kMaxRanks) {
     AddProblem({loose.rank.path, -1,
@@ -132,6 +154,7 @@ void BundleBuilder::AddRank(LooseRank loose) {
                 -1});
     return;
   }
+  SortOps(&loose.rank.ops);
   loose.comms.resize(loose.rank.memberships.size());
   loose_.push_back(std::move(loose));
 }

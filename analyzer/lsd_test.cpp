@@ -317,7 +317,7 @@ class RandomBundle {
     o.seq = Number(-2, 100000);
     o.count = Coin() ? -1 : Big();
     o.thread = Coin() ? kNoIndex : static_cast<uint32_t>(Number(0, static_cast<int>(rank.threads.size()) - 1));
-    o.index = Big();
+    o.index = rank.ops.empty() ? Number(0, 9) : rank.ops.back().index + Number(0, 1 << 20);  // program order, as in every rank
     o.group = static_cast<uint32_t>(Number(0, 3));
     o.stream = Coin() ? kNoIndex : static_cast<uint32_t>(Number(0, static_cast<int>(rank.streams.size()) - 1));
     o.ticket = Big();
@@ -389,6 +389,20 @@ TEST_F(LsdTest, ChecksumIsCastagnolis) {
     EXPECT_EQ(Crc32c(bytes), Crc32cPortable(bytes)) << i;
     bytes.push_back(static_cast<char>(i * 37 + i / 7));
   }
+}
+
+TEST_F(LsdTest, OperationsComeInProgramOrderWhateverTheFilesOrder) {
+  Bundle b = RandomBundle(5).Make();
+  std::vector<Op>& ops = b.ranks[0].ops;
+  ASSERT_GT(ops.size(), 2u);
+  for (Op& op : ops) op.recent_only = false, op.thread = 0;
+  std::reverse(ops.begin(), ops.end());
+  ASSERT_TRUE(WriteLsd(b, {0}, {}, Path("node.lsd")).ok());
+  Bundle read;
+  ASSERT_TRUE(Load(Path("node.lsd"), &read).ok());
+  ASSERT_EQ(read.ranks[0].ops.size(), ops.size());
+  EXPECT_TRUE(std::is_sorted(read.ranks[0].ops.begin(), read.ranks[0].ops.end(),
+                             [](const Op& x, const Op& y) { return x.index < y.index; }));
 }
 
 TEST_F(LsdTest, RandomBundlesComeBackEqual) {
