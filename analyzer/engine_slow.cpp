@@ -302,6 +302,8 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() {
     s.cost_ns = std::min(s.excess_ns, static_cast<int64_t>(static_cast<double>(sum) / steps));
     // Where own time is only what durations leave of a step, work beside operations blurs it: then others must be seen to wait for it.
     if (pace.durations_only && s.cost_ns * 2 < s.excess_ns) continue;
+    // One that others wait for at every step comes last again and again; a few long waits (a communicator made anew) do not.
+    if (const Lateness& late = lateness_[s.rank]; pace.durations_only && late.compared >= 48 && late.last * 12 < late.compared) continue;
     kept.push_back(s);
   }
   // Slow where nobody waits for it is no cost.
