@@ -396,6 +396,10 @@ STANDIN_CUDA cuGetProcAddress_v2(const char* symbol, void** function, int versio
       STANDIN_ENTRY_V2(cuStreamWriteValue64),
       STANDIN_ENTRY_V2(cuMemHostRegister),
       STANDIN_ENTRY(cuMemHostUnregister),
+      STANDIN_ENTRY(cuModuleLoadData),
+      STANDIN_ENTRY(cuModuleUnload),
+      STANDIN_ENTRY(cuModuleGetFunction),
+      STANDIN_ENTRY(cuLaunchKernel),
       STANDIN_ENTRY_V2(cuMemHostGetDevicePointer),
       STANDIN_ENTRY_V2(cuGetProcAddress),
   };
