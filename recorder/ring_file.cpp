@@ -137,6 +137,11 @@ void LayOut(RingMap* map, uint8_t* base, uint64_t bytes) noexcept {
       place(SectionKind::kRings, sizeof(ring::OpSlot) * capacity.ring_slots, capacity.rings));
   map->overflow =
       reinterpret_cast<ring::OpSlot*>(place(SectionKind::kOverflow, sizeof(ring::OpSlot), capacity.overflow_slots));
+  map->kernels =
+      reinterpret_cast<ring::KernelEntry*>(place(SectionKind::kKernels, sizeof(ring::KernelEntry), capacity.kernels));
+  map->profiler = reinterpret_cast<ring::ProfilerState*>(map->kernels);
+  map->proxies =
+      reinterpret_cast<ring::ProxyEntry*>(place(SectionKind::kProxies, sizeof(ring::ProxyEntry), capacity.proxies));
   header->section_count = used;
   header->layout_version = ring::kLayoutVersion;
   header->min_reader_version = ring::kMinReaderVersion;

@@ -66,6 +66,8 @@ enum class CallKind : uint16_t {
   kCudaMalloc = 68,
   kCudaFree = 69,
   kGraphLaunch = 72,
+  // A communicator that only NCCL's profiler interface told of: how it was made is not known.
+  kProfilerComm = 80,
 };
 
 constexpr bool IsCollective(CallKind kind) {
@@ -134,6 +136,7 @@ constexpr const char* CallName(CallKind kind) {
     case CallKind::kCudaMalloc: return "cudaMalloc";
     case CallKind::kCudaFree: return "cudaFree";
     case CallKind::kGraphLaunch: return "cudaGraphLaunch";
+    case CallKind::kProfilerComm: return "communicator told by NCCL's profiler interface";
   }
   return "unknown call";
 }

@@ -39,6 +39,8 @@ enum class SectionKind : uint32_t {
   kOverflow = 5,  // one ring of Slots shared by threads that have none of their own
   kStreams = 6,   // StreamCell
   kMarks = 7,     // MarkLine, index as in kStreams; alone on its pages, registered with the GPU driver
+  kKernels = 11,  // element 0: ProfilerState; then KernelEntry
+  kProxies = 12,  // ProxyEntry
 };
 
 struct Section {
@@ -146,7 +148,9 @@ inline constexpr uint32_t kCheckpoints = 8;
 inline constexpr uint32_t kCheckpointEvery = 16;  // collectives
 
 inline constexpr uint32_t kExcludedKept = 20;
-inline constexpr uint32_t kCommBlocking = 1;  // CommEntry::flags
+inline constexpr uint32_t kCommBlocking = 1;      // CommEntry::flags
+inline constexpr uint32_t kCommFromProfiler = 2;  // its entry and its operations were written by the profiler plugin
+inline constexpr uint32_t kCommProfiled = 4;      // NCCL's profiler told of it
 
 struct CommEntry {
   // Lines 0 to 4: identity; `guard` is odd while it is being changed.
@@ -325,27 +329,97 @@ struct MarkLine {
 };
 static_assert(sizeof(MarkLine) == 64);
 
+// What NCCL's profiler interface told; all zero where the plugin was not loaded.
+struct ProfilerState {
+  uint32_t interface_version;  // 1 to 6; 0: not loaded
+  uint32_t events;             // NCCL's event bits that were asked for
+  uint64_t kernels_begun, proxies_begun;
+  uint64_t kernels_dropped, proxies_dropped;  // every entry was of an operation under way
+  uint64_t unmatched;                         // operations of which no record was found
+  uint64_t stale;                             // callbacks with a handle that means nothing (any more)
+  uint64_t remote;                            // network operations carried out for other processes
+  uint64_t init_ticks;
+  uint64_t reserved[7];
+};
+static_assert(sizeof(ProfilerState) == 128);
+
+inline constexpr uint8_t kKernelLaunched = 1;  // KernelEntry::flags: NCCL has queued it
+inline constexpr uint8_t kKernelCaptured = 2;  // of a graph: an entry per replay
+inline constexpr uint8_t kKernelEnded = 4;     // nothing more will be told of it
+inline constexpr uint8_t kKernelCopyEngine = 8;
+
+// One operation as its kernel ran, by channel. `guard` is odd while the identity is being written and rises with every
+// use of the entry; the rest are single words that NCCL's progress thread changes afterwards.
+struct KernelEntry {
+  uint32_t guard;
+  uint16_t comm;
+  uint16_t kind;  // CallKind
+  int32_t peer;   // of a send or receive, else -1
+  uint8_t flags;
+  uint8_t channels;  // that will take part; 0: not said
+  uint16_t reserved0;
+  uint64_t seq;                 // as in the operation's record; 0: no record was found
+  uint64_t enqueued_ticks;
+  // By bit of the channel's number.
+  uint64_t started_channels, completed_channels;
+  // GPU's clock, nanoseconds; 0: not told.
+  uint64_t first_started_gpu_ns, last_completed_gpu_ns;
+  // When these were delivered to the host.
+  uint64_t first_started_ticks, last_completed_ticks;
+  uint64_t count;
+  uint64_t order;  // of the communicator's operations as NCCL launched them
+  uint64_t reserved[4];
+};
+static_assert(sizeof(KernelEntry) == 128);
+
+inline constexpr uint8_t kProxySend = 1;    // ProxyEntry::flags; else a receive
+inline constexpr uint8_t kProxyEnded = 2;
+inline constexpr uint8_t kProxyRemote = 4;  // for another process's operation, which has the record
+
+// One network operation: the steps of one channel to or from one peer. `guard` as in KernelEntry.
+struct ProxyEntry {
+  uint32_t guard;
+  uint16_t comm;
+  uint16_t kind;  // CallKind of the operation
+  uint64_t seq;
+  int32_t peer;  // member rank at the other end
+  int32_t rank;  // member rank it is done for
+  uint8_t channel;
+  uint8_t flags;
+  uint8_t state;  // ProxyState (profiler.h) of the oldest step that is not done
+  uint8_t reserved0;
+  uint32_t steps, begun, done;
+  uint32_t step;  // number of that oldest step, from 0
+  uint32_t reserved1;
+  uint64_t started_ticks;
+  uint64_t changed_ticks;  // its last event
+};
+static_assert(sizeof(ProxyEntry) == 64);
+
 // How many of each a file of `bytes` has. Powers of two, so that the writer masks.
 struct Capacities {
   uint32_t comms, peers, threads, rings, ring_slots, overflow_slots, streams;
+  uint32_t kernels, proxies;
 };
 constexpr Capacities CapacitiesFor(uint64_t bytes) {
   if (bytes >= (4u << 20)) {
-    Capacities c{256, 4096, 128, 16, 1024, 2048, 256};
+    Capacities c{256, 4096, 128, 16, 1024, 2048, 256, 1024, 2048};
     for (uint64_t b = bytes; b >= (8u << 20); b /= 2) {
       c.ring_slots *= 2;
     }
     return c;
   }
-  if (bytes >= (2u << 20)) return {128, 2048, 64, 8, 1024, 1024, 128};
-  if (bytes >= (1u << 20)) return {64, 1024, 64, 8, 512, 512, 128};
-  return {32, 512, 32, 4, 512, 512, 64};
+  if (bytes >= (2u << 20)) return {128, 2048, 64, 8, 1024, 1024, 128, 512, 1024};
+  if (bytes >= (1u << 20)) return {64, 1024, 64, 8, 512, 512, 128, 256, 512};
+  return {32, 512, 32, 4, 512, 512, 64, 96, 192};
 }
 
 // The largest file's tables, for the process's own fixed arrays.
 inline constexpr uint32_t kMaxComms = 256;
 inline constexpr uint32_t kMaxThreads = 128;
 inline constexpr uint32_t kMaxStreams = 256;
+inline constexpr uint32_t kMaxKernels = 1024;
+inline constexpr uint32_t kMaxProxies = 2048;
 
 }  // namespace lockstep::ring
 

@@ -142,6 +142,7 @@ struct Expected {
   uint64_t smallest;  // bytes an element of the first layout has
   uint64_t most;      // elements
   const char* name;
+  bool may_miss = false;  // files of older recorders have none
 };
 
 // Far above what any layout needs; a hostile file of 64 MiB must not be blown up to gigabytes.
@@ -156,6 +157,8 @@ void FindSections(Reading* reading) {
       {SectionKind::kOverflow, &Reading::overflow, sizeof(OpSlot), 1 << 17, "overflow ring"},
       {SectionKind::kStreams, &Reading::streams, sizeof(StreamCell), kMostElements, "streams"},
       {SectionKind::kMarks, &Reading::marks, sizeof(MarkLine), kMostElements, "marks"},
+      {SectionKind::kKernels, &Reading::kernels, sizeof(KernelEntry), kMostElements, "kernels", true},
+      {SectionKind::kProxies, &Reading::proxies, sizeof(ProxyEntry), kMostElements, "network operations", true},
   };
   uint32_t sections = reading->header.section_count;
   if (sections > kMaxSections) {
@@ -184,7 +187,7 @@ void FindSections(Reading* reading) {
       }
       *table = {section.offset, section.stride, count, true};
     }
-    if (!table->present) reading->Problem(std::string(expected.name) + ": no section");
+    if (!table->present && !expected.may_miss) reading->Problem(std::string(expected.name) + ": no section");
   }
 }
 
@@ -214,7 +217,7 @@ void FillProcess(Reading* reading) {
   process.cuda_version = header.cuda_version;
   process.state = CleanState(header.state);
   process.stop_reason = Text(header.stop_reason, sizeof(header.stop_reason));
-  process.gpu_marks = header.gpu_marks <= 2 ? static_cast<GpuMarks>(header.gpu_marks) : GpuMarks::kOff;
+  process.gpu_marks = header.gpu_marks <= 4 ? static_cast<GpuMarks>(header.gpu_marks) : GpuMarks::kOff;
   process.host_waits = header.host_waits == 1;
   process.created_mono_ns = reading->clock.ToNs(header.created_ticks);
   process.created_real_ns = process.created_mono_ns == 0 ? 0 : process.created_mono_ns + reading->clock.RealOffset();
@@ -281,6 +284,7 @@ bool ReadRing(int fd, const ReadOptions& options, Snapshot* out, std::string* er
     for (CommSnapshot& comm : out->comms) comm.lost_records = 0;  // only the rings can tell
   } else {
     internal::ReadOps(&reading, cells);
+    internal::ReadProfiler(&reading);
   }
   if (same_boot) out->read_mono_ns = internal::ReadClock(CLOCK_MONOTONIC);
   return true;

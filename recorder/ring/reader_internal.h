@@ -56,6 +56,7 @@ struct Reading {
   std::vector<uint32_t> comm_slot;  // table slot of each Snapshot::comms element
   std::vector<uint64_t> stream_issued;
   Snapshot* out;
+  Table kernels{}, proxies{};
 
   void Problem(const std::string& text);
 };
@@ -88,6 +89,7 @@ void ReadComms(Reading* reading);
 void ReadStreams(Reading* reading);
 void ReadThreads(Reading* reading, std::vector<ThreadCell>* cells);
 void ReadOps(Reading* reading, const std::vector<ThreadCell>& cells);
+void ReadProfiler(Reading* reading);
 
 // Shared by rings and recent operations.
 OpStage CleanStage(uint8_t stage);

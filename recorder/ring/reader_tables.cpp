@@ -96,6 +96,8 @@ void FillComm(const Reading& reading, const CommEntry& entry, CommSnapshot* comm
   comm->excluded.assign(entry.excluded, entry.excluded + std::min<uint32_t>(entry.excluded_total, kExcludedKept));
   comm->device = entry.device;
   comm->blocking = (entry.flags & kCommBlocking) != 0;
+  comm->from_profiler = (entry.flags & kCommFromProfiler) != 0;
+  comm->profiled = (entry.flags & kCommProfiled) != 0;
   comm->created_ns = clock.ToNs(entry.created_ticks);
   comm->ready_ns = clock.ToNs(entry.ready_ticks);
   comm->ended_ns = clock.ToNs(entry.ended_ticks);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "recorder/ring/calls.h"
+#include "recorder/ring/profiler.h"
 
 namespace lockstep::ring {
 
@@ -26,7 +27,8 @@ enum class CommState : uint32_t {
   kNotMember = 8,     // took part in a split with no colour
 };
 
-enum class GpuMarks : uint32_t { kOff = 0, kDone = 1, kFull = 2 };
+// kProfiler: no marks; NCCL's profiler interface tells when kernels ran.
+enum class GpuMarks : uint32_t { kOff = 0, kDone = 1, kFull = 2, kProfiler = 4 };
 
 struct ProcessInfo {
   std::string boot_id, host, job, step;
@@ -73,6 +75,8 @@ struct CommSnapshot {
   uint32_t excluded_total = 0;
   int32_t device = -1;
   bool blocking = true;
+  bool from_profiler = false;        // only the profiler interface told of it: entry and operations are its
+  bool profiled = false;             // the profiler interface told of it
   int64_t created_ns = 0, ready_ns = 0, ended_ns = 0;
   // Progress cell: never overwritten by traffic.
   uint64_t issued_seq = 0;           // collectives issued
@@ -152,6 +156,48 @@ struct StreamSnapshot {
   std::vector<Dependency> depends_on;
 };
 
+// What NCCL's profiler interface told, over all communicators.
+struct ProfilerSnapshot {
+  uint32_t interface_version = 0;    // 0: the plugin was not loaded
+  uint32_t events = 0;               // NCCL's event bits that were asked for
+  uint64_t kernels_dropped = 0, proxies_dropped = 0;
+  uint64_t unmatched = 0;            // operations of which no record was found
+  uint64_t stale = 0;                // callbacks with a handle that meant nothing
+  uint64_t remote = 0;               // network operations carried out for other processes
+};
+
+// One operation as its kernel ran. Times are on the host's clock, as well as the two clocks can be laid together.
+struct KernelSnapshot {
+  uint32_t comm = UINT32_MAX;        // CommSnapshot::index
+  CallKind kind = CallKind::kNone;
+  int32_t peer = -1;                 // of a send or receive
+  uint64_t seq = 0;                  // of the operation's record; 0: none was found
+  uint64_t count = 0;
+  uint64_t order = 0;                // of the communicator's operations as NCCL launched them
+  uint32_t channels = 0;             // that take part; 0: not said
+  uint64_t started_channels = 0, completed_channels = 0;  // by bit
+  bool launched = false, captured = false, ended = false, copy_engine = false;
+  bool gpu_times = false;            // from the GPU's clock; else when the host was told
+  int64_t enqueued_ns = 0, started_ns = 0, completed_ns = 0;
+  int64_t uncertainty_ns = 0;        // started_ns and completed_ns are late by at most this
+};
+
+// One network operation: the steps of one channel to or from one peer.
+struct ProxySnapshot {
+  uint32_t comm = UINT32_MAX;
+  CallKind kind = CallKind::kNone;   // of the operation
+  uint64_t seq = 0;
+  int32_t peer = -1;                 // member rank at the other end
+  int32_t rank = -1;                 // member rank that it is done for
+  uint32_t channel = 0;
+  bool send = false, ended = false;
+  bool remote = false;               // for another process's operation
+  uint32_t steps = 0, begun = 0, done = 0;
+  uint32_t step = 0;                 // the oldest that is not done, from 0
+  ProxyState state = ProxyState::kNone;
+  int64_t started_ns = 0, changed_ns = 0;
+};
+
 struct Snapshot {
   ProcessInfo process;
   std::vector<CommSnapshot> comms;
@@ -160,6 +206,10 @@ struct Snapshot {
   std::vector<OpSnapshot> recent;
   std::vector<ThreadSnapshot> threads;
   std::vector<StreamSnapshot> streams;
+  // Of the profiler plugin; empty in a digest. Oldest first.
+  ProfilerSnapshot profiler;
+  std::vector<KernelSnapshot> kernels;
+  std::vector<ProxySnapshot> proxies;
   uint64_t records_lost = 0;         // counted drops: threads or communicators beyond the tables
   std::vector<std::string> problems; // damage that was met and stepped over: what, file offset
   int64_t read_mono_ns = 0;          // reader's clock when the snapshot was taken; 0 when not on the recording boot
