@@ -1,8 +1,7 @@
 #include "recorder/comms.h"
 
-#include <sys/uio.h>
-
 #include "recorder/gpu_marks.h"
+#include "recorder/host_memory.h"
 #include "recorder/real.h"
 
 namespace lockstep::recorder {
@@ -64,23 +63,18 @@ CommLocal* Claim() noexcept {
   return nullptr;
 }
 
-bool SafeRead(void** from, void** value) noexcept {
-  iovec local{value, sizeof(*value)}, remote{from, sizeof(*value)};
-  const long got = Sys(SYS_process_vm_readv, g.map.header->pid, &local, 1L, &remote, 1L, 0L);
-  if (got == static_cast<long>(sizeof(*value))) return true;
-  if (got != -EPERM && got != -ENOSYS) return false;
-  // Containers refuse that call. This one refuses its first argument after it has read what the second points to.
-  if (Sys(SYS_rt_sigprocmask, 4711L, from, nullptr, sizeof(*from)) != -EINVAL) return false;
-  *value = LoadAcquire(from);
+uint32_t g_pending;  // how many entries wait for their handle
+
+// Whoever takes it counts it: the communicator's thread and a watchdog may come at once. True for the one who took it.
+bool EndPending(CommLocal* comm) noexcept {
+  if (__atomic_exchange_n(&comm->pending, nullptr, __ATOMIC_ACQ_REL) == nullptr) return false;
+  __atomic_fetch_sub(&g_pending, 1, __ATOMIC_RELAXED);
   return true;
 }
 
-uint32_t g_pending;  // how many entries wait for their handle
-
-// Whoever takes it counts it: the communicator's thread and a watchdog may come at once.
-void EndPending(CommLocal* comm) noexcept {
-  if (__atomic_exchange_n(&comm->pending, nullptr, __ATOMIC_ACQ_REL) != nullptr)
-    __atomic_fetch_sub(&g_pending, 1, __ATOMIC_RELAXED);
+void* StoredHandle(void** place) noexcept {
+  void* handle = nullptr;
+  return ReadHostMemory(place, &handle, sizeof(handle)) ? handle : nullptr;
 }
 
 }  // namespace
@@ -114,14 +108,30 @@ LOCKSTEP_COLD CommLocal* NewComm(const CommPlan& plan) noexcept {
     for (uint32_t i = 0; i < ring::kExcludedKept && i < entry->excluded_total; ++i)
       entry->excluded[i] = plan.excluded[i];
   }
+  StoreRelease(&g_tables.comm_handles[index], static_cast<const void*>(nullptr));
+  EndPending(comm);
   *comm = CommLocal{};
   comm->entry = entry;
   comm->index = index;
   comm->nonblocking = plan.nonblocking;
   comm->magic = plan.magic;
+  comm->root_hash = plan.root_hash;
+  comm->root_use = plan.root_use;
   comm->group_next = kNone;
   comm->needs_rank = plan.member_rank < 0 || plan.size < 0;
   return comm;
+}
+
+uint32_t RootUses(uint64_t root_hash, int32_t rank) noexcept {
+  uint32_t uses = 0;
+  const uint32_t used = Load(&g.comms_used);
+  for (uint32_t i = 0; i < used; ++i) {
+    const CommLocal& comm = g_tables.comms[i];
+    if (comm.root_hash == root_hash && comm.entry != nullptr && comm.entry->member_rank == rank && comm.root_use > uses) {
+      uses = comm.root_use;
+    }
+  }
+  return uses;
 }
 
 LOCKSTEP_COLD void BindHandle(CommLocal* comm, const void* handle) noexcept {
@@ -215,38 +225,58 @@ void AwaitHandle(CommLocal* comm, void** place, uint32_t parent) noexcept {
   Add(&g_pending, 1);
 }
 
-LOCKSTEP_COLD void BindPending(const CommLocal* parent, bool ready) noexcept {
-  if (Load(&g_pending) == 0) return;
+LOCKSTEP_COLD bool BindStored(CommLocal* comm) noexcept {
   ErrnoKeeper keep;
+  void** place = LoadAcquire(&comm->pending);
+  void* handle = place != nullptr ? StoredHandle(place) : nullptr;
+  if (handle != nullptr && EndPending(comm)) BindHandle(comm, handle);
+  return Load(&g_tables.comm_handles[comm->index]) != nullptr;
+}
+
+LOCKSTEP_COLD void BindChildren(const CommLocal* parent) noexcept {
+  if (Load(&g_pending) == 0) return;
   const uint32_t used = Load(&g.comms_used);
   for (uint32_t i = 0; i < used; ++i) {
     CommLocal* comm = &g_tables.comms[i];
-    void** place = LoadAcquire(&comm->pending);
-    if (place == nullptr || (parent != nullptr && comm->pending_parent != parent->index)) continue;
-    void* handle = nullptr;
-    if (!SafeRead(place, &handle) || handle == nullptr) continue;
-    BindHandle(comm, handle);
-    if (ready && !comm->nonblocking) CommIsReady(comm);
+    if (LoadAcquire(&comm->pending) == nullptr || comm->pending_parent != parent->index || comm->in_group) continue;
+    if (BindStored(comm) && !comm->nonblocking) CommIsReady(comm);
+  }
+}
+
+LOCKSTEP_COLD void DropChildren(const CommLocal* parent) noexcept {
+  if (Load(&g_pending) == 0) return;
+  const uint32_t used = Load(&g.comms_used);
+  for (uint32_t i = 0; i < used; ++i) {
+    CommLocal* comm = &g_tables.comms[i];
+    if (LoadAcquire(&comm->pending) == nullptr || comm->pending_parent != parent->index || comm->in_group) continue;
+    CommEnded(comm, CommState::kInitFailed);
   }
 }
 
 LOCKSTEP_COLD CommLocal* FindCommSlow(ThreadState* thread, const void* handle, bool create) noexcept {
   if (handle == nullptr) return nullptr;
   ErrnoKeeper keep;
-  for (int pass = 0; pass < 2; ++pass) {
-    const uint32_t used = Load(&g.comms_used);
-    for (uint32_t i = 0; i < used; ++i) {
-      if (LoadAcquire(&g_tables.comm_handles[i]) != handle) continue;
-      CommCache(thread, handle) = {handle, i};
-      return &g_tables.comms[i];
-    }
-    if (pass == 0) BindPending(nullptr, false);
+  const uint32_t used = Load(&g.comms_used);
+  for (uint32_t i = 0; i < used; ++i) {
+    if (LoadAcquire(&g_tables.comm_handles[i]) != handle) continue;
+    CommCache(thread, handle) = {handle, i};
+    return &g_tables.comms[i];
+  }
+  // Which of the awaited it is, its variable tells.
+  for (uint32_t i = 0; i < used && Load(&g_pending) != 0; ++i) {
+    CommLocal* comm = &g_tables.comms[i];
+    void** place = LoadAcquire(&comm->pending);
+    if (place == nullptr || StoredHandle(place) != handle) continue;
+    if (EndPending(comm)) BindHandle(comm, handle);
+    CommCache(thread, handle) = {handle, i};
+    return comm;
   }
   // The variable NCCL stored to is gone: with one child outstanding there is no doubt whose handle it is.
   CommLocal* only = nullptr;
   uint32_t waiting = 0;
   for (uint32_t i = 0; i < Load(&g.comms_used); ++i) {
-    if (g_tables.comms[i].pending == nullptr) continue;
+    // An init call that is still running gave its handle at once: its variable would hold it.
+    if (LoadAcquire(&g_tables.comms[i].pending) == nullptr || g_tables.comms[i].pending_parent == kNone) continue;
     only = &g_tables.comms[i];
     ++waiting;
   }

@@ -11,6 +11,8 @@ struct CommPlan {
   ring::CallKind origin = ring::CallKind::kNone;
   uint64_t id = 0;
   uint64_t magic = 0;
+  uint64_t root_hash = 0;
+  uint32_t root_use = 0;
   const CommLocal* parent = nullptr;
   uint32_t ordinal = 0;
   int32_t member_rank = -1, size = -1;
@@ -25,22 +27,29 @@ struct CommPlan {
 // Writes an entry in the state "initializing". Null when the table is full of living communicators; counted.
 CommLocal* NewComm(const CommPlan& plan) noexcept;
 
+// How many members of `rank` this process has made from a unique id with this hash.
+uint32_t RootUses(uint64_t root_hash, int32_t rank) noexcept;
+
 // NCCL gave the handle. A handle value seen before gets the next generation.
 void BindHandle(CommLocal* comm, const void* handle) noexcept;
 
-// NCCL may be used with it now; asks NCCL for rank, size and device where they are not known.
+// NCCL may be used with it now; asks NCCL for rank, size and device where they are not known. Only for a handle that the
+// host used or that NCCL has just stored: what lies in an old variable may be anything.
 void CommIsReady(CommLocal* comm) noexcept;
 void CommEnded(CommLocal* comm, ring::CommState state) noexcept;
 void SetCommState(CommLocal* comm, ring::CommState state) noexcept;
 void SetCommId(CommLocal* comm, uint64_t id, uint64_t magic) noexcept;
 void NoteAsyncError(CommLocal* comm, int32_t error) noexcept;
 
-// Late handles of `parent`'s children (null: of any) that NCCL has stored by now are bound. The callers' variables are
-// read through the kernel, since they may be gone.
-void BindPending(const CommLocal* parent, bool ready) noexcept;
-
-// NCCL will store the handle of `comm` at `place` later.
+// NCCL will store the handle of `comm` at `place`: during the call, at the group's end, or when `parent` (kNone: no
+// other's state matters) is ready. The variable is read through the kernel, since it may be gone.
 void AwaitHandle(CommLocal* comm, void** place, uint32_t parent) noexcept;
+// Binds what NCCL has stored by now; false when that is nothing.
+bool BindStored(CommLocal* comm) noexcept;
+// `parent` is ready again after background work: its children's handles are stored.
+void BindChildren(const CommLocal* parent) noexcept;
+// The background work failed: no child came of it.
+void DropChildren(const CommLocal* parent) noexcept;
 
 bool HasPending() noexcept;
 void ForgetPending() noexcept;  // in a forked child

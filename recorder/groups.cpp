@@ -96,7 +96,7 @@ void SettleRecent(const ThreadState* thread, ring::RecentOp (&ops)[kSize], uint6
   }
 }
 
-void SettleComm(ThreadState* thread, CommLocal* comm, OpStage stage, bool dropped) noexcept {
+void SettleComm(ThreadState* thread, CommLocal* comm, OpStage stage, bool dropped, int result) noexcept {
   ring::CommEntry* entry = comm->entry;
   if (dropped) {
     for (ring::Checkpoint& checkpoint : entry->checkpoints) {
@@ -106,7 +106,7 @@ void SettleComm(ThreadState* thread, CommLocal* comm, OpStage stage, bool droppe
     FenceRelease();
     Store(&entry->signature_hash, comm->group_hash);
     StoreRelease(&entry->issued_check, comm->group_issued);
-  } else {
+  } else if (result == kNcclSuccess) {  // else NCCL's own thread is still queueing them
     Store(&entry->launched_seq, entry->issued_seq);
   }
   SettleRecent(thread, entry->collectives, comm->group_recent, entry->recent_collectives, stage);
@@ -191,12 +191,12 @@ void EndGroup(int result, bool simulated) noexcept {
       comm->group_init = false;
       if (!Accepted(result)) {
         CommEnded(comm, ring::CommState::kInitFailed);
-      } else if (result == kNcclSuccess && !comm->nonblocking && Load(&g_tables.comm_handles[comm->index]) != nullptr) {
+      } else if (result == kNcclSuccess && BindStored(comm) && !comm->nonblocking) {
         thread->inside = true;
         CommIsReady(comm);
       }
     } else {
-      SettleComm(thread, comm, stage, dropped);
+      SettleComm(thread, comm, stage, dropped, result);
     }
   }
   thread->group_comms = kNone;
@@ -207,7 +207,6 @@ void EndGroup(int result, bool simulated) noexcept {
   StoreRelease(&thread->cell->call, uint16_t{0});
   Store(&thread->cell->last_call_ticks, now);
   thread->inside = false;
-  if (result == kNcclSuccess && !simulated) BindPending(nullptr, true);
 }
 
 }  // namespace lockstep::recorder

@@ -56,18 +56,23 @@ inline uint64_t SplitId(uint64_t parent, int32_t counter, int32_t color) noexcep
   return hash.Digest();
 }
 
-// Ours: NCCL gives all shrinks of one parent the same hash. The list's order does not matter (NCCL sorts it).
-inline uint64_t ShrinkId(uint64_t parent, int32_t ordinal, const int32_t* excluded, int32_t count) noexcept {
+// The list's order does not matter (NCCL sorts it). Never 0.
+inline uint64_t SetHash(const int32_t* ranks, int32_t count) noexcept {
   uint64_t set = 0;
   for (int32_t i = 0; i < count; ++i) {
     NcclHash one;
-    one.Add(&excluded[i], sizeof(excluded[i]));
+    one.Add(&ranks[i], sizeof(ranks[i]));
     set += one.Digest();
   }
+  return set | 1;
+}
+
+// Ours: NCCL gives all shrinks of one parent the same hash. `use`: how many times the parent was shrunk by this set.
+inline uint64_t ShrinkId(uint64_t parent, int32_t use, uint64_t set) noexcept {
   NcclHash hash;
   hash.Add("shrink", 6);
   hash.Add(&parent, sizeof(parent));
-  hash.Add(&ordinal, sizeof(ordinal));
+  hash.Add(&use, sizeof(use));
   hash.Add(&set, sizeof(set));
   return hash.Digest();
 }

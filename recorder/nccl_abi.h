@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "recorder/host_memory.h"
+
 namespace lockstep::recorder {
 
 using NcclComm = void*;
@@ -33,23 +35,30 @@ static_assert(offsetof(NcclConfig, blocking) == 16 && offsetof(NcclConfig, comm_
 static_assert(sizeof(NcclConfig) == 56);
 
 struct ConfigFacts {
+  bool given = false;  // readable, and one of NCCL's
   bool says_blocking = false;
   bool blocking = true;
-  const char* name = nullptr;
+  char name[64] = "";
 };
 
+// By NCCL's own rule: the size first, then no more than that. Nothing the caller named is touched where it is not mapped.
 inline ConfigFacts ReadConfig(const NcclConfig* config) noexcept {
   ConfigFacts facts;
-  if (config == nullptr) return facts;
   size_t size = 0;
-  memcpy(&size, config, sizeof(size));
-  if (size < 20 || size > 65536) return facts;
+  if (config == nullptr || !ReadHostMemory(config, &size, sizeof(size))) return facts;
+  if (size < offsetof(NcclConfig, blocking) + sizeof(int) || size > 65536) return facts;
   NcclConfig local{};
-  memcpy(&local, config, size < sizeof(local) ? size : sizeof(local));
+  const bool has_name = size >= sizeof(local);
+  // A size that lies may reach past the end of what is mapped: then the oldest layout is all that is believed.
+  if (!ReadHostMemory(config, &local, has_name ? sizeof(local) : size) &&
+      !ReadHostMemory(config, &local, offsetof(NcclConfig, blocking) + sizeof(int))) {
+    return facts;
+  }
   if (local.magic != 0xcafebeef) return facts;
+  facts.given = true;
   facts.says_blocking = local.blocking != INT_MIN;
   facts.blocking = local.blocking != 0;
-  if (size >= 56 && local.version >= 22700) facts.name = local.comm_name;
+  if (has_name && local.version >= 22700) ReadHostText(local.comm_name, facts.name, sizeof(facts.name));
   return facts;
 }
 

@@ -13,14 +13,11 @@ namespace {
 using ring::CallKind;
 using ring::CommState;
 
-bool NonblockingByEnvironment() noexcept {
-  const char* value = getenv("NCCL_COMM_BLOCKING");
-  return value != nullptr && value[0] == '0' && value[1] == 0;
-}
-
+// As NCCL decides: the environment, else the configuration, whose default is blocking; without one a child is as its parent.
 bool IsNonblocking(const ConfigFacts& facts, const CommLocal* parent) noexcept {
-  if (NonblockingByEnvironment()) return true;
-  if (facts.says_blocking) return !facts.blocking;
+  const char* forced = getenv("NCCL_COMM_BLOCKING");
+  if (forced != nullptr && (forced[0] == '0' || forced[0] == '1') && forced[1] == 0) return forced[0] == '0';
+  if (facts.given) return facts.says_blocking && !facts.blocking;
   return parent != nullptr && parent->nonblocking;
 }
 
@@ -41,10 +38,12 @@ bool Grouped() noexcept {
   return t_local.group_depth > 0;
 }
 
-// Around an init call that gives its handle at once. `out` is the caller's variable.
+// Around an init call that gives its handle at once. `out` is the caller's variable: a watchdog may use what is in it
+// while the call still waits for other ranks.
 template <typename Forward>
 int MakeNow(CallKind kind, const CommPlan& plan, void** out, const void* caller, Forward forward) noexcept {
   CommLocal* comm = NewComm(plan);
+  if (comm != nullptr && out != nullptr) AwaitHandle(comm, out, kNone);
   CallInFlight flight;
   const CallArguments arguments = {static_cast<uint64_t>(plan.size > 0 ? plan.size : 0), plan.member_rank};
   const bool begun = BeginCall(kind, comm, arguments, caller, &flight);
@@ -54,7 +53,7 @@ int MakeNow(CallKind kind, const CommPlan& plan, void** out, const void* caller,
   if (comm != nullptr) {
     if (!Accepted(result)) {
       CommEnded(comm, CommState::kInitFailed);
-    } else {
+    } else if (comm->entry->ended_ticks == 0) {  // else a watchdog has aborted it meanwhile
       BindHandle(comm, out != nullptr ? *out : nullptr);
       if (Grouped()) {
         JoinGroup(flight.thread, comm);
@@ -99,10 +98,13 @@ int MakeLate(CallKind kind, const CommPlan& plan, CommLocal* parent, void** out,
   return result;
 }
 
+// With NCCL_COMM_ID set all unique ids are alike: the n-th communicator that a rank makes from the same bytes is another one.
 CommPlan RootPlan(CallKind kind, const void* unique_id, int size, int rank, const ConfigFacts& facts) noexcept {
   CommPlan plan;
   plan.origin = kind;
-  plan.id = RootId(unique_id);
+  plan.root_hash = RootId(unique_id);
+  plan.root_use = RootUses(plan.root_hash, rank) + 1;
+  plan.id = plan.root_use == 1 ? plan.root_hash : Combine(plan.root_hash, static_cast<int32_t>(plan.root_use));
   plan.magic = FirstWord(unique_id);
   plan.ordinal = Add(&g.root_comms, 1) + 1;
   plan.member_rank = rank;
@@ -111,6 +113,29 @@ CommPlan RootPlan(CallKind kind, const void* unique_id, int size, int rank, cons
   plan.nonblocking = IsNonblocking(facts, nullptr);
   plan.device = CurrentDevice();
   return plan;
+}
+
+void NameRoot(CommLocal* comm, const void* unique_id) noexcept {
+  if (comm == nullptr) return;
+  ErrnoKeeper keep;
+  comm->root_hash = 0;
+  const uint64_t root_hash = RootId(unique_id);
+  comm->root_use = RootUses(root_hash, comm->entry->member_rank) + 1;
+  comm->root_hash = root_hash;
+  SetCommId(comm, comm->root_use == 1 ? root_hash : Combine(root_hash, static_cast<int32_t>(comm->root_use)),
+            FirstWord(unique_id));
+}
+
+// How often this process has shrunk `parent` by a set of ranks.
+int32_t ShrinksBefore(const CommLocal* parent, uint64_t set) noexcept {
+  int32_t before = 0;
+  const uint32_t used = Load(&g.comms_used);
+  for (uint32_t i = 0; i < used; ++i) {
+    const CommLocal& comm = g_tables.comms[i];
+    before += comm.root_hash == set && comm.entry != nullptr && comm.entry->parent_id == parent->entry->id &&
+              comm.entry->origin == static_cast<uint16_t>(CallKind::kCommShrink);
+  }
+  return before;
 }
 
 // The parent of a split, shrink or grow; the host may use a handle that was never seen.
@@ -162,16 +187,16 @@ LOCKSTEP_EXPORT int ncclCommInitRankScalable(NcclComm* comm, int size, int rank,
                  [&] { return real(comm, size, rank, ids_count, ids, config); });
 }
 
-// The id is one NCCL makes for itself; its inner call comes by here.
+// ncclCommInitAll makes an id for itself and calls this.
 LOCKSTEP_EXPORT int ncclGetUniqueId(NcclUniqueId* id) {
   static RealFunction function = {"ncclGetUniqueId"};
   const auto real = reinterpret_cast<decltype(&ncclGetUniqueId)>(RealNccl(&function, LOCKSTEP_CALLER));
   if (real == nullptr) return kNcclInvalidUsage;
   const int result = real(id);
-  if (result == kNcclSuccess && id != nullptr && Recording() && t_local.epoch == g.epoch && t_local.state != nullptr &&
-      t_local.state->inside_init_all && !t_local.state->init_all_id_seen) {
-    memcpy(t_local.state->init_all_id, id, sizeof(*id));
-    t_local.state->init_all_id_seen = true;
+  if (result == kNcclSuccess && id != nullptr && Recording() && t_local.epoch == g.epoch && t_local.state != nullptr) {
+    ThreadState* thread = t_local.state;
+    for (uint32_t i = 0; i < thread->init_all_count; ++i) NameRoot(thread->init_all[i], id);
+    thread->init_all_count = 0;
   }
   return result;
 }
@@ -199,21 +224,25 @@ LOCKSTEP_EXPORT int ncclCommInitAll(NcclComm* comms, int devices, const int* lis
   arguments.count = static_cast<uint64_t>(devices);
   const bool begun = BeginCall(CallKind::kCommInitAll, made[0], arguments, caller, &flight);
   if (begun) {
-    flight.thread->inside_init_all = true;
-    flight.thread->init_all_id_seen = false;
+    flight.thread->init_all = made;
+    flight.thread->init_all_count = static_cast<uint32_t>(count);
+    for (int i = 0; i < count; ++i) {
+      if (made[i] != nullptr) AwaitHandle(made[i], &comms[i], kNone);
+    }
   }
   const int result = real(comms, devices, list);
   if (!begun || !Recording() || flight.epoch != g.epoch) return result;
   ErrnoKeeper keep;
-  flight.thread->inside_init_all = false;
+  const bool named = flight.thread->init_all_count == 0;
+  flight.thread->init_all = nullptr;
+  flight.thread->init_all_count = 0;
   // Without the inner call (an NCCL linked -Bsymbolic) the process and the ordinal stand in: all members are here.
   uint8_t id[128] = {};
   const uint64_t substitute[3] = {static_cast<uint64_t>(g.map.header->pid), g.map.header->start_ticks, plan.ordinal};
   memcpy(id, substitute, sizeof(substitute));
-  if (flight.thread->init_all_id_seen) memcpy(id, flight.thread->init_all_id, sizeof(id));
   for (int i = 0; i < count; ++i) {
-    if (made[i] == nullptr) continue;
-    SetCommId(made[i], RootId(id), FirstWord(id));
+    if (made[i] == nullptr || made[i]->entry->ended_ticks != 0) continue;
+    if (!named) NameRoot(made[i], id);
     if (Accepted(result)) {
       BindHandle(made[i], comms[i]);
       CommIsReady(made[i]);
@@ -262,16 +291,29 @@ LOCKSTEP_EXPORT int ncclCommShrink(NcclComm comm, int* excluded, int count, Nccl
   const void* caller = LOCKSTEP_CALLER;
   if (!StartFor(caller)) return real(comm, excluded, count, child, config, flags);
   CommLocal* parent = Parent(comm);
-  if (parent == nullptr || excluded == nullptr || count < 0) return real(comm, excluded, count, child, config, flags);
+  const int32_t size = parent != nullptr ? parent->entry->size : 0;
+  // NCCL looks at the list's entries before it looks at their number; a number that cannot be makes it fail in any case.
+  if (parent == nullptr || excluded == nullptr || count < 1 || (size > 0 && count >= size)) {
+    return real(comm, excluded, count, child, config, flags);
+  }
   const ConfigFacts facts = ReadConfig(config);
   CommPlan plan;
   plan.origin = CallKind::kCommShrink;
   plan.parent = parent;
   plan.ordinal = ++parent->children;
-  plan.id = ShrinkId(parent->entry->id, static_cast<int32_t>(plan.ordinal), excluded, count);
+  // Only survivors call, so what they have in common is how often they shrank by this set, not how often at all.
+  const uint64_t set = SetHash(excluded, count);
+  plan.id = ShrinkId(parent->entry->id, ShrinksBefore(parent, set) + 1, set);
   plan.magic = plan.id;
+  plan.root_hash = set;
   plan.excluded = excluded;
   plan.excluded_total = count;
+  const int32_t rank = parent->entry->member_rank;
+  if (size > 0 && rank >= 0) {
+    plan.size = size - count;
+    plan.member_rank = rank;
+    for (int i = 0; i < count; ++i) plan.member_rank -= excluded[i] < rank ? 1 : 0;
+  }
   plan.name = facts.name;
   plan.nonblocking = IsNonblocking(facts, parent);
   plan.device = parent->entry->device;
@@ -417,11 +459,14 @@ LOCKSTEP_COLD void AsyncChanged(CommLocal* comm, int error, const void* caller) 
   ErrnoKeeper keep;
   Store(&comm->last_async, error);
   if (error == kNcclSuccess) {
-    BindPending(comm, true);
-    if (!comm->ready) CommIsReady(comm);
+    BindChildren(comm);
+    // A blocking one says so while its own init call still waits, too.
+    if (!comm->ready && (comm->nonblocking || (comm->needs_rank && !comm->group_init))) CommIsReady(comm);
     return;
   }
   if (error == kNcclInProgress) return;
+  DropChildren(comm);
+  if (!comm->ready && comm->nonblocking) SetCommState(comm, CommState::kInitFailed);
   NoteAsyncError(comm, error);
   CallInFlight flight;
   if (!ShouldRecord(caller) || !BeginCall(CallKind::kCommAsyncError, comm, CallArguments(), caller, &flight)) return;
@@ -432,6 +477,10 @@ LOCKSTEP_COLD void AsyncChanged(CommLocal* comm, int error, const void* caller) 
 
 namespace {
 
+uint64_t IssuedOutsideGroups(const CommLocal* comm) noexcept {
+  return Load(&comm->in_group) ? Load(&comm->group_issued) : Load(&comm->entry->issued_seq);
+}
+
 RealFunction g_async_error = {"ncclCommGetAsyncError"};
 
 // Polled by watchdogs: only a change of value is worth anything.
@@ -439,14 +488,20 @@ __attribute__((noinline)) int AsyncErrorForHost(NcclComm handle, int* error, con
   const auto real = reinterpret_cast<int (*)(NcclComm, int*)>(RealNccl(&g_async_error, caller));
   if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
   if (!Recording() || FromNccl(caller)) return real(handle, error);
+  CommLocal* comm = KnownComm(handle);
+  // What was issued before the question is queued when the answer is "success".
+  const uint64_t issued = comm != nullptr ? IssuedOutsideGroups(comm) : 0;
   const int result = real(handle, error);
   if (result != kNcclSuccess || error == nullptr || !Recording()) return result;
-  CommLocal* comm = KnownComm(handle);
+  if (comm != nullptr && Load(&g_tables.comm_handles[comm->index]) != handle) comm = nullptr;
   if (comm == nullptr && HasPending() && Thread() != nullptr) {
     ErrnoKeeper keep;
     comm = FindCommSlow(Thread(), handle, false);
   }
   if (comm == nullptr) return result;
+  if (*error == kNcclSuccess && comm->nonblocking && Load(&comm->entry->launched_seq) < issued) {
+    Store(&comm->entry->launched_seq, issued);
+  }
   if (LOCKSTEP_LIKELY(Load(&comm->last_async) == *error && comm->ready && !HasPending())) return result;
   if (*error != Load(&comm->last_async) || *error == kNcclSuccess) AsyncChanged(comm, *error, caller);
   return result;

@@ -14,13 +14,15 @@ using AnyFunction = Pair (*)(Word, Word, Word, Word, Word, Word);
 
 }  // namespace
 
-#define LOCKSTEP_FORWARD(NAME)                                                             \
+// MISSING: what an NCCL that lacks the function answers.
+#define LOCKSTEP_FORWARD_OR(NAME, MISSING)                                                 \
   LOCKSTEP_EXPORT Pair NAME(Word a, Word b, Word c, Word d, Word e, Word f) {              \
     static RealFunction function = {#NAME};                                                \
     const auto real = reinterpret_cast<AnyFunction>(RealNccl(&function, LOCKSTEP_CALLER)); \
-    if (LOCKSTEP_UNLIKELY(real == nullptr)) return static_cast<Pair>(kNcclInvalidUsage);   \
+    if (LOCKSTEP_UNLIKELY(real == nullptr)) return static_cast<Pair>(MISSING);             \
     return real(a, b, c, d, e, f);                                                         \
   }
+#define LOCKSTEP_FORWARD(NAME) LOCKSTEP_FORWARD_OR(NAME, kNcclInvalidUsage)
 
 LOCKSTEP_FORWARD(ncclGetVersion)
 LOCKSTEP_FORWARD(ncclCommCount)
@@ -29,7 +31,7 @@ LOCKSTEP_FORWARD(ncclCommUserRank)
 LOCKSTEP_FORWARD(ncclCommMemStats)
 LOCKSTEP_FORWARD(ncclCommQueryProperties)
 LOCKSTEP_FORWARD(ncclCommGetUniqueId)
-LOCKSTEP_FORWARD(ncclResetDebugInit)
+LOCKSTEP_FORWARD_OR(ncclResetDebugInit, 0)
 LOCKSTEP_FORWARD(ncclWinGetUserPtr)
 LOCKSTEP_FORWARD(ncclParamBind)
 LOCKSTEP_FORWARD(ncclParamGetI8)
@@ -44,24 +46,24 @@ LOCKSTEP_FORWARD(ncclParamGetStr)
 LOCKSTEP_FORWARD(ncclParamGet)
 LOCKSTEP_FORWARD(ncclParamGetParameter)
 LOCKSTEP_FORWARD(ncclParamGetAllParameterKeys)
-LOCKSTEP_FORWARD(ncclParamDumpAll)
+LOCKSTEP_FORWARD_OR(ncclParamDumpAll, 0)
 LOCKSTEP_FORWARD(ncclDevCommCreate)
 LOCKSTEP_FORWARD(ncclDevCommDestroy)
 LOCKSTEP_FORWARD(ncclGetLsaDevicePointer)
 LOCKSTEP_FORWARD(ncclGetPeerDevicePointer)
 LOCKSTEP_FORWARD(ncclGetLsaMultimemDevicePointer)
 LOCKSTEP_FORWARD(ncclGetMultimemDevicePointer)
-LOCKSTEP_FORWARD(ncclTeamWorld)
-LOCKSTEP_FORWARD(ncclTeamLsa)
-LOCKSTEP_FORWARD(ncclTeamRail)
-LOCKSTEP_FORWARD(ncclTeamRankToWorld)
-LOCKSTEP_FORWARD(ncclTeamRankToLsa)
+LOCKSTEP_FORWARD_OR(ncclTeamWorld, 0)
+LOCKSTEP_FORWARD_OR(ncclTeamLsa, 0)
+LOCKSTEP_FORWARD_OR(ncclTeamRail, 0)
+LOCKSTEP_FORWARD_OR(ncclTeamRankToWorld, -1)
+LOCKSTEP_FORWARD_OR(ncclTeamRankToLsa, -1)
 LOCKSTEP_FORWARD(ncclLsaBarrierCreateRequirement)
 LOCKSTEP_FORWARD(ncclGinBarrierCreateRequirement)
 LOCKSTEP_FORWARD(ncclLLA2ACreateRequirement)
 LOCKSTEP_FORWARD(ncclGinOutboxCreateRequirement)
 LOCKSTEP_FORWARD(ncclGinInboxA2ACreateRequirement)
-LOCKSTEP_FORWARD(ncclLLA2ACalcSlots)
+LOCKSTEP_FORWARD_OR(ncclLLA2ACalcSlots, 0)
 
 // These two give text, and callers print it.
 LOCKSTEP_EXPORT const char* ncclGetErrorString(int result) {

@@ -19,6 +19,11 @@ uint8_t Stage(OpStage stage) noexcept {
   return static_cast<uint8_t>(stage);
 }
 
+// A newer NCCL's datatypes keep their numbers.
+uint8_t Datatype(int32_t datatype) noexcept {
+  return datatype < ring::kNoDatatype ? static_cast<uint8_t>(datatype) : ring::kNoDatatype - 1;
+}
+
 // Rolling over all collectives; equal on all members while they do the same.
 uint64_t Roll(uint64_t hash, const Op& op, uint8_t reduction) noexcept {
   const uint64_t what = static_cast<uint64_t>(op.kind) | static_cast<uint64_t>(op.datatype & 0xff) << 16 |
@@ -43,7 +48,11 @@ LOCKSTEP_COLD uint8_t CustomReduction(const CommLocal* comm, int32_t handle) noe
 uint8_t Reduction(const CommLocal* comm, int32_t reduction) noexcept {
   if (reduction < 0) return ring::kNoReduction;
   if (LOCKSTEP_LIKELY(reduction < 5)) return static_cast<uint8_t>(reduction);
-  return CustomReduction(comm, reduction);
+  const uint8_t custom = CustomReduction(comm, reduction);
+  // A newer NCCL's own, as numbered there.
+  if (custom == ring::kCustomReductionLast && reduction < ring::kCustomReductionBase)
+    return static_cast<uint8_t>(reduction);
+  return custom;
 }
 
 ring::PeerEntry* FindPeer(const CommLocal* comm, int32_t peer) noexcept {
@@ -182,7 +191,8 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
     return false;
   }
   // A non-blocking one may be asked only once ncclCommGetAsyncError said so.
-  if (LOCKSTEP_UNLIKELY(!comm->ready) && !comm->nonblocking) CommIsReady(comm);
+  // Nor one that the open group is to make.
+  if (LOCKSTEP_UNLIKELY(!comm->ready) && !comm->nonblocking && !comm->group_init) CommIsReady(comm);
   CommEntry* entry = comm->entry;
   const uint32_t stream = FindStream(thread, op.stream, entry->device);
   const CallSite site = FindCallSite(op.caller);
@@ -278,7 +288,7 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
   flight->recent = recent;
   recent->kind = static_cast<uint16_t>(op.kind);
   recent->stage = Stage(OpStage::kEntered);
-  recent->datatype = static_cast<uint8_t>(op.datatype);
+  recent->datatype = Datatype(op.datatype);
   recent->reduction = reduction;
   recent->result = 0;
   recent->stream = static_cast<uint16_t>(stream);
@@ -310,7 +320,7 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
       OpSlot* record = slot.op;
       record->type = static_cast<uint8_t>(ring::SlotType::kOp);
       record->stage = Stage(OpStage::kEntered);
-      record->datatype = static_cast<uint8_t>(op.datatype);
+      record->datatype = Datatype(op.datatype);
       record->reduction = reduction;
       record->kind = static_cast<uint16_t>(op.kind);
       record->comm = static_cast<uint16_t>(comm->index);
@@ -383,7 +393,9 @@ void EndOp(OpInFlight* flight, int result) noexcept {
     now = recent->enter_ticks;  // nothing happens but queueing: not worth a look at the clock
   } else {
     stage = flight->captured ? OpStage::kCaptured : OpStage::kLaunched;
-    if (flight->collective) Store(&flight->comm->entry->launched_seq, flight->before_issued + 1);
+    // In progress: NCCL's own thread is still queueing it; ncclCommGetAsyncError tells when it is done.
+    if (flight->collective && LOCKSTEP_LIKELY(result == kNcclSuccess))
+      Store(&flight->comm->entry->launched_seq, flight->before_issued + 1);
     now = Now();
   }
   if (flight->mark) WriteCompleted(&g_tables.streams[flight->stream], flight->ticket);

@@ -5,6 +5,27 @@
 
 namespace lockstep::recorder {
 
+namespace {
+
+// "the loaded NCCL lacks: ncclCommGrow, ncclCommRevoke", each once, as far as there is room.
+void NoteMissing(RealFunction* function) noexcept {
+  if (!Recording() || Load(&function->noted) != 0) return;
+  static uint32_t writing;
+  if (!Swap<uint32_t>(&writing, 0, 1)) return;
+  StoreRelease(&function->noted, 1u);
+  char* note = g.map.header->note;
+  constexpr size_t kRoom = sizeof(g.map.header->note);
+  constexpr char kLacks[] = "the loaded NCCL lacks: ";
+  const size_t used = strnlen(note, kRoom - 1);
+  const bool first = strstr(note, kLacks) == nullptr;
+  const char* between = !first ? ", " : used != 0 ? "; " : "";
+  if (used + strlen(between) + (first ? sizeof(kLacks) : 0) + strlen(function->name) < kRoom)
+    snprintf(note + used, kRoom - used, "%s%s%s", between, first ? kLacks : "", function->name);
+  StoreRelease(&writing, 0u);
+}
+
+}  // namespace
+
 LOCKSTEP_COLD void* ResolveNccl(RealFunction* function, const void* caller) noexcept {
   ErrnoKeeper keep;
   FindCallSite(caller);  // a new call site inside an NCCL library makes that library known
@@ -12,7 +33,10 @@ LOCKSTEP_COLD void* ResolveNccl(RealFunction* function, const void* caller) noex
   if (address == nullptr) {
     LoadedObject owner{};
     address = FindFunction(function->name, Among::kAfter, &owner);
-    if (address == nullptr) return nullptr;
+    if (address == nullptr) {
+      NoteMissing(function);
+      return nullptr;
+    }
     KeepLoaded(owner);
     if (IsNcclLibrary(owner)) {
       AddNcclRange(owner.text_begin, owner.text_end);

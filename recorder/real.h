@@ -25,9 +25,10 @@ struct RealFunction {
   uintptr_t begin = 0, bytes = 0;  // code of the NCCL library that `address` lies in
   const void* host = nullptr;      // the last caller found to lie in no NCCL
   void* in_copy[kMaxNcclCopies] = {};
+  uint32_t noted = 0;  // that the loaded NCCL lacks it
 };
 
-// Null when nothing loaded defines it. Of two NCCL libraries in a process each is given its own functions for its inner
+// Null when nothing loaded defines it; that is written into the ring's note. Of two NCCL libraries in a process each is given its own functions for its inner
 // calls; everybody else is given the first one's.
 void* ResolveNccl(RealFunction* function, const void* caller) noexcept;
 inline void* RealNccl(RealFunction* function, const void* caller) noexcept {
