@@ -1,74 +1,19 @@
 #include "recorder/gpu_marks.h"
 
-#include "recorder/loaded.h"
+#include "recorder/driver.h"
 #include "recorder/process.h"
 
 namespace lockstep::recorder {
 namespace {
 
-using Result = int;
-using DevicePointer = unsigned long long;
+using Result = DriverResult;
 
-// Only what is used, by the driver's published prototypes.
-struct Driver {
-  Result (*write64)(void* stream, DevicePointer to, uint64_t value, unsigned flags);
-  Result (*is_capturing)(void* stream, int* status);
-  Result (*capture_info)(void* stream, int* status, uint64_t* id);
-  Result (*host_register)(void* at, size_t bytes, unsigned flags);
-  Result (*host_pointer)(DevicePointer* to, void* at, unsigned flags);
-  Result (*capture_mode)(int* mode);
-  Result (*get_current)(void** context);
-  Result (*set_current)(void* context);
-  Result (*stream_context)(void* stream, void** context);
-  Result (*get_device)(int* device);
-  Result (*driver_version)(int* version);
-  Result (*device_uuid)(void* uuid, int device);
-  Result (*pci_id)(char* text, int bytes, int device);
-};
-
-Driver g_driver;
-uint32_t g_driver_state;  // 0 not looked for, 1 complete enough for marks, 2 not
 uint32_t g_registered;    // 0 no, 1 under way, 2 yes, 3 refused
 int32_t g_register_error;
 uint32_t g_gpu_described;
 
 constexpr unsigned kRegisterPortable = 1, kRegisterDeviceMap = 2;
 constexpr int kCaptureRelaxed = 2;
-
-template <typename F>
-void Find(F** to, const char* name, const char* other = nullptr) noexcept {
-  void* found = FindFunction(name, Among::kAll, nullptr);
-  if (found == nullptr && other != nullptr) found = FindFunction(other, Among::kAll, nullptr);
-  *to = reinterpret_cast<F*>(found);
-}
-
-// Called on cold ways only; several threads may do the same work, with the same outcome.
-bool FindDriver() noexcept {
-  const uint32_t state = LoadAcquire(&g_driver_state);
-  if (state != 0) return state == 1;
-  Driver found{};
-  LoadedObject driver{};
-  found.driver_version = reinterpret_cast<Result (*)(int*)>(FindFunction("cuDriverGetVersion", Among::kAll, &driver));
-  if (found.driver_version == nullptr) return false;  // not loaded yet: ask again at the next stream
-  KeepLoaded(driver);
-  Find(&found.write64, "cuStreamWriteValue64_v2", "cuStreamWriteValue64");
-  Find(&found.is_capturing, "cuStreamIsCapturing");
-  Find(&found.capture_info, "cuStreamGetCaptureInfo");
-  Find(&found.host_register, "cuMemHostRegister_v2", "cuMemHostRegister");
-  Find(&found.host_pointer, "cuMemHostGetDevicePointer_v2", "cuMemHostGetDevicePointer");
-  Find(&found.capture_mode, "cuThreadExchangeStreamCaptureMode");
-  Find(&found.get_current, "cuCtxGetCurrent");
-  Find(&found.set_current, "cuCtxSetCurrent");
-  Find(&found.stream_context, "cuStreamGetCtx");
-  Find(&found.get_device, "cuCtxGetDevice");
-  Find(&found.device_uuid, "cuDeviceGetUuid_v2", "cuDeviceGetUuid");
-  Find(&found.pci_id, "cuDeviceGetPCIBusId");
-  const bool complete = found.write64 != nullptr && found.is_capturing != nullptr && found.host_register != nullptr &&
-                        found.host_pointer != nullptr;
-  g_driver = found;
-  StoreRelease(&g_driver_state, complete ? 1 : 2);
-  return complete;
-}
 
 // While another thread captures in global mode a registration would spoil its capture; relaxed mode keeps out of it.
 class RelaxedCapture {

@@ -187,7 +187,7 @@ bool BeginsWith(const char* text, const char* beginning) noexcept {
 }
 
 bool IsCudaRuntime(const LoadedObject& object) noexcept {
-  return BeginsWith(object.soname, "libcudart.so");
+  return BeginsWith(object.soname, "libcudart.so") || BeginsWith(object.soname, "libamdhip64.so");
 }
 
 // Leaves only what `among` allows, in load order.

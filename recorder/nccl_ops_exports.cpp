@@ -94,6 +94,27 @@ LOCKSTEP_EXPORT int ncclAlltoAll(const void* send, void* recv, size_t count, int
   return Record(real, op, ncclAlltoAll, send, recv, count, type, comm, stream);
 }
 
+// RCCL's spelling, and one with counts of its own for every pair, which ranks need not agree on: not compared.
+LOCKSTEP_EXPORT int ncclAllToAll(const void* send, void* recv, size_t count, int type, NcclComm comm,
+                                 CudaStream stream) {
+  static RealFunction function = {"ncclAllToAll"};
+  void* real = RealNccl(&function, LOCKSTEP_CALLER);
+  if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
+  const Op op = {CallKind::kAlltoAll, type, -1, -1, count, send, recv, comm, stream, LOCKSTEP_CALLER};
+  return Record(real, op, ncclAllToAll, send, recv, count, type, comm, stream);
+}
+
+LOCKSTEP_EXPORT int ncclAllToAllv(const void* send, const size_t* send_counts, const size_t* send_offsets, void* recv,
+                                  const size_t* recv_counts, const size_t* recv_offsets, int type, NcclComm comm,
+                                  CudaStream stream) {
+  static RealFunction function = {"ncclAllToAllv"};
+  void* real = RealNccl(&function, LOCKSTEP_CALLER);
+  if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
+  const Op op = {CallKind::kOtherCollective, type, -1, -1, 0, send, recv, comm, stream, LOCKSTEP_CALLER};
+  return Record(real, op, ncclAllToAllv, send, send_counts, send_offsets, recv, recv_counts, recv_offsets, type, comm,
+                stream);
+}
+
 LOCKSTEP_EXPORT int ncclGather(const void* send, void* recv, size_t count, int type, int root, NcclComm comm,
                                CudaStream stream) {
   static RealFunction function = {"ncclGather"};
