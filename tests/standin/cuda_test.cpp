@@ -1,6 +1,7 @@
 // Streams, events, memory and the driver's stream memory operations.
 #include <cuda.h>
 #include <gtest/gtest.h>
+#include <standin.h>
 
 #include "tests/standin/ranks.h"
 
@@ -98,10 +99,11 @@ TEST(Driver, WritesValuesInStreamOrderIntoRegisteredMemoryOnly) {
     static uint64_t target = 0;
     const auto address = static_cast<CUdeviceptr>(reinterpret_cast<uintptr_t>(&target));
     // No context is current yet.
-    RANK_CHECK(cuMemHostRegister(&target, sizeof target, CU_MEMHOSTREGISTER_DEVICEMAP) == CUDA_SUCCESS);
+    RANK_CHECK(cuMemHostRegister(&target, sizeof target, CU_MEMHOSTREGISTER_DEVICEMAP) == CUDA_ERROR_INVALID_CONTEXT);
     RANK_CHECK(cuStreamWriteValue64(nullptr, address, 1, 0) == CUDA_ERROR_INVALID_CONTEXT);
     cudaStream_t stream;
     RANK_CUDA(cudaSetDevice(3));
+    RANK_CHECK(cuMemHostRegister(&target, sizeof target, CU_MEMHOSTREGISTER_DEVICEMAP) == CUDA_SUCCESS);
     RANK_CUDA(cudaStreamCreate(&stream));
     CUdeviceptr device = 0;
     RANK_CHECK(cuMemHostGetDevicePointer(&device, &target, 0) == CUDA_SUCCESS);
@@ -150,6 +152,54 @@ TEST(Memory, FreeWaitsForTheDevice) {
     RANK_CHECK(freed.load());
     RANK_CHECK(cudaFree(data) == cudaErrorInvalidValue);
     RANK_CUDA(cudaFree(nullptr));
+  });
+}
+
+TEST(Events, TheDriversMeasureLikeTheRuntimes) {
+  InOwnProcess([] {
+    cudaStream_t stream;
+    RANK_CUDA(cudaStreamCreate(&stream));
+    CUevent events[2];
+    for (CUevent& event : events) RANK_CHECK(cuEventCreate(&event, CU_EVENT_DEFAULT) == CUDA_SUCCESS);
+    RANK_CHECK(cuEventRecord(events[0], reinterpret_cast<CUstream>(stream)) == CUDA_SUCCESS);
+    RANK_CHECK(cuEventSynchronize(events[0]) == CUDA_SUCCESS);
+    gate_open = false;
+    RANK_CUDA(cudaLaunchHostFunc(stream, Gate, nullptr));
+    RANK_CHECK(cuEventRecord(events[1], reinterpret_cast<CUstream>(stream)) == CUDA_SUCCESS);
+    RANK_CHECK(cuEventQuery(events[1]) == CUDA_ERROR_NOT_READY);
+    float ms = -1;
+    RANK_CHECK(cuEventElapsedTime(&ms, events[0], events[1]) == CUDA_ERROR_NOT_READY);
+    usleep(2000);
+    gate_open = true;
+    RANK_CHECK(cuEventSynchronize(events[1]) == CUDA_SUCCESS);
+    RANK_CHECK(cuEventElapsedTime(&ms, events[0], events[1]) == CUDA_SUCCESS && ms >= 2);
+    RANK_CHECK(cudaGetLastError() == cudaSuccess);
+  });
+}
+
+TEST(Errors, AnErrorOfTheContextStaysAndNothingCompletesAfterIt) {
+  InOwnProcess([] {
+    cudaStream_t stream, other;
+    RANK_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    RANK_CUDA(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+    int* data = ToDevice(std::vector<int>(1, 0));
+    CUevent event;
+    RANK_CHECK(cuEventCreate(&event, CU_EVENT_DEFAULT) == CUDA_SUCCESS);
+    gate_open = false;
+    RANK_CUDA(cudaLaunchHostFunc(stream, Gate, nullptr));
+    RANK_CHECK(standinFault(reinterpret_cast<CUstream>(stream), CUDA_ERROR_ILLEGAL_ADDRESS) == CUDA_SUCCESS);
+    RANK_CUDA(cudaMemsetAsync(data, 1, sizeof(int), stream));
+    RANK_CHECK(cuEventRecord(event, reinterpret_cast<CUstream>(stream)) == CUDA_SUCCESS);
+    gate_open = true;
+    RANK_CHECK(cudaStreamSynchronize(stream) == cudaErrorIllegalAddress);
+    RANK_CHECK(*data == 0);
+    for (int i = 0; i < 2; ++i) {
+      RANK_CHECK(cuEventQuery(event) == CUDA_ERROR_ILLEGAL_ADDRESS);
+      RANK_CHECK(cudaStreamQuery(other) == cudaErrorIllegalAddress);
+      RANK_CHECK(cudaGetLastError() == cudaErrorIllegalAddress);
+    }
+    RANK_CUDA(cudaSetDevice(1));
+    RANK_CUDA(cudaDeviceSynchronize());
   });
 }
 

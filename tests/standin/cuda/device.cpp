@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -13,6 +14,7 @@ namespace standin {
 namespace {
 
 thread_local int bound_device = -1;
+std::atomic<bool> active_devices[256];
 
 struct Range {
   size_t size = 0;
@@ -53,11 +55,17 @@ int DeviceCount() {
 }
 
 int BoundDevice() { return bound_device; }
-void BindDevice(int device) { bound_device = device; }
+void BindDevice(int device) {
+  bound_device = device;
+  if (device >= 0) {
+    active_devices[static_cast<size_t>(device)].store(true, std::memory_order_relaxed);
+  }
+}
+bool DeviceActive(int device) { return active_devices[static_cast<size_t>(device)].load(std::memory_order_relaxed); }
 
 int CurrentDevice() {
   if (bound_device < 0) {
-    bound_device = 0;
+    BindDevice(0);
   }
   return bound_device;
 }

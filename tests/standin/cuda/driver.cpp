@@ -1,6 +1,8 @@
 // libcuda.so.1: the driver functions a recorder reaches for, on the engine's streams.
 #include <cuda.h>
+#include <standin.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <atomic>
@@ -42,13 +44,22 @@ CUresult StreamFor(CUstream handle, std::shared_ptr<standin::Stream>* stream) {
   if (!*stream || standin::StreamDevice(**stream) != standin::BoundDevice()) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
-  return CUDA_SUCCESS;
+  return static_cast<CUresult>(standin::StickyError(standin::BoundDevice()));
+}
+
+// STANDIN_NO_MEM_OPS and STANDIN_NO_HOST_REGISTER: what devices, drivers and sandboxes lack.
+bool Lacks(const char* variable) {
+  const char* value = getenv(variable);
+  return value != nullptr && value[0] == '1';
 }
 
 template <class T>
 CUresult WriteValue(CUstream handle, CUdeviceptr address, T value, unsigned int flags) {
   if (flags > CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER || address % sizeof(T) != 0) {
     return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (Lacks("STANDIN_NO_MEM_OPS")) {
+    return CUDA_ERROR_NOT_SUPPORTED;
   }
   auto* target = reinterpret_cast<T*>(static_cast<uintptr_t>(address));
   if (!standin::KnownMemory(target, sizeof(T))) {
@@ -78,6 +89,8 @@ constexpr ErrorText kErrors[] = {
     {CUDA_ERROR_INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
     {CUDA_ERROR_NOT_FOUND, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
     {CUDA_ERROR_NOT_READY, "CUDA_ERROR_NOT_READY", "device not ready"},
+    {CUDA_ERROR_ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
+    {CUDA_ERROR_NOT_PERMITTED, "CUDA_ERROR_NOT_PERMITTED", "operation not permitted"},
     {CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED",
      "part or all of the requested memory range is already mapped"},
     {CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED",
@@ -194,8 +207,10 @@ STANDIN_CUDA cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUde
     case CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING:
     case CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
     case CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED:
-    case CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS:
       *value = 1;
+      return CUDA_SUCCESS;
+    case CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS:
+      *value = Lacks("STANDIN_NO_MEM_OPS") ? 0 : 1;
       return CUDA_SUCCESS;
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
       *value = 0x10 + device;
@@ -217,6 +232,18 @@ STANDIN_CUDA cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
     return CUDA_ERROR_INVALID_DEVICE;
   }
   *context = ContextOf(device);
+  return CUDA_SUCCESS;
+}
+
+STANDIN_CUDA cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* flags, int* active) {
+  if (!flags || !active) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (!Valid(device)) {
+    return CUDA_ERROR_INVALID_DEVICE;
+  }
+  *flags = 0;
+  *active = standin::DeviceActive(device) ? 1 : 0;
   return CUDA_SUCCESS;
 }
 
@@ -294,10 +321,52 @@ STANDIN_CUDA cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status)
   if (!status) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  if (!standin::FindStream(handle)) {
+  const auto stream = standin::FindStream(handle);
+  if (!stream) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
   *status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return static_cast<CUresult>(standin::StickyError(standin::StreamDevice(*stream)));
+}
+
+STANDIN_CUDA cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
+  if (!mode) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  *mode = static_cast<CUstreamCaptureMode>(standin::ExchangeCaptureMode(*mode));
+  return CUDA_SUCCESS;
+}
+
+STANDIN_CUDA cuStreamGetId(CUstream handle, unsigned long long* id) {
+  const auto stream = standin::FindStream(handle);
+  if (!stream || !id) {
+    return stream ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
+  }
+  *id = standin::StreamId(*stream);
+  return CUDA_SUCCESS;
+}
+
+STANDIN_CUDA cuStreamDestroy_v2(CUstream handle) {
+  return standin::DestroyStream(handle) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
+STANDIN_CUDA cuStreamCreate(CUstream* handle, unsigned int flags) {
+  if (standin::BoundDevice() < 0) {
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  if (!handle || flags > 1) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  *handle = static_cast<CUstream>(standin::CreateStream(standin::BoundDevice(), flags == 1));
+  return CUDA_SUCCESS;
+}
+
+STANDIN_CUDA standinFault(CUstream handle, CUresult error) {
+  const auto stream = standin::FindStream(handle);
+  if (!stream) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  standin::Enqueue(stream, [device = standin::StreamDevice(*stream), error] { standin::Poison(device, error); });
   return CUDA_SUCCESS;
 }
 
@@ -336,6 +405,12 @@ STANDIN_CUDA cuMemHostRegister_v2(void* pointer, size_t size, unsigned int flags
   if (flags & ~0xfu) {
     return CUDA_ERROR_INVALID_VALUE;
   }
+  if (Lacks("STANDIN_NO_HOST_REGISTER")) {
+    return CUDA_ERROR_NOT_PERMITTED;
+  }
+  if (standin::BoundDevice() < 0) {
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
   switch (standin::RegisterHost(pointer, size)) {
     case standin::RegisterResult::kOk:
       return CUDA_SUCCESS;
@@ -352,6 +427,9 @@ STANDIN_CUDA cuMemHostUnregister(void* pointer) {
 }
 
 STANDIN_CUDA cuMemHostGetDevicePointer_v2(CUdeviceptr* device, void* host, unsigned int flags) {
+  if (standin::BoundDevice() < 0) {
+    return CUDA_ERROR_INVALID_CONTEXT;
+  }
   if (!device || flags != 0 || !standin::KnownMemory(host, 1)) {
     return CUDA_ERROR_INVALID_VALUE;
   }
@@ -370,6 +448,9 @@ STANDIN_CUDA cuGetProcAddress_v2(const char* symbol, void** function, int versio
 #undef cuMemHostGetDevicePointer
 #undef cuMemHostRegister
 #undef cuGetProcAddress
+#undef cuEventDestroy
+#undef cuEventElapsedTime
+#undef cuStreamDestroy
   static const Entry kEntries[] = {
       STANDIN_ENTRY(cuInit),
       STANDIN_ENTRY(cuDriverGetVersion),
@@ -390,6 +471,17 @@ STANDIN_CUDA cuGetProcAddress_v2(const char* symbol, void** function, int versio
       STANDIN_ENTRY_V2(cuCtxPopCurrent),
       STANDIN_ENTRY(cuStreamGetCtx),
       STANDIN_ENTRY(cuStreamIsCapturing),
+      STANDIN_ENTRY(cuStreamGetId),
+      STANDIN_ENTRY(cuStreamCreate),
+      STANDIN_ENTRY_V2(cuStreamDestroy),
+      STANDIN_ENTRY(cuDevicePrimaryCtxGetState),
+      STANDIN_ENTRY(cuThreadExchangeStreamCaptureMode),
+      STANDIN_ENTRY(cuEventCreate),
+      STANDIN_ENTRY_V2(cuEventDestroy),
+      STANDIN_ENTRY(cuEventRecord),
+      STANDIN_ENTRY(cuEventQuery),
+      STANDIN_ENTRY(cuEventSynchronize),
+      STANDIN_ENTRY_V2(cuEventElapsedTime),
       STANDIN_ENTRY(cuStreamQuery),
       STANDIN_ENTRY(cuStreamSynchronize),
       STANDIN_ENTRY_V2(cuStreamWriteValue32),

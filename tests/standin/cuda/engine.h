@@ -26,6 +26,8 @@ struct StreamPoint {
 STANDIN_EXPORT int DeviceCount();
 // The calling thread's device; -1 while no CUDA runtime call bound one to the thread (the driver's "no current context").
 STANDIN_EXPORT int BoundDevice();
+// Some thread has used the device.
+STANDIN_EXPORT bool DeviceActive(int device);
 STANDIN_EXPORT void BindDevice(int device);
 // As the runtime sees it: binds device 0 to a thread that has none.
 STANDIN_EXPORT int CurrentDevice();
@@ -41,6 +43,7 @@ STANDIN_EXPORT bool DestroyStream(void* handle);
 // nullptr and 1 mean the legacy stream of the current device, 2 the calling thread's own one. Null: no such stream.
 STANDIN_EXPORT std::shared_ptr<Stream> FindStream(void* handle);
 STANDIN_EXPORT int StreamDevice(const Stream& stream);
+STANDIN_EXPORT uint64_t StreamId(const Stream& stream);  // never given twice
 STANDIN_EXPORT bool StreamNonBlocking(const Stream& stream);
 // Queues `work` behind everything in the stream and behind `after`. The legacy stream and the blocking streams of its device
 // wait for each other as CUDA says. Never blocks.
@@ -64,6 +67,28 @@ STANDIN_EXPORT bool UnregisterHost(void* pointer);
 // True where the whole range lies in one known allocation or registration.
 STANDIN_EXPORT bool KnownMemory(const void* pointer, size_t size);
 STANDIN_EXPORT size_t AllocatedBytes();
+
+// The calling thread's way of capturing (0 global, 1 thread-local, 2 relaxed); gives the one before.
+STANDIN_EXPORT int ExchangeCaptureMode(int mode);
+
+// The error that ended the device's context, 0 while there is none. It never goes away: from then on nothing on the device runs or is
+// reached, and every call about it gives that error.
+STANDIN_EXPORT int StickyError(int device);
+STANDIN_EXPORT void Poison(int device, int error);
+// cudaDeviceReset: the streams and events are gone, and so is the error.
+STANDIN_EXPORT void ResetDevice(int device);
+
+// Events. The results are the driver's, whose values the runtime shares.
+STANDIN_EXPORT void* CreateEvent(int device, bool timing);
+STANDIN_EXPORT bool DestroyEvent(void* event);
+STANDIN_EXPORT void DestroyEventsOf(int device);
+STANDIN_EXPORT size_t EventCount();
+STANDIN_EXPORT int RecordEvent(void* event, const std::shared_ptr<Stream>& stream);
+STANDIN_EXPORT int QueryEvent(void* event);
+STANDIN_EXPORT int WaitForEvent(void* event);
+STANDIN_EXPORT int ElapsedTime(float* milliseconds, void* start, void* end);
+// Where it was last recorded; the default point when it never was. False: no such event.
+STANDIN_EXPORT bool EventPoint(void* event, StreamPoint* point);
 
 // A detached thread with every signal masked. False: it could not be started.
 STANDIN_EXPORT bool StartThread(std::function<void()> body);

@@ -41,6 +41,7 @@ STANDIN_TEXT cudaGetErrorName(cudaError_t error) {
     case cudaErrorNotReady: return "cudaErrorNotReady";
     case cudaErrorHostMemoryAlreadyRegistered: return "cudaErrorHostMemoryAlreadyRegistered";
     case cudaErrorHostMemoryNotRegistered: return "cudaErrorHostMemoryNotRegistered";
+    case cudaErrorIllegalAddress: return "cudaErrorIllegalAddress";
     case cudaErrorLaunchFailure: return "cudaErrorLaunchFailure";
     case cudaErrorNotSupported: return "cudaErrorNotSupported";
     case cudaErrorUnknown: return "cudaErrorUnknown";
@@ -62,6 +63,7 @@ STANDIN_TEXT cudaGetErrorString(cudaError_t error) {
     case cudaErrorNotReady: return "device not ready";
     case cudaErrorHostMemoryAlreadyRegistered: return "part or all of the requested memory range is already mapped";
     case cudaErrorHostMemoryNotRegistered: return "pointer does not correspond to a registered memory region";
+    case cudaErrorIllegalAddress: return "an illegal memory access was encountered";
     case cudaErrorLaunchFailure: return "unspecified launch failure";
     case cudaErrorNotSupported: return "operation not supported";
     case cudaErrorUnknown: return "unknown error";
@@ -72,7 +74,9 @@ STANDIN_TEXT cudaGetErrorString(cudaError_t error) {
 STANDIN_CUDART cudaGetLastError() {
   const cudaError_t error = standin::last_error;
   standin::last_error = cudaSuccess;
-  return error;
+  // An error that ended the context stays.
+  const int sticky = standin::BoundDevice() < 0 ? 0 : standin::StickyError(standin::BoundDevice());
+  return sticky != 0 ? static_cast<cudaError_t>(sticky) : error;
 }
 
 STANDIN_CUDART cudaPeekAtLastError() { return standin::last_error; }

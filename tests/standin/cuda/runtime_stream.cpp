@@ -2,10 +2,8 @@
 #include <cuda_runtime_api.h>
 #include <string.h>
 
-#include <chrono>
-#include <memory>
-#include <mutex>
-#include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "tests/standin/cuda/engine.h"
 #include "tests/standin/cuda/runtime.h"
@@ -14,38 +12,12 @@ using standin::Report;
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-struct Event {
-  bool timing = true;
-  // The last recording; each has a time of its own, so that one still queued cannot change what an earlier one measured.
-  bool recorded = false;
-  standin::StreamPoint point;
-  std::shared_ptr<Clock::time_point> time;
-};
-
-struct Events {
-  std::mutex mutex;
-  std::unordered_map<cudaEvent_t, std::unique_ptr<Event>> all;
-};
-
-Events& TheEvents() {
-  static auto* events = new Events;
-  return *events;
-}
-
-bool CopyEvent(cudaEvent_t handle, Event* event) {
-  Events& events = TheEvents();
-  const std::lock_guard lock(events.mutex);
-  const auto at = events.all.find(handle);
-  if (at == events.all.end()) {
-    return false;
-  }
-  *event = *at->second;
-  return true;
-}
-
 bool ValidKind(cudaMemcpyKind kind) { return kind >= cudaMemcpyHostToHost && kind <= cudaMemcpyDefault; }
+
+// The error that ended the stream's context: every call about it gives it, for ever.
+cudaError_t Sticky(const standin::Stream& stream) {
+  return Report(static_cast<cudaError_t>(standin::StickyError(standin::StreamDevice(stream))));
+}
 
 }  // namespace
 
@@ -77,13 +49,16 @@ STANDIN_CUDART cudaStreamSynchronize(cudaStream_t handle) {
   }
   // An empty operation, so that the legacy stream also waits for the blocking streams.
   standin::WaitFor(reinterpret_cast<uintptr_t>(handle) <= 1 ? standin::Enqueue(stream, {}) : standin::Tail(stream));
-  return cudaSuccess;
+  return Sticky(*stream);
 }
 
 STANDIN_CUDART cudaStreamQuery(cudaStream_t handle) {
   const auto stream = standin::FindStream(handle);
   if (!stream) {
     return Report(cudaErrorInvalidResourceHandle);
+  }
+  if (const cudaError_t error = Sticky(*stream); error != cudaSuccess) {
+    return error;
   }
   return standin::Reached(standin::Tail(stream)) ? cudaSuccess : cudaErrorNotReady;
 }
@@ -120,11 +95,10 @@ STANDIN_CUDART cudaStreamGetCaptureInfo_v2(cudaStream_t handle, cudaStreamCaptur
 }
 
 STANDIN_CUDART cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
-  thread_local cudaStreamCaptureMode current = cudaStreamCaptureModeGlobal;
   if (!mode) {
     return Report(cudaErrorInvalidValue);
   }
-  std::swap(current, *mode);
+  *mode = static_cast<cudaStreamCaptureMode>(standin::ExchangeCaptureMode(*mode));
   return cudaSuccess;
 }
 
@@ -134,7 +108,7 @@ STANDIN_CUDART cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, vo
     return Report(stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
   }
   standin::Enqueue(stream, [function, data] { function(data); });
-  return cudaSuccess;
+  return Sticky(*stream);
 }
 
 STANDIN_CUDART cudaDeviceSynchronize() {
@@ -145,97 +119,61 @@ STANDIN_CUDART cudaDeviceSynchronize() {
   for (const auto& tail : tails) {
     standin::WaitFor(tail);
   }
-  return cudaSuccess;
+  return Report(static_cast<cudaError_t>(standin::StickyError(standin::CurrentDevice())));
 }
 
-STANDIN_CUDART cudaDeviceReset() { return cudaDeviceSynchronize(); }
+STANDIN_CUDART cudaDeviceReset() {
+  cudaDeviceSynchronize();
+  standin::ResetDevice(standin::CurrentDevice());
+  return cudaSuccess;
+}
 
 STANDIN_CUDART cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
   if (!event || flags > 7) {
     return Report(cudaErrorInvalidValue);
   }
-  auto made = std::make_unique<Event>();
-  made->timing = (flags & cudaEventDisableTiming) == 0;
-  const auto handle = reinterpret_cast<cudaEvent_t>(made.get());
-  Events& events = TheEvents();
-  const std::lock_guard lock(events.mutex);
-  events.all[handle] = std::move(made);
-  *event = handle;
+  *event = static_cast<cudaEvent_t>(standin::CreateEvent(standin::CurrentDevice(), (flags & cudaEventDisableTiming) == 0));
   return cudaSuccess;
 }
 
 STANDIN_CUDART cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, cudaEventDefault); }
 
 STANDIN_CUDART cudaEventDestroy(cudaEvent_t event) {
-  Events& events = TheEvents();
-  const std::lock_guard lock(events.mutex);
-  return Report(events.all.erase(event) ? cudaSuccess : cudaErrorInvalidResourceHandle);
+  return Report(standin::DestroyEvent(event) ? cudaSuccess : cudaErrorInvalidResourceHandle);
 }
 
 STANDIN_CUDART cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t handle, unsigned int) {
   const auto stream = standin::FindStream(handle);
-  if (!stream) {
-    return Report(cudaErrorInvalidResourceHandle);
-  }
-  Events& events = TheEvents();
-  const std::lock_guard lock(events.mutex);
-  const auto at = events.all.find(event);
-  if (at == events.all.end()) {
-    return Report(cudaErrorInvalidResourceHandle);
-  }
-  auto time = std::make_shared<Clock::time_point>();
-  at->second->recorded = true;
-  at->second->time = time;
-  at->second->point = standin::Enqueue(stream, [time] { *time = Clock::now(); });
-  return cudaSuccess;
+  return Report(stream ? static_cast<cudaError_t>(standin::RecordEvent(event, stream)) : cudaErrorInvalidResourceHandle);
 }
 
 STANDIN_CUDART cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return cudaEventRecordWithFlags(event, stream, cudaEventRecordDefault);
 }
 
-STANDIN_CUDART cudaEventQuery(cudaEvent_t handle) {
-  Event event;
-  if (!CopyEvent(handle, &event)) {
-    return Report(cudaErrorInvalidResourceHandle);
-  }
-  return standin::Reached(event.point) ? cudaSuccess : cudaErrorNotReady;
+// That something is not ready is no error that the thread remembers.
+STANDIN_CUDART cudaEventQuery(cudaEvent_t event) {
+  const auto result = static_cast<cudaError_t>(standin::QueryEvent(event));
+  return result == cudaErrorNotReady ? result : Report(result);
 }
 
-STANDIN_CUDART cudaEventSynchronize(cudaEvent_t handle) {
-  Event event;
-  if (!CopyEvent(handle, &event)) {
-    return Report(cudaErrorInvalidResourceHandle);
-  }
-  standin::WaitFor(event.point);
-  return cudaSuccess;
+STANDIN_CUDART cudaEventSynchronize(cudaEvent_t event) {
+  return Report(static_cast<cudaError_t>(standin::WaitForEvent(event)));
 }
 
 STANDIN_CUDART cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
-  Event first;
-  Event second;
-  if (!milliseconds) {
-    return Report(cudaErrorInvalidValue);
-  }
-  if (!CopyEvent(start, &first) || !CopyEvent(end, &second) || !first.recorded || !second.recorded || !first.timing ||
-      !second.timing) {
-    return Report(cudaErrorInvalidResourceHandle);
-  }
-  if (!standin::Reached(first.point) || !standin::Reached(second.point)) {
-    return cudaErrorNotReady;
-  }
-  *milliseconds = std::chrono::duration<float, std::milli>(*second.time - *first.time).count();
-  return cudaSuccess;
+  const auto result = static_cast<cudaError_t>(standin::ElapsedTime(milliseconds, start, end));
+  return result == cudaErrorNotReady ? result : Report(result);
 }
 
 STANDIN_CUDART cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t waited, unsigned int) {
   const auto stream = standin::FindStream(handle);
-  Event event;
-  if (!stream || !CopyEvent(waited, &event)) {
+  standin::StreamPoint point;
+  if (!stream || !standin::EventPoint(waited, &point)) {
     return Report(cudaErrorInvalidResourceHandle);
   }
-  if (event.recorded) {
-    standin::Enqueue(stream, {}, {event.point});
+  if (point.stream) {
+    standin::Enqueue(stream, {}, {point});
   }
   return cudaSuccess;
 }
@@ -255,13 +193,14 @@ STANDIN_CUDART cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemc
     return Report(cudaErrorInvalidValue);
   }
   standin::Enqueue(stream, [to, from, size] { memmove(to, from, size); });
-  return cudaSuccess;
+  return Sticky(*stream);
 }
 
 STANDIN_CUDART cudaMemcpy(void* to, const void* from, size_t size, cudaMemcpyKind kind) {
   const cudaError_t result = cudaMemcpyAsync(to, from, size, kind, nullptr);
   if (result == cudaSuccess && size != 0) {
     standin::WaitFor(standin::Tail(standin::FindStream(nullptr)));
+    return Sticky(*standin::FindStream(nullptr));
   }
   return result;
 }
@@ -278,7 +217,7 @@ STANDIN_CUDART cudaMemsetAsync(void* pointer, int value, size_t size, cudaStream
     return Report(cudaErrorInvalidValue);
   }
   standin::Enqueue(stream, [pointer, value, size] { memset(pointer, value, size); });
-  return cudaSuccess;
+  return Sticky(*stream);
 }
 
 STANDIN_CUDART cudaMemset(void* pointer, int value, size_t size) {

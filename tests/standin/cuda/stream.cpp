@@ -6,12 +6,17 @@
 #include <deque>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 
 #include "tests/standin/cuda/engine.h"
 
 namespace standin {
 
 namespace {
+
+constexpr size_t kMostDevices = 256;
+std::atomic<int> sticky_errors[kMostDevices];
+std::atomic<uint64_t> next_stream_id{1};
 
 struct Work {
   std::function<void()> run;
@@ -42,12 +47,18 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
   bool Reached(uint64_t ticket) const { return done_.load(std::memory_order_acquire) >= ticket; }
 
+  // Ends without being reached where an error ended the context.
   void Wait(uint64_t ticket) {
     if (Reached(ticket)) {
       return;
     }
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return Reached(ticket); });
+    changed_.wait(lock, [&] { return Reached(ticket) || StickyError(device_) != 0; });
+  }
+
+  void Wake() {
+    const std::lock_guard lock(mutex_);
+    changed_.notify_all();
   }
 
   void Close() {
@@ -57,6 +68,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   }
 
   int device() const { return device_; }
+  uint64_t id() const { return id_; }
   bool non_blocking() const { return non_blocking_; }
   bool legacy() const { return legacy_; }
 
@@ -74,11 +86,15 @@ class Stream : public std::enable_shared_from_this<Stream> {
       for (const StreamPoint& point : work.after) {
         WaitFor(point);
       }
-      if (work.run) {
+      if (work.run && StickyError(device_) == 0) {
         work.run();
       }
       work = {};
       lock.lock();
+      // What was under way when the context ended, and all behind it, never completes.
+      if (StickyError(device_) != 0) {
+        continue;
+      }
       // Pairs with Reached(): whoever sees the ticket sees what the work wrote.
       done_.fetch_add(1, std::memory_order_release);
       changed_.notify_all();
@@ -86,6 +102,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   }
 
   const int device_;
+  const uint64_t id_ = next_stream_id.fetch_add(1);
   const bool non_blocking_;
   const bool legacy_;
   std::mutex mutex_;
@@ -143,6 +160,31 @@ std::shared_ptr<Stream> ThreadStream(int device) {
 }
 
 }  // namespace
+
+int ExchangeCaptureMode(int mode) {
+  thread_local int current = 0;
+  return std::exchange(current, mode);
+}
+
+int StickyError(int device) { return sticky_errors[static_cast<size_t>(device)].load(std::memory_order_acquire); }
+
+void Poison(int device, int error) {
+  int none = 0;
+  sticky_errors[static_cast<size_t>(device)].compare_exchange_strong(none, error);
+  for (const auto& stream : StreamsOf(device)) {
+    stream->Wake();
+  }
+}
+
+void ResetDevice(int device) {
+  for (const auto& stream : StreamsOf(device)) {
+    if (!stream->legacy()) {
+      DestroyStream(stream.get());
+    }
+  }
+  DestroyEventsOf(device);
+  sticky_errors[static_cast<size_t>(device)].store(0, std::memory_order_release);
+}
 
 bool StartThread(std::function<void()> body) {
   sigset_t all;
@@ -208,6 +250,7 @@ std::shared_ptr<Stream> FindStream(void* handle) {
 }
 
 int StreamDevice(const Stream& stream) { return stream.device(); }
+uint64_t StreamId(const Stream& stream) { return stream.id(); }
 bool StreamNonBlocking(const Stream& stream) { return stream.non_blocking(); }
 
 StreamPoint Enqueue(const std::shared_ptr<Stream>& stream, std::function<void()> work,

@@ -22,8 +22,10 @@ typedef enum cudaError_enum {
   CUDA_ERROR_INVALID_HANDLE = 400,
   CUDA_ERROR_NOT_FOUND = 500,
   CUDA_ERROR_NOT_READY = 600,
+  CUDA_ERROR_ILLEGAL_ADDRESS = 700,
   CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED = 712,
   CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED = 713,
+  CUDA_ERROR_NOT_PERMITTED = 800,
   CUDA_ERROR_NOT_SUPPORTED = 801,
   CUDA_ERROR_UNKNOWN = 999
 } CUresult;
@@ -77,6 +79,19 @@ typedef enum CUdriverProcAddressQueryResult_enum {
   CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT = 2
 } CUdriverProcAddressQueryResult;
 
+typedef enum CUstreamCaptureMode_enum {
+  CU_STREAM_CAPTURE_MODE_GLOBAL = 0,
+  CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,
+  CU_STREAM_CAPTURE_MODE_RELAXED = 2
+} CUstreamCaptureMode;
+
+typedef enum CUevent_flags_enum {
+  CU_EVENT_DEFAULT = 0,
+  CU_EVENT_BLOCKING_SYNC = 1,
+  CU_EVENT_DISABLE_TIMING = 2,
+  CU_EVENT_INTERPROCESS = 4
+} CUevent_flags;
+
 #define CU_STREAM_LEGACY ((CUstream)0x1)
 #define CU_STREAM_PER_THREAD ((CUstream)0x2)
 #define CU_MEMHOSTREGISTER_PORTABLE 0x01
@@ -89,6 +104,9 @@ typedef enum CUdriverProcAddressQueryResult_enum {
 #define cuMemHostRegister cuMemHostRegister_v2
 #define cuDeviceGetUuid cuDeviceGetUuid_v2
 #define cuGetProcAddress cuGetProcAddress_v2
+#define cuStreamDestroy cuStreamDestroy_v2
+#define cuEventDestroy cuEventDestroy_v2
+#define cuEventElapsedTime cuEventElapsedTime_v2
 #define cuStreamWriteValue32 cuStreamWriteValue32_v2
 #define cuStreamWriteValue64 cuStreamWriteValue64_v2
 
@@ -106,12 +124,16 @@ CUresult cuDeviceGetPCIBusId(char* pciBusId, int length, CUdevice device);
 CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device);
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device);
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device);
+CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int* flags, int* active);
 CUresult cuCtxGetCurrent(CUcontext* context);
 CUresult cuCtxSetCurrent(CUcontext context);
 CUresult cuCtxGetDevice(CUdevice* device);
 CUresult cuCtxPushCurrent_v2(CUcontext context);
 CUresult cuCtxPopCurrent_v2(CUcontext* context);
 CUresult cuStreamGetCtx(CUstream stream, CUcontext* context);
+CUresult cuStreamCreate(CUstream* stream, unsigned int flags);
+CUresult cuStreamDestroy(CUstream stream);
+CUresult cuStreamGetId(CUstream stream, unsigned long long* id);
 CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status);
 CUresult cuStreamQuery(CUstream stream);
 CUresult cuStreamSynchronize(CUstream stream);
@@ -123,6 +145,13 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* 
 CUresult cuLaunchKernel(CUfunction function, unsigned int gridX, unsigned int gridY, unsigned int gridZ, unsigned int blockX,
                         unsigned int blockY, unsigned int blockZ, unsigned int sharedBytes, CUstream stream, void** parameters,
                         void** extra);
+CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode);
+CUresult cuEventCreate(CUevent* event, unsigned int flags);
+CUresult cuEventDestroy(CUevent event);
+CUresult cuEventRecord(CUevent event, CUstream stream);
+CUresult cuEventQuery(CUevent event);
+CUresult cuEventSynchronize(CUevent event);
+CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end);
 CUresult cuMemHostRegister(void* pointer, size_t size, unsigned int flags);
 CUresult cuMemHostUnregister(void* pointer);
 CUresult cuMemHostGetDevicePointer(CUdeviceptr* device, void* host, unsigned int flags);

@@ -364,6 +364,9 @@ ncclResult_t Launch(const CommPtr& comm, std::vector<Task> tasks) {
       collectives->push_back(std::move(task));
     }
   }
+  if (StickyError(StreamDevice(*streams[0])) != 0) {
+    return ncclUnhandledCudaError;
+  }
   // One fused launch: it waits for every stream of the group and for the communicator's launch before it, and every stream
   // of the group waits for it.
   std::vector<StreamPoint> after{comm->last_launch};
