@@ -61,13 +61,13 @@ CUresult WriteValue(CUstream handle, CUdeviceptr address, T value, unsigned int 
   if (Lacks("STANDIN_NO_MEM_OPS")) {
     return CUDA_ERROR_NOT_SUPPORTED;
   }
-  auto* target = reinterpret_cast<T*>(static_cast<uintptr_t>(address));
-  if (!standin::KnownMemory(target, sizeof(T))) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
   std::shared_ptr<standin::Stream> stream;
   if (const CUresult result = StreamFor(handle, &stream); result != CUDA_SUCCESS) {
     return result;
+  }
+  auto* target = reinterpret_cast<T*>(static_cast<uintptr_t>(address));
+  if (!standin::KnownMemory(target, sizeof(T))) {
+    return CUDA_ERROR_INVALID_VALUE;
   }
   standin::Enqueue(stream, [target, value] { __atomic_store_n(target, value, __ATOMIC_RELEASE); });
   return CUDA_SUCCESS;
