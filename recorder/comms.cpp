@@ -113,6 +113,7 @@ LOCKSTEP_COLD CommLocal* NewComm(const CommPlan& plan) noexcept {
   *comm = CommLocal{};
   comm->entry = entry;
   comm->index = index;
+  comm->library = lockstep_asked.now;
   comm->nonblocking = plan.nonblocking;
   comm->magic = plan.magic;
   comm->root_hash = plan.root_hash;
@@ -166,10 +167,10 @@ LOCKSTEP_COLD void CommIsReady(CommLocal* comm) noexcept {
     if (thread != nullptr) thread->inside = true;
     int value = 0;
     if (comm->needs_rank) {
-      if (AskComm(AskedOfComm::kUserRank, handle, &value)) rank = value;
-      if (AskComm(AskedOfComm::kCount, handle, &value)) size = value;
+      if (AskComm(AskedOfComm::kUserRank, comm->library, handle, &value)) rank = value;
+      if (AskComm(AskedOfComm::kCount, comm->library, handle, &value)) size = value;
     }
-    if (device < 0 && AskComm(AskedOfComm::kDevice, handle, &value)) device = value;
+    if (device < 0 && AskComm(AskedOfComm::kDevice, comm->library, handle, &value)) device = value;
     if (thread != nullptr) thread->inside = inside;
   }
   {

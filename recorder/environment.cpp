@@ -116,8 +116,15 @@ void ReadEnvironment(Environment* env) noexcept {
   env->monotonic_clock = clock != nullptr && Is(clock, "monotonic");
 }
 
+HookMode ReadHookMode() noexcept {
+  const char* value = getenv("LOCKSTEP_HOOK");
+  if (value == nullptr) return HookMode::kDlsym;
+  if (IsOff(value)) return HookMode::kOff;
+  return Is(value, "symbols") ? HookMode::kSymbols : HookMode::kDlsym;
+}
+
 bool SwitchedOff() noexcept {
-  return IsOff(getenv("LOCKSTEP"));
+  return IsOff(getenv("LOCKSTEP")) || ReadHookMode() == HookMode::kOff;
 }
 bool CudaSwitchedOff() noexcept {
   return IsOff(getenv("LOCKSTEP_CUDA"));

@@ -26,8 +26,16 @@ struct Environment {
 
 void ReadEnvironment(Environment* env) noexcept;
 
-// LOCKSTEP=0 (or off, no, false): do nothing in this process.
+enum class HookMode {
+  kOff,      // every export only forwards, nothing is recorded
+  kSymbols,  // dlsym and dlvsym are passed on untouched
+  kDlsym,
+};
+HookMode ReadHookMode() noexcept;  // LOCKSTEP_HOOK; anything unknown, and nothing: kDlsym
+
+// LOCKSTEP=0 (or off, no, false) or LOCKSTEP_HOOK=off: do nothing in this process.
 bool SwitchedOff() noexcept;
+
 bool CudaSwitchedOff() noexcept;
 
 uint64_t ProcessStartTicks() noexcept;  // field 22 of /proc/self/stat; 0 unknown

@@ -19,12 +19,13 @@ def readelf(*arguments):
     return subprocess.run(["readelf", "-W", *arguments], check=True, capture_output=True, text=True).stdout
 
 
-def exported(path):
+def exported(path, of=lambda name: True):
     names = set()
     for line in readelf("--dyn-syms", path).splitlines():
         fields = line.split()
         if len(fields) >= 8 and fields[4] in ("GLOBAL", "WEAK") and fields[6] != "UND" and fields[6] != "ABS":
-            names.add(fields[7].split("@")[0])
+            if of(fields[7]):
+                names.add(fields[7].split("@")[0])
     return names
 
 
@@ -44,6 +45,15 @@ class LibraryTest(unittest.TestCase):
     def test_exports_are_the_golden_list(self):
         with open(GOLDEN, encoding="ascii") as file:
             self.assertEqual(sorted(exported(LIBRARY)), file.read().split())
+
+    def test_dlsym_does_not_see_the_names_of_nccl_and_the_linker_sees_all(self):
+        # "@VERSION" is a hidden one; only the first that a library defines is taken for references without a version.
+        hidden = exported(LIBRARY, lambda name: name.endswith("@LOCKSTEP") and "@@" not in name)
+        self.assertEqual(hidden, {n for n in exported(LIBRARY) if re.match("nccl(?!Profiler)", n)})
+        plain = exported(LIBRARY, lambda name: "@" not in name)
+        self.assertEqual(plain | hidden, exported(LIBRARY))
+        versions = re.findall(r"Index: (\d+) .*Name: (\S+)", readelf("-V", LIBRARY))
+        self.assertIn(("2", "LOCKSTEP"), versions)
 
     def test_has_no_constructor_that_does_work(self):
         # crt's own frame_dummy is the one entry.

@@ -272,21 +272,44 @@ void* FindFunctionIn(const char* name, const void* address) noexcept {
   return search.function;
 }
 
-void KeepLoaded(const LoadedObject& object) noexcept {
+bool KeepLoaded(const LoadedObject& object) noexcept {
   static uintptr_t kept[8];
-  if (object.name == nullptr || object.name[0] == 0) return;
+  if (object.name == nullptr || object.name[0] == 0) return false;
   uintptr_t* place = nullptr;
   for (uintptr_t& base : kept) {
     const uintptr_t there = Load(&base);
-    if (there == object.base) return;
+    if (there == object.base) return false;
     if (there == 0 && place == nullptr && Swap<uintptr_t>(&base, 0, object.base)) place = &base;
     if (place != nullptr) break;
   }
-  if (place == nullptr) return;
+  if (place == nullptr) return false;
   // By hand, since dlopen's symbol version moved too.
   using Open = void* (*)(const char*, int);
   const auto open = reinterpret_cast<Open>(FindFunction("dlopen", Among::kAll, nullptr));
   if (open != nullptr) open(object.name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+  return true;
+}
+
+namespace {
+
+struct OrderSearch {
+  uintptr_t address;
+  bool before;
+};
+
+int VisitOrder(dl_phdr_info* info, size_t, void* argument) noexcept {
+  auto* search = static_cast<OrderSearch*>(argument);
+  if (Holds(*info, reinterpret_cast<uintptr_t>(&self_anchor))) return 1;
+  search->before = Holds(*info, search->address);
+  return search->before ? 1 : 0;
+}
+
+}  // namespace
+
+bool LiesBefore(const void* address) noexcept {
+  OrderSearch search{reinterpret_cast<uintptr_t>(address), false};
+  dl_iterate_phdr(VisitOrder, &search);
+  return search.before;
 }
 
 namespace {

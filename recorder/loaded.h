@@ -38,7 +38,11 @@ void* FindFunctionIn(const char* name, const void* address) noexcept;
 bool IsNcclLibrary(const LoadedObject& object) noexcept;
 
 // Keeps the object mapped for good, since pointers into it are kept: a plugin that brought it may be closed.
-void KeepLoaded(const LoadedObject& object) noexcept;
+// True when it was not kept before.
+bool KeepLoaded(const LoadedObject& object) noexcept;
+
+// True when the object around `address` stands before this library in load order.
+bool LiesBefore(const void* address) noexcept;
 
 // The object around `address`; *build_hash is a hash of its build id, or of its path where it has none, never 0.
 // Returns false when no object holds the address (code made at run time).

@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "recorder/nccl_names.h"
+
 #include "recorder/host_memory.h"
 
 namespace lockstep::recorder {

@@ -37,7 +37,7 @@ LOCKSTEP_COLD CallSite AddSite(Site* site, const void* caller) noexcept {
     found = {reinterpret_cast<uintptr_t>(caller) - object.base, hash};
     if (IsNcclLibrary(object)) {
       KeepLoaded(object);
-      AddNcclRange(object.text_begin, object.text_end);
+      AddNccl(object, true);
     }
   }
   if (site != nullptr && Swap<uintptr_t>(&site->address, 0, 1)) {
@@ -203,17 +203,22 @@ uint32_t NcclCopyOf(const void* caller) noexcept {
   return kNone;
 }
 
-void AddNcclRange(uintptr_t begin, uintptr_t end) noexcept {
-  if (end <= begin) return;
-  if (FromNccl(reinterpret_cast<const void*>(begin))) return;
-  const uint32_t n = Add(&g.nccl_copies, 1);
-  if (n == 0) {
-    Store(&g.nccl.begin, begin);
-    StoreRelease(&g.nccl.bytes, end - begin);
-  } else if (n < kMaxNcclCopies) {
-    Store(&g.more_nccl[n].begin, begin);
-    StoreRelease(&g.more_nccl[n].bytes, end - begin);
+uint32_t AddNccl(const LoadedObject& object, bool pure) noexcept {
+  const uintptr_t begin = object.text_begin;
+  if (object.text_end <= begin) return kNone;
+  for (uint32_t i = 0; i < kMaxNcclCopies; ++i) {
+    if (Swap<uintptr_t>(&g.nccl_texts[i], 0, begin)) {
+      CodeRange* range = i == 0 ? &g.nccl : &g.more_nccl[i];
+      if (pure) {
+        Store(&range->begin, begin);
+        StoreRelease(&range->bytes, object.text_end - begin);
+      }
+      Add(&g.nccl_copies, 1);
+      return i;
+    }
+    if (LoadAcquire(&g.nccl_texts[i]) == begin) return i;
   }
+  return kNone;
 }
 
 LOCKSTEP_COLD ThreadState* RegisterThread() noexcept {

@@ -7,6 +7,7 @@
 
 #include "recorder/clock.h"
 #include "recorder/environment.h"
+#include "recorder/loaded.h"
 #include "recorder/real.h"
 #include "recorder/ring/calls.h"
 #include "recorder/ring/layout.h"
@@ -23,6 +24,7 @@ inline constexpr uint32_t kNone = UINT32_MAX;
 struct CommLocal {
   ring::CommEntry* entry;
   uint32_t index;
+  uint32_t library;        // NCCL library that made it, as AskedLibrary counts
   bool nonblocking;
   bool ready;              // NCCL may be asked about it
   bool needs_rank;         // child of a split or shrink: rank and size are not known yet
@@ -115,12 +117,13 @@ struct Process {
   const uint32_t* stop_word;
   uint64_t next_calibration = 0;  // ticks
   CodeRange nccl{};               // code of the first NCCL found: calls from there are its own
-  uint32_t nccl_copies = 0;
+  uint32_t nccl_copies = 0;       // places taken in nccl_texts
   uint32_t epoch = 1;  // changes when a child begins anew
   GpuMode gpu = GpuMode::kOff;
   bool cuda = false;
   alignas(64) RingMap map{};
   CodeRange more_nccl[kMaxNcclCopies]{};
+  uintptr_t nccl_texts[kMaxNcclCopies]{};  // where the code of each NCCL library begins; 0: none
   bool begun = false;  // a ring was tried for, in this process or its parent
   bool said = false;   // the one line has been printed
   uint32_t threads_used = 0, rings_used = 0, comms_used = 0, streams_used = 0, root_comms = 0;
@@ -150,7 +153,9 @@ inline bool FromNccl(const void* caller) noexcept {
 }
 // Which of the NCCL libraries `caller` lies in; kNone: in none of them.
 uint32_t NcclCopyOf(const void* caller) noexcept;
-void AddNcclRange(uintptr_t begin, uintptr_t end) noexcept;
+// The number of the NCCL library `object`, which must stay mapped; kNone when there are too many. `pure`: all its code is
+// NCCL's, so that calls from there are inner ones.
+uint32_t AddNccl(const LoadedObject& object, bool pure) noexcept;
 
 // Begins to record if nothing stands against it; called before the first communicator is made. True when recording.
 bool Start() noexcept;

@@ -26,8 +26,35 @@ void NoteMissing(RealFunction* function) noexcept {
 
 }  // namespace
 
+constinit thread_local AskedLibrary lockstep_asked{};
+
+namespace {
+
+// `function` of the n-th NCCL library, counted from 0.
+void* OfCopy(RealFunction* function, uint32_t copy) noexcept {
+  void* own = LoadAcquire(&function->in_copy[copy]);
+  if (LOCKSTEP_LIKELY(own != nullptr)) return own;
+  own = FindFunctionIn(function->name, reinterpret_cast<const void*>(LoadAcquire(&g.nccl_texts[copy])));
+  StoreRelease(&function->in_copy[copy], own);
+  return own;
+}
+
+}  // namespace
+
+void* LibcFunction(RealFunction* function) noexcept {
+  void* address = LoadAcquire(&function->address);
+  if (address == nullptr) {
+    address = FindFunction(function->name, Among::kAll, nullptr);
+    StoreRelease(&function->address, address);
+  }
+  return address;
+}
+
 LOCKSTEP_COLD void* ResolveNccl(RealFunction* function, const void* caller) noexcept {
   ErrnoKeeper keep;
+  const uint32_t asked = lockstep_asked.asked;
+  lockstep_asked = {0, asked};
+  if (asked != 0) return OfCopy(function, asked - 1);
   FindCallSite(caller);  // a new call site inside an NCCL library makes that library known
   void* address = LoadAcquire(&function->address);
   if (address == nullptr) {
@@ -39,7 +66,7 @@ LOCKSTEP_COLD void* ResolveNccl(RealFunction* function, const void* caller) noex
     }
     KeepLoaded(owner);
     if (IsNcclLibrary(owner)) {
-      AddNcclRange(owner.text_begin, owner.text_end);
+      AddNccl(owner, true);
       function->begin = owner.text_begin;
       function->bytes = owner.text_end - owner.text_begin;
     }
@@ -47,11 +74,7 @@ LOCKSTEP_COLD void* ResolveNccl(RealFunction* function, const void* caller) noex
   }
   const uint32_t copy = NcclCopyOf(caller);
   if (copy != kNone && reinterpret_cast<uintptr_t>(caller) - function->begin >= function->bytes) {
-    void* own = LoadAcquire(&function->in_copy[copy]);
-    if (own == nullptr) {
-      own = FindFunctionIn(function->name, caller);
-      StoreRelease(&function->in_copy[copy], own);
-    }
+    void* own = OfCopy(function, copy);
     if (own != nullptr) return own;
   }
   if (copy == kNone) Store(&function->host, caller);
@@ -95,16 +118,29 @@ LOCKSTEP_COLD void* ResolveCuda(RealFunction* function, const void* caller) noex
   return address;
 }
 
-bool AskComm(AskedOfComm what, const void* comm, int* value) noexcept {
+namespace {
+
+// Our own call, within one of the host's.
+void* OfLibrary(RealFunction* function, uint32_t library) noexcept {
+  if (library != 0) return OfCopy(function, library - 1);
+  const uint32_t now = lockstep_asked.now;
+  void* real = RealNccl(function, nullptr);
+  lockstep_asked.now = now;
+  return real;
+}
+
+}  // namespace
+
+bool AskComm(AskedOfComm what, uint32_t library, const void* comm, int* value) noexcept {
   static RealFunction functions[] = {{"ncclCommUserRank"}, {"ncclCommCount"}, {"ncclCommCuDevice"}};
   using Ask = int (*)(const void*, int*);
-  const auto ask = reinterpret_cast<Ask>(RealNccl(&functions[static_cast<int>(what)], nullptr));
+  const auto ask = reinterpret_cast<Ask>(OfLibrary(&functions[static_cast<int>(what)], library));
   return ask != nullptr && ask(comm, value) == kNcclSuccess;
 }
 
 int32_t NcclVersion() noexcept {
   static RealFunction function = {"ncclGetVersion"};
-  const auto get = reinterpret_cast<int (*)(int*)>(RealNccl(&function, nullptr));
+  const auto get = reinterpret_cast<int (*)(int*)>(OfLibrary(&function, lockstep_asked.now));
   int version = 0;
   return get != nullptr && get(&version) == kNcclSuccess ? version : 0;
 }

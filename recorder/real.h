@@ -19,6 +19,14 @@ inline bool Accepted(int result) noexcept {
 
 inline constexpr uint32_t kMaxNcclCopies = 4;
 
+// Of NCCL functions that dlsym handed out: the library whose function is wanted, counted from 1; 0: not by this way.
+// Written by the machine code in hook_entry.cpp, taken by RealNccl. `now` is what the call that runs on this thread took.
+struct AskedLibrary {
+  uint32_t asked, now;
+};
+extern "C" constinit thread_local AskedLibrary lockstep_asked
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
 struct RealFunction {
   const char* name;
   void* address = nullptr;
@@ -28,12 +36,13 @@ struct RealFunction {
   uint32_t noted = 0;  // that the loaded NCCL lacks it
 };
 
-// Null when nothing loaded defines it; that is written into the ring's note. Of two NCCL libraries in a process each is given its own functions for its inner
-// calls; everybody else is given the first one's.
+// Null when nothing loaded defines it; that is written into the ring's note. Of two NCCL libraries in a process each is
+// given its own functions for its inner calls, and whoever looked a function up in one is given that one's; everybody else
+// is given the first one's.
 void* ResolveNccl(RealFunction* function, const void* caller) noexcept;
 inline void* RealNccl(RealFunction* function, const void* caller) noexcept {
   void* address = LoadAcquire(&function->address);
-  if (LOCKSTEP_LIKELY(address != nullptr) &&
+  if (LOCKSTEP_LIKELY(address != nullptr && (lockstep_asked.asked | lockstep_asked.now) == 0) &&
       (LOCKSTEP_LIKELY(Load(&function->host) == caller) ||
        reinterpret_cast<uintptr_t>(caller) - function->begin < function->bytes)) {
     return address;
@@ -49,11 +58,15 @@ inline void* RealCuda(RealFunction* function, const void* caller) noexcept {
   return ResolveCuda(function, caller);
 }
 
-// Questions to the real NCCL about a communicator that is ready. False when it cannot answer.
+// Questions to the real NCCL about a communicator that is ready. `library`: where it was made, as AskedLibrary counts.
+// False when it cannot answer.
 enum class AskedOfComm { kUserRank, kCount, kDevice };
-bool AskComm(AskedOfComm what, const void* comm, int* value) noexcept;
+bool AskComm(AskedOfComm what, uint32_t library, const void* comm, int* value) noexcept;
 
-// ncclGetVersion of the loaded library, 0 when there is none.
+// A function of libc's own: dlopen and the like, whose symbol versions moved. Null: there is none.
+void* LibcFunction(RealFunction* function) noexcept;
+
+// ncclGetVersion of the library that the running call asked for, 0 when there is none.
 int32_t NcclVersion() noexcept;
 
 }  // namespace lockstep::recorder

@@ -1,0 +1,160 @@
+#include "recorder/hook.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "recorder/environment.h"
+#include "recorder/hook_entry.h"
+#include "recorder/loaded.h"
+#include "recorder/process.h"
+#include "recorder/real.h"
+
+namespace lockstep::recorder {
+namespace {
+
+struct Request {
+  void* handle;
+  const char* name;
+  const char* version;  // of dlvsym
+  const void* caller;
+  bool versioned;
+};
+
+// The next dlsym, asked from here: RTLD_NEXT means after this library, RTLD_DEFAULT the global scope alone.
+void* Ask(const Request& request, void* handle) noexcept {
+  return request.versioned ? lockstep_next_dlvsym(handle, request.name, request.version)
+                           : lockstep_next_dlsym(handle, request.name);
+}
+
+bool HookIsOn() noexcept {
+  constexpr int kUnread = 0, kOn = 1, kPassive = 2;
+  static int state = kUnread;
+  int now = Load(&state);
+  if (LOCKSTEP_UNLIKELY(now == kUnread)) {
+    if (environ == nullptr) return false;  // libc itself is not up yet
+    now = ReadHookMode() == HookMode::kDlsym && !SwitchedOff() ? kOn : kPassive;
+    Store(&state, now);
+  }
+  return now == kOn;
+}
+
+// By its soname, or because it shows NCCL's mark: each public function under a second name at the same address.
+bool IsNccl(const LoadedObject& object) noexcept {
+  if (IsNcclLibrary(object)) return true;
+  const auto* inside = reinterpret_cast<const void*>(object.text_begin);
+  void* version = FindFunctionIn("ncclGetVersion", inside);
+  return version != nullptr && version == FindFunctionIn("pncclGetVersion", inside);
+}
+
+// What the caller is given who would get `found`; null: go on to the next dlsym.
+void* Wrapped(const Request& request, void* found, const HookedNccl& nccl) noexcept {
+  LoadedObject owner{};
+  uint32_t hash = 0;
+  if (!FindObject(found, &owner, &hash)) return nullptr;
+  if (IsNccl(owner)) {
+    const uint32_t copy = AddNccl(owner, IsNcclLibrary(owner));
+    if (copy == kNone) return nullptr;
+    if (KeepLoaded(owner)) Ask(request, request.handle);  // dlerror tells of the last call
+    return nccl.of_copy[copy];
+  }
+  // Another tool that stands behind this one: the export forwards to it.
+  if (request.name[0] != 'p' && Ask(request, RTLD_NEXT) == found) return nccl.wrapper;
+  return nullptr;
+}
+
+// What the object around the caller would find in what it needs itself, opened RTLD_LOCAL.
+void* AskInScopeOf(const Request& request) noexcept {
+  LoadedObject object{};
+  uint32_t hash = 0;
+  if (!FindObject(request.caller, &object, &hash) || object.name[0] == 0) return nullptr;
+  static RealFunction open_function = {"dlopen"}, close_function = {"dlclose"};
+  const auto open = reinterpret_cast<void* (*)(const char*, int)>(LibcFunction(&open_function));
+  const auto close = reinterpret_cast<int (*)(void*)>(LibcFunction(&close_function));
+  if (open == nullptr || close == nullptr) return nullptr;
+  void* handle = open(object.name, RTLD_LAZY | RTLD_NOLOAD);
+  if (handle == nullptr) return nullptr;
+  void* found = Ask(request, handle);
+  close(handle);
+  return found;
+}
+
+void* AnswerNccl(const Request& request) noexcept {
+  const HookedNccl* nccl = FindHookedNccl(request.name[0] == 'p' ? request.name + 1 : request.name);
+  if (nccl == nullptr) return nullptr;
+  if (request.handle == RTLD_NEXT) {
+    // A tool preloaded before this library: what comes next for it is this library's export, if anything comes at all.
+    if (!LiesBefore(request.caller)) return nullptr;
+    void* found = Ask(request, RTLD_NEXT);
+    return found != nullptr ? Wrapped(request, found, *nccl) : nullptr;
+  }
+  void* found = Ask(request, request.handle);
+  if (found == nullptr && request.handle == RTLD_DEFAULT) found = AskInScopeOf(request);
+  return found != nullptr ? Wrapped(request, found, *nccl) : nullptr;
+}
+
+void* AnswerDriver(const Request& request) noexcept {
+  if (request.handle == RTLD_NEXT) return nullptr;
+  for (const HookedName* hooked = kDriverNames; hooked->name != nullptr; ++hooked) {
+    if (strcmp(hooked->name, request.name) != 0) continue;
+    void* found = CudaSwitchedOff() ? nullptr : Ask(request, request.handle);
+    return found != nullptr ? FindHookedName(request.name, found) : nullptr;
+  }
+  return nullptr;
+}
+
+// dlvsym passes over what has no version; a tool that stands before this library and asks for the dlsym behind itself
+// must find this one all the same.
+void* AnswerDlsym(const Request& request) noexcept {
+  if (!request.versioned || request.handle != RTLD_NEXT || !LiesBefore(request.caller)) return nullptr;
+  if (strcmp(request.name, "dlsym") == 0) return reinterpret_cast<void*>(&lockstep_dlsym);
+  if (strcmp(request.name, "dlvsym") == 0) return reinterpret_cast<void*>(&lockstep_dlvsym);
+  return nullptr;
+}
+
+void* NoLookup(void*, const char*, const char*) noexcept {
+  return nullptr;
+}
+
+}  // namespace
+
+void* FindHookedName(const char* name, void* found) noexcept {
+  for (const HookedName* hooked = kDriverNames; hooked->name != nullptr; ++hooked) {
+    if (strcmp(hooked->name, name) != 0) continue;
+    Swap<void*>(hooked->real, nullptr, found);
+    return LoadAcquire(hooked->real) == found ? hooked->wrapper : found;
+  }
+  return found;
+}
+
+}  // namespace lockstep::recorder
+
+using namespace lockstep::recorder;
+
+void* lockstep_hook_answer(void* handle, const char* name, const char* version, const void* caller, int versioned) {
+  if (!HookIsOn()) return nullptr;
+  ErrnoKeeper keep;
+  const Request request = {handle, name, version, caller, versioned != 0};
+  switch (name[0]) {
+    case 'c':
+      return AnswerDriver(request);
+    case 'd':
+      return AnswerDlsym(request);
+    default:
+      return AnswerNccl(request);
+  }
+}
+
+void* lockstep_hook_next(int versioned) {
+  ErrnoKeeper keep;
+  const char* name = versioned != 0 ? "dlvsym" : "dlsym";
+  void* found = FindFunction(name, Among::kAfter, nullptr);
+  if (found == nullptr) found = FindFunction(name, Among::kAll, nullptr);
+  if (found == nullptr) found = reinterpret_cast<void*>(&NoLookup);  // glibc before 2.34, without libdl
+  if (versioned != 0) {
+    StoreRelease(&lockstep_next_dlvsym, reinterpret_cast<decltype(lockstep_next_dlvsym)>(found));
+  } else {
+    StoreRelease(&lockstep_next_dlsym, reinterpret_cast<decltype(lockstep_next_dlsym)>(found));
+  }
+  return found;
+}
