@@ -285,7 +285,7 @@ Rank DecodeRank(const RankHeader& header) {
   rank.gpu_pci = header.gpu_pci();
   rank.nccl_version = header.nccl_version();
   rank.cuda_version = header.cuda_version();
-  rank.recorder_state = Bounded(header.recorder_state(), ring::RecorderState::kForkedAway);
+  rank.recorder_state = Bounded(header.recorder_state(), ring::RecorderState::kReplaced);
   rank.stop_reason = header.stop_reason();
   rank.gpu_marks = Bounded(header.gpu_marks(), ring::GpuMarks::kFull);
   rank.host_waits = header.host_waits();

@@ -12,7 +12,7 @@ using ring::CommState;
 
 // Identity changes are rare and bracketed by an odd guard; a reader takes the lines between two equal even values.
 // Atomic, because a watchdog thread's error or abort may meet a change by the communicator's own thread: the guard must
-// be even again when both are done.
+// be even again when both are done. Signals wait: a handler that jumps out would leave it odd for good.
 class Editing {
  public:
   explicit Editing(CommEntry* entry) noexcept : entry_(entry) {
@@ -24,6 +24,7 @@ class Editing {
   Editing& operator=(const Editing&) = delete;
 
  private:
+  SignalsHeld held_;
   CommEntry* entry_;
 };
 

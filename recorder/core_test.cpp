@@ -87,7 +87,8 @@ class CoreTest : public ::testing::Test {
   }
   static void GroupEnd(int result, bool simulated = false) {
     if (t_local.group_depth == 1) {
-      ASSERT_TRUE(BeginGroupEnd(simulated ? CallKind::kGroupSimulateEnd : CallKind::kGroupEnd, nullptr));
+      InsideMark mark;
+      ASSERT_TRUE(BeginGroupEnd(simulated ? CallKind::kGroupSimulateEnd : CallKind::kGroupEnd, &mark));
     }
     if (--t_local.group_depth == 0) EndGroup(result, simulated);
     NoteGroupDepth();

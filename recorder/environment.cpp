@@ -5,6 +5,7 @@
 #include <sys/utsname.h>
 
 #include "recorder/ring/layout.h"
+#include "recorder/switches.h"
 #include "recorder/sys.h"
 
 namespace lockstep::recorder {
@@ -83,8 +84,18 @@ void ReadEnvironment(Environment* env) noexcept {
     CopyText(env->folder, sizeof(env->folder), folder);
   }
   const char* const jobs[] = {"LOCKSTEP_JOB", "SLURM_JOB_ID", "TORCHELASTIC_RUN_ID", "PBS_JOBID", "LSB_JOBID",
-                              "JOB_ID",       nullptr};
-  Sanitise(env->job, sizeof(env->job), First(jobs), "job");
+                              "JOB_ID",       "FLUX_JOB_ID",  nullptr};
+  const char* job = First(jobs);
+  char by_port[24];
+  // Jobs without a name, as torchrun's that stand alone ("none"): two at once on one host have different ports.
+  if (job == nullptr || Is(job, "none")) {
+    const int64_t port = Number(getenv("MASTER_PORT"), 1, 65535, -1);
+    if (port > 0) {
+      snprintf(by_port, sizeof(by_port), "port-%d", static_cast<int>(port));
+      job = by_port;
+    }
+  }
+  Sanitise(env->job, sizeof(env->job), job, "job");
   const char* const steps[] = {"LOCKSTEP_STEP", "SLURM_STEP_ID", nullptr};
   Sanitise(env->step, sizeof(env->step), First(steps), "");
   const char* const restarts[] = {"LOCKSTEP_RESTART", "TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT", nullptr};
@@ -117,6 +128,7 @@ void ReadEnvironment(Environment* env) noexcept {
 }
 
 HookMode ReadHookMode() noexcept {
+  if (PrivilegedProgram()) return HookMode::kOff;
   const char* value = getenv("LOCKSTEP_HOOK");
   if (value == nullptr) return HookMode::kDlsym;
   if (IsOff(value)) return HookMode::kOff;
@@ -124,7 +136,7 @@ HookMode ReadHookMode() noexcept {
 }
 
 bool SwitchedOff() noexcept {
-  return IsOff(getenv("LOCKSTEP")) || ReadHookMode() == HookMode::kOff;
+  return PrivilegedProgram() || IsOff(getenv("LOCKSTEP")) || ReadHookMode() == HookMode::kOff;
 }
 bool CudaSwitchedOff() noexcept {
   return IsOff(getenv("LOCKSTEP_CUDA"));

@@ -31,9 +31,11 @@ enum class HookMode {
   kSymbols,  // dlsym and dlvsym are passed on untouched
   kDlsym,
 };
-HookMode ReadHookMode() noexcept;  // LOCKSTEP_HOOK; anything unknown, and nothing: kDlsym
+// LOCKSTEP_HOOK; anything unknown, and nothing: kDlsym. Always kOff in a set-uid program.
+HookMode ReadHookMode() noexcept;
 
-// LOCKSTEP=0 (or off, no, false) or LOCKSTEP_HOOK=off: do nothing in this process.
+// LOCKSTEP=0 (or off, no, false), LOCKSTEP_HOOK=off, or a set-uid program, whose environment is not to be trusted: do
+// nothing in this process.
 bool SwitchedOff() noexcept;
 
 bool CudaSwitchedOff() noexcept;

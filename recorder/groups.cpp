@@ -122,7 +122,7 @@ void NoteGroupStart(const void* caller) noexcept {
   thread->group_ops = 0;
   thread->group_caller = caller;
   thread->group_enter = Now();
-  thread->group_comms = kNone;
+  LeaveGroup(thread);
   thread->group_stream_count = 0;
   thread->group_overflow_count = 0;
   thread->member_slot = nullptr;
@@ -135,11 +135,12 @@ void NoteGroupDepth() noexcept {
   Store(&thread->cell->group_depth, t_local.group_depth > 0 ? t_local.group_depth : 0);
 }
 
-bool BeginGroupEnd(CallKind kind, const void*) noexcept {
+bool BeginGroupEnd(CallKind kind, InsideMark* mark) noexcept {
   ThreadState* thread = Thread();
   if (thread == nullptr) return false;
   ring::ThreadCell* cell = thread->cell;
-  thread->inside = true;
+  EnterCall(thread, mark);
+  thread->group_sampled = SampleNow(&thread->own.groups) ? Now() : 0;
   Store(&cell->seq, thread->group);
   Store(&cell->comm, thread->group_comms != kNone ? thread->group_comms : ring::kNoIndex16);
   Store(&cell->since_ticks, Now());
@@ -150,6 +151,7 @@ bool BeginGroupEnd(CallKind kind, const void*) noexcept {
       if (use.mark) WriteStarted(&g_tables.streams[use.stream], use.ticket);
     }
   }
+  if (LOCKSTEP_UNLIKELY(thread->group_sampled != 0)) thread->group_sampled = Now() - thread->group_sampled;
   return true;
 }
 
@@ -157,6 +159,7 @@ void EndGroup(int result, bool simulated) noexcept {
   if (!Recording()) return;
   ThreadState* thread = Thread();
   if (thread == nullptr) return;
+  const uint64_t returned = LOCKSTEP_UNLIKELY(thread->group_sampled != 0) ? Now() : 0;
   const bool dropped = simulated || !Accepted(result);
   OpStage stage = OpStage::kLaunched;
   if (!Accepted(result)) {
@@ -206,7 +209,8 @@ void EndGroup(int result, bool simulated) noexcept {
   thread->member_slot = nullptr;
   StoreRelease(&thread->cell->call, uint16_t{0});
   Store(&thread->cell->last_call_ticks, now);
-  thread->inside = false;
+  LeaveCall(thread);
+  if (LOCKSTEP_UNLIKELY(returned != 0)) AddOwnTime(&thread->own.groups, thread->group_sampled + (Now() - returned));
 }
 
 }  // namespace lockstep::recorder

@@ -176,7 +176,8 @@ int EndOfGroup(CallKind kind, const void* caller, Forward forward) noexcept {
   const bool recording = ShouldRecord(caller);
   if (!recording && Recording()) return forward();
   const bool outermost = t_local.group_depth == 1;
-  const bool begun = recording && outermost && BeginGroupEnd(kind, caller);
+  InsideMark mark;
+  const bool begun = recording && outermost && BeginGroupEnd(kind, &mark);
   const int result = forward();
   if (t_local.group_depth > 0) --t_local.group_depth;
   if (begun) EndGroup(result, kind == CallKind::kGroupSimulateEnd);

@@ -1,6 +1,9 @@
 #include "recorder/ops.h"
 
+#include <signal.h>
+
 #include "recorder/gpu_marks.h"
+#include "recorder/host_memory.h"
 #include "recorder/real.h"
 #include "recorder/slots.h"
 #include "recorder/streams.h"
@@ -165,11 +168,67 @@ LOCKSTEP_COLD void StopAsTold() noexcept {
   Stop(ring::RecorderState::kStopped, "the stop word of the ring was set");
 }
 
+void SetEntering(ThreadState* thread, bool entering) noexcept {
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  thread->entering = entering;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+// NCCL refused the call, or never saw it: it has no place in the communicator's order. May be done twice.
+LOCKSTEP_COLD void TakeBack(const ThreadState::Undo& undo) noexcept {
+  CommEntry* entry = undo.comm->entry;
+  if (undo.collective) {
+    for (ring::Checkpoint& checkpoint : entry->checkpoints) {
+      if (checkpoint.seq > undo.issued) Store(&checkpoint.seq, uint64_t{0});
+    }
+    StoreRelease(&entry->issued_seq, undo.issued);
+    FenceRelease();
+    Store(&entry->signature_hash, undo.other);
+    StoreRelease(&entry->issued_check, undo.issued);
+  } else {
+    if (undo.peer != nullptr) Store(undo.receive ? &undo.peer->recvs : &undo.peer->sends, undo.issued);
+    Store(&entry->p2p_issued, undo.other);
+  }
+}
+
 }  // namespace
 
+LOCKSTEP_COLD bool LeftTheCall(ThreadState* thread, const void* frame) noexcept {
+  ErrnoKeeper keep;
+  // On a stack of its own a handler's frame says nothing of the call's; it may come back to it.
+  stack_t handler{};
+  if (Sys(SYS_sigaltstack, nullptr, &handler) == 0 && (handler.ss_flags & SS_ONSTACK) != 0) return false;
+  const InsideMark* mark = thread->mark;
+  // The stack grows down: a call from above the mark's frame finds that frame gone. From below, it is there if what lies
+  // there still says so; it may have been another stack, unmapped since.
+  if (reinterpret_cast<uintptr_t>(frame) < reinterpret_cast<uintptr_t>(mark)) {
+    InsideMark there{};
+    if (ReadHostMemory(mark, &there, sizeof(there)) && there.thread == thread && there.number == thread->marks) {
+      return false;
+    }
+  }
+  if (thread->entering) TakeBack(thread->undo);
+  thread->entering = false;
+  thread->member_slot = nullptr;
+  // NCCL closes the group before it does the work, from which the call was left.
+  const auto call = static_cast<CallKind>(thread->cell->call);
+  if (call == CallKind::kGroupEnd || call == CallKind::kGroupSimulateEnd) {
+    t_local.group_depth = 0;
+    thread->group = 0;
+    Store(&thread->cell->group_depth, 0u);
+  }
+  StoreRelease(&thread->cell->call, uint16_t{0});
+  Store(&thread->cell->ops, thread->ops);
+  Store(&thread->cell->begun, thread->begun);
+  LeaveCall(thread);
+  return true;
+}
+
 void JoinGroup(ThreadState* thread, CommLocal* comm) noexcept {
-  if (comm->in_group) return;
+  // Another thread's group: that thread ended inside it, since one thread at a time may use a communicator.
+  if (comm->in_group && comm->group_thread == thread->index) return;
   comm->in_group = true;
+  comm->group_thread = thread->index;
   comm->group_init = false;
   comm->group_issued = comm->entry->issued_seq;
   comm->group_hash = comm->entry->signature_hash;
@@ -184,10 +243,18 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
     StopAsTold();
     return false;
   }
+  const uint64_t now = Now();
+  if (LOCKSTEP_UNLIKELY(now >= Load(&g.next_calibration))) {
+    Calibrate(now);
+    if (!Recording()) return false;
+  }
   ThreadState* thread = t_local.state;
+  EnterCall(thread, &flight->inside);
+  flight->sampled = SampleNow(&thread->own.ops) ? now : 0;
   CommLocal* comm = FindComm(thread, op.comm);
   if (LOCKSTEP_UNLIKELY(comm == nullptr)) {
     Add(&g.map.header->dropped_records, 1);
+    LeaveCall(thread);
     return false;
   }
   // A non-blocking one may be asked only once ncclCommGetAsyncError said so.
@@ -199,17 +266,14 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
   const uint8_t reduction = Reduction(comm, op.reduction);
   const bool grouped = t_local.group_depth > 0;
   const bool collective = ring::IsCollective(op.kind);
-  thread->inside = true;
   flight->thread = thread;
   flight->comm = comm;
   flight->epoch = g.epoch;
   flight->stream = stream;
   flight->grouped = grouped;
   flight->collective = collective;
-  flight->receive = op.kind == CallKind::kRecv;
   flight->mark = flight->captured = false;
   flight->members = nullptr;
-  flight->peer = nullptr;
 
   uint64_t ticket = 0, graph = 0;
   if (LOCKSTEP_UNLIKELY(grouped)) {
@@ -236,16 +300,17 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
   }
   flight->ticket = ticket;
 
-  const uint64_t now = Now();
-  if (LOCKSTEP_UNLIKELY(now >= Load(&g.next_calibration))) Calibrate(now);
-
   uint64_t seq, recent_guard;
   RecentOp* recent;
+  ThreadState::Undo* undo = &thread->undo;
+  undo->comm = comm;
+  undo->collective = collective;
   if (LOCKSTEP_LIKELY(collective)) {
     const uint64_t before = entry->issued_seq;
     const uint64_t hash = Roll(entry->signature_hash, op, reduction);
-    flight->before_issued = before;
-    flight->before_hash = entry->signature_hash;
+    undo->issued = before;
+    undo->other = entry->signature_hash;
+    SetEntering(thread, true);
     seq = before + 1;
     // issued_seq first, issued_check last: a reader that sees them equal twice has the hash that belongs to them.
     StoreRelease(&entry->issued_seq, seq);
@@ -268,13 +333,20 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
     recent_guard = n + 1;
   } else {
     ring::PeerEntry* peer = FindPeer(comm, op.root_or_peer);
-    flight->peer = peer;
+    const bool receive = op.kind == CallKind::kRecv;
+    undo->peer = peer;
+    undo->receive = receive;
+    undo->other = entry->p2p_issued;
     seq = 0;
     if (peer != nullptr) {
-      uint64_t* issued = flight->receive ? &peer->recvs : &peer->sends;
+      uint64_t* issued = receive ? &peer->recvs : &peer->sends;
+      undo->issued = *issued;
+      SetEntering(thread, true);
       seq = *issued + 1;
       Store(issued, seq);
-      Store(flight->receive ? &peer->last_recv_ticks : &peer->last_send_ticks, now);
+      Store(receive ? &peer->last_recv_ticks : &peer->last_send_ticks, now);
+    } else {
+      SetEntering(thread, true);
     }
     Store(&entry->p2p_issued, entry->p2p_issued + 1);
     const uint64_t n = entry->recent_p2p;
@@ -345,36 +417,10 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
   }
   Store(&cell->ops, ++thread->ops);
   if (LOCKSTEP_UNLIKELY(flight->mark) && g.gpu == GpuMode::kFull) WriteStarted(&g_tables.streams[stream], ticket);
+  SetEntering(thread, false);
+  if (LOCKSTEP_UNLIKELY(flight->sampled != 0)) flight->sampled = Now() - flight->sampled;
   return true;
 }
-
-namespace {
-
-// NCCL refused the call: it has no place in the communicator's order.
-LOCKSTEP_COLD void TakeBack(OpInFlight* flight) noexcept {
-  CommEntry* entry = flight->comm->entry;
-  if (flight->collective) {
-    for (ring::Checkpoint& checkpoint : entry->checkpoints) {
-      if (checkpoint.seq > flight->before_issued) Store(&checkpoint.seq, uint64_t{0});
-    }
-    StoreRelease(&entry->issued_seq, flight->before_issued);
-    FenceRelease();
-    Store(&entry->signature_hash, flight->before_hash);
-    StoreRelease(&entry->issued_check, flight->before_issued);
-  } else {
-    if (flight->peer != nullptr) {
-      uint64_t* issued = flight->receive ? &flight->peer->recvs : &flight->peer->sends;
-      Store(issued, *issued - 1);
-    }
-    Store(&entry->p2p_issued, entry->p2p_issued - 1);
-  }
-  // A handle that was never seen being made, and is none: it must not stay in the table.
-  if (entry->origin == 0 && entry->issued_seq == 0 && entry->p2p_issued == 0) {
-    CommEnded(flight->comm, ring::CommState::kInitFailed);
-  }
-}
-
-}  // namespace
 
 void EndOp(OpInFlight* flight, int result) noexcept {
   // A fork inside the call: the child has neither the ring nor this thread's state.
@@ -384,8 +430,15 @@ void EndOp(OpInFlight* flight, int result) noexcept {
   RecentOp* recent = flight->recent;
   OpStage stage;
   uint64_t now;
+  const uint64_t sampled = flight->sampled;
+  const uint64_t returned = LOCKSTEP_UNLIKELY(sampled != 0) ? Now() : 0;
   if (LOCKSTEP_UNLIKELY(!Accepted(result))) {
-    TakeBack(flight);
+    TakeBack(thread->undo);
+    // A handle that was never seen being made, and is none: it must not stay in the table.
+    const CommEntry* entry = flight->comm->entry;
+    if (entry->origin == 0 && entry->issued_seq == 0 && entry->p2p_issued == 0) {
+      CommEnded(flight->comm, ring::CommState::kInitFailed);
+    }
     stage = OpStage::kFailed;
     now = Now();
   } else if (flight->grouped) {
@@ -395,7 +448,7 @@ void EndOp(OpInFlight* flight, int result) noexcept {
     stage = flight->captured ? OpStage::kCaptured : OpStage::kLaunched;
     // In progress: NCCL's own thread is still queueing it; ncclCommGetAsyncError tells when it is done.
     if (flight->collective && LOCKSTEP_LIKELY(result == kNcclSuccess))
-      Store(&flight->comm->entry->launched_seq, flight->before_issued + 1);
+      Store(&flight->comm->entry->launched_seq, thread->undo.issued + 1);
     now = Now();
   }
   if (flight->mark) WriteCompleted(&g_tables.streams[flight->stream], flight->ticket);
@@ -418,7 +471,11 @@ void EndOp(OpInFlight* flight, int result) noexcept {
   }
   StoreRelease(&cell->call, uint16_t{0});
   Store(&cell->last_call_ticks, now);
-  thread->inside = false;
+  LeaveCall(thread);
+  if (LOCKSTEP_UNLIKELY(sampled != 0)) {
+    AddOwnTime(&thread->own.ops, sampled + (Now() - returned));
+    JudgeOwnTime(thread);
+  }
 }
 
 bool BeginCall(CallKind kind, const CommLocal* comm, const CallArguments& arguments, const void* caller,
@@ -427,15 +484,21 @@ bool BeginCall(CallKind kind, const CommLocal* comm, const CallArguments& argume
     StopAsTold();
     return false;
   }
+  const uint64_t now = Now();
+  if (now >= Load(&g.next_calibration)) {
+    Calibrate(now);
+    if (!Recording()) return false;
+  }
   ThreadState* thread = Thread();
   if (thread == nullptr) return false;
-  thread->inside = true;
+  EnterCall(thread, &flight->inside);
   thread->member_slot = nullptr;
   const CallSite site = FindCallSite(caller);
-  const uint64_t now = Now();
-  if (now >= Load(&g.next_calibration)) Calibrate(now);
   const Slot slot = TakeSlot(thread);
-  *flight = {thread, slot.op, slot.number, g.epoch};
+  flight->thread = thread;
+  flight->slot = slot.op;
+  flight->slot_number = slot.number;
+  flight->epoch = g.epoch;
   if (slot.op != nullptr) {
     OpSlot* record = slot.op;
     FillEmpty(record);
@@ -481,7 +544,7 @@ void EndCall(CallInFlight* flight, int result, const CommLocal* comm) noexcept {
   }
   StoreRelease(&thread->cell->call, uint16_t{0});
   Store(&thread->cell->last_call_ticks, now);
-  thread->inside = false;
+  LeaveCall(thread);
 }
 
 }  // namespace lockstep::recorder

@@ -24,19 +24,19 @@ struct Op {
 
 // Between BeginOp and EndOp, on the caller's stack.
 struct OpInFlight {
+  InsideMark inside;
   ThreadState* thread;
   CommLocal* comm;
   ring::OpSlot* slot;  // null: a member, or an overflow slot that was busy
   ring::MemberSlot* members;
   ring::RecentOp* recent;
-  ring::PeerEntry* peer;
   uint64_t slot_number;
-  uint64_t before_issued, before_hash;
   uint64_t ticket;
+  uint64_t sampled;  // ticks that its begin took, when the call is measured; else 0
   uint32_t stream;
   uint32_t member;
   uint32_t epoch;
-  bool collective, receive, grouped, mark, captured;
+  bool collective, grouped, mark, captured;
 };
 
 // Writes the operation and the communicator's progress. False: not recorded; EndOp must not be called.
@@ -45,7 +45,8 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept;
 void EndOp(OpInFlight* flight, int result) noexcept;
 
 // The outermost group end: `forward` is called between the two. EndGroup(kSimulated) is for ncclGroupSimulateEnd.
-bool BeginGroupEnd(ring::CallKind kind, const void* caller) noexcept;
+// `mark` lies on the caller's stack until EndGroup.
+bool BeginGroupEnd(ring::CallKind kind, InsideMark* mark) noexcept;
 void EndGroup(int result, bool simulated) noexcept;
 // GroupStart at depth 0.
 void NoteGroupStart(const void* caller) noexcept;
@@ -56,6 +57,7 @@ void JoinGroup(ThreadState* thread, CommLocal* comm) noexcept;
 
 // Any other recorded call: one record and the thread's cell.
 struct CallInFlight {
+  InsideMark inside;
   ThreadState* thread;
   ring::OpSlot* slot;
   uint64_t slot_number;
@@ -76,7 +78,8 @@ void EndCall(CallInFlight* flight, int result, const CommLocal* comm) noexcept;
 inline bool ShouldRecord(const void* caller) noexcept {
   if (LOCKSTEP_UNLIKELY(!Recording()) || FromNccl(caller)) return false;
   ThreadState* thread = Thread();
-  return LOCKSTEP_LIKELY(thread != nullptr) && LOCKSTEP_LIKELY(!thread->inside);
+  if (LOCKSTEP_UNLIKELY(thread == nullptr)) return false;
+  return LOCKSTEP_LIKELY(!thread->inside) || LeftTheCall(thread, __builtin_frame_address(0));
 }
 
 }  // namespace lockstep::recorder

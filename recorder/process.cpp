@@ -2,13 +2,18 @@
 
 #include <poll.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "recorder/comms.h"
 #include "recorder/gpu_marks.h"
 #include "recorder/loaded.h"
 #include "recorder/streams.h"
+#include "recorder/switches.h"
 
 namespace lockstep::recorder {
+
+// libc's, since 2.3.2; pthread_atfork itself is part of every program instead.
+extern "C" int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void* object);
 
 static uint32_t g_idle_word = kIdle;
 static const uint32_t g_no_stop = 0;
@@ -58,15 +63,25 @@ void SayOnce(const char* reason) noexcept {
   if (local != nullptr && strcmp(local, "0") != 0) return;
   char line[640];
   const int size = snprintf(line, sizeof(line), "lockstep: not recording: %s\n", reason);
-  // Only what can be written at once: a full pipe would block the host, one without a reader would signal it.
+  // Only what can be written at once: a full pipe would block the host, one without a reader would signal it. Not by
+  // libc's poll, at which a cancelled thread would end.
   pollfd to{2, POLLOUT, 0};
-  if (size > 0 && poll(&to, 1, 0) == 1 && to.revents == POLLOUT)
+  timespec at_once{0, 0};
+  if (size > 0 && Sys(SYS_ppoll, &to, 1L, &at_once, nullptr, 8L) == 1 && to.revents == POLLOUT)
     Sys(SYS_write, 2, line, static_cast<size_t>(size) < sizeof(line) ? static_cast<size_t>(size) : sizeof(line) - 1);
 }
 
-// A forked child that makes a communicator of its own: forget the parent's tables. The parent's mapping is not here at
-// all.
+// In a forked child: private memory where the parent's ring was. A child that was forked by a signal's handler goes on
+// in the middle of a recorded call and writes there; whatever it does, the parent's ring is out of its reach.
+void DetachFromParent() noexcept {
+  if (!g.ring_is_file || g.map.base == nullptr || Load(g.word) == kRecording) return;
+  Sys(SYS_mmap, g.map.base, g.map.bytes, long{PROT_READ | PROT_WRITE},
+      long{MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE}, -1L, 0L);
+}
+
+// A forked child that makes a communicator of its own: forget the parent's tables.
 void ForgetParent() noexcept {
+  DetachFromParent();  // a child made without libc's fork has the mapping still
   ++g.epoch;
   g.map = RingMap{};
   g.stop_word = &g_no_stop;
@@ -83,7 +98,7 @@ void BeginTables(GpuMode gpu, bool cuda) noexcept {
   g.stop_word = &g.map.header->stop_word;
   g.map.header->gpu_marks = static_cast<uint32_t>(gpu);
   g.map.header->host_waits = cuda ? 1 : 0;
-  g.next_calibration = Now() + g.map.header->tick_hz;
+  g.next_calibration = Now() + g.map.header->tick_hz / 2;
 }
 
 uint32_t* MakePage(const char** reason) noexcept {
@@ -98,12 +113,24 @@ uint32_t* MakePage(const char** reason) noexcept {
   return static_cast<uint32_t*>(page);
 }
 
+// Why this process must not be recorded; empty: nothing stands against it. `env` is read.
+void ReasonAgainst(const Environment& env, char* reason, size_t reason_bytes) noexcept {
+  reason[0] = 0;
+  SetOffFiles(env.folder);
+  if (const char* file = OffFile(); file != nullptr) {
+    snprintf(reason, reason_bytes, "switched off by the file %s", file);
+    return;
+  }
+  if (!Denied(NcclVersion, reason, reason_bytes)) reason[0] = 0;
+}
+
 LOCKSTEP_COLD bool StartNow() noexcept {
   ErrnoKeeper keep;
   if (SwitchedOff()) {
     StoreRelease(g.word, kOff);
     return false;
   }
+  SignalsHeld held;
   if (Load(g.word) == kIdle && LoadAcquire(&g.word) == &g_idle_word) {
     const char* why = "";
     uint32_t* page = MakePage(&why);
@@ -118,21 +145,27 @@ LOCKSTEP_COLD bool StartNow() noexcept {
   if (Swap(word, kIdle, kStarting)) {
     if (g.begun) ForgetParent();
     g.begun = true;
+    static Environment env;
+    ReadEnvironment(&env);
     char reason[480];
-    if (!CreateRing(&g.map, reason, sizeof(reason))) {
+    ReasonAgainst(env, reason, sizeof(reason));
+    if (reason[0] != 0 || !CreateRing(&g.map, reason, sizeof(reason))) {
       SayOnce(reason);
       StoreRelease(word, kOff);
       return false;
     }
-    static Environment env;
-    ReadEnvironment(&env);
+    g.ring_is_file = true;
+    SetBudget(ReadBudget(getenv("LOCKSTEP_BUDGET")));
     BeginTables(env.gpu, env.cuda);
-    StoreRelease(word, kRecording);
-    return true;
+    static bool watching_forks;  // children inherit the handler
+    if (!watching_forks) watching_forks = __register_atfork(nullptr, nullptr, DetachFromParent, nullptr) == 0;
+    // Given up on by others, or in a child that was made meanwhile: then it is not ours to start.
+    return Swap(word, kStarting, kRecording);
   }
   // Another thread is making the ring: a fraction of a millisecond at set-up, and bounded.
   const uint64_t since = MonotonicNs();
   while (LoadAcquire(word) == kStarting && MonotonicNs() - since < 500000000) Sys(SYS_sched_yield);
+  Swap(word, kStarting, kOff);  // it will not come back: not to be waited for again
   return LoadAcquire(word) == kRecording;
 }
 
@@ -146,6 +179,7 @@ void EnterCell(ring::ThreadCell* cell, int32_t tid) noexcept {
   cell->group_depth = 0;
   cell->wait = 0;
   cell->wait_stream = ring::kNoIndex16;
+  cell->gone = 0;
   cell->created_ticks = Now();
   Sys(SYS_prctl, 16L /* PR_GET_NAME */, cell->name);
   ++cell->use;
@@ -183,7 +217,14 @@ void Stop(ring::RecorderState state, const char* reason) noexcept {
   ErrnoKeeper keep;
   if (!Swap(g.word, kRecording, kOff)) return;
   CopyText(g.map.header->stop_reason, sizeof(g.map.header->stop_reason), reason);
+  Store(&g.map.header->stopped_ticks, Now());
   StoreRelease(&g.map.header->state, static_cast<uint32_t>(state));
+}
+
+LOCKSTEP_COLD void StopAndSay(const char* reason) noexcept {
+  ErrnoKeeper keep;
+  Stop(ring::RecorderState::kStopped, reason);
+  SayOnce(reason);
 }
 
 LOCKSTEP_COLD bool FromOtherNccl(const void* caller) noexcept {
@@ -221,8 +262,20 @@ uint32_t AddNccl(const LoadedObject& object, bool pure) noexcept {
   return kNone;
 }
 
+void LeaveGroup(ThreadState* thread) noexcept {
+  for (uint32_t i = thread->group_comms; i != kNone;) {
+    CommLocal* comm = &g_tables.comms[i];
+    if (comm->group_thread != thread->index) break;  // it has joined another thread's group since
+    i = comm->group_next;
+    comm->in_group = comm->group_init = false;
+    comm->group_next = kNone;
+  }
+  thread->group_comms = kNone;
+}
+
 LOCKSTEP_COLD ThreadState* RegisterThread() noexcept {
   ErrnoKeeper keep;
+  SignalsHeld held;
   t_local.epoch = g.epoch;
   t_local.state = nullptr;
   const int32_t tid = ThreadId();
@@ -244,12 +297,7 @@ LOCKSTEP_COLD ThreadState* RegisterThread() noexcept {
   ThreadState* thread = &g_tables.threads[index];
   ring::ThreadCell* cell = &g.map.threads[index];
   // A predecessor that ended inside a group: its communicators are free to join another.
-  for (uint32_t i = thread->cell != nullptr ? thread->group_comms : kNone; i != kNone;) {
-    CommLocal* comm = &g_tables.comms[i];
-    i = comm->group_next;
-    comm->in_group = comm->group_init = false;
-    comm->group_next = kNone;
-  }
+  if (thread->cell != nullptr) LeaveGroup(thread);
   *thread = ThreadState{};
   thread->index = index;
   thread->cell = cell;
@@ -282,12 +330,41 @@ LOCKSTEP_COLD void AssignRing(ThreadState* thread) noexcept {
   StoreRelease(&thread->cell->ring, ring);
 }
 
-LOCKSTEP_COLD void Calibrate(uint64_t now) noexcept {
-  ErrnoKeeper keep;
+namespace {
+
+// A thread that was cancelled or left by pthread_exit inside a call must not look like one that is held up there. A few
+// a time, so that it costs nothing; a thread that ends leaves its cell as it is.
+void FindGoneThreads() noexcept {
+  static uint32_t next;
+  const uint32_t used = Load(&g.threads_used) < g.map.capacities.threads ? Load(&g.threads_used) : g.map.capacities.threads;
+  uint32_t asked = 0;
+  for (uint32_t i = 0; i < used && asked < 8; ++i) {
+    ring::ThreadCell* cell = &g.map.threads[Add(&next, 1) % used];
+    const int32_t tid = Load(&cell->tid);
+    if (tid == 0 || cell->gone != 0 || (cell->call == 0 && cell->wait == 0 && cell->group_depth == 0)) continue;
+    ++asked;
+    if (IsGone(tid) && Load(&cell->tid) == tid) Store(&cell->gone, uint16_t{1});
+  }
+}
+
+// What cannot be unless somebody else wrote into the file, or the recorder has a fault.
+const char* Inconsistency() noexcept {
+  const ring::Header* header = g.map.header;
+  if (memcmp(header->magic, ring::kMagic, sizeof(ring::kMagic)) != 0 || header->file_bytes != g.map.bytes) {
+    return "the header of the ring was overwritten";
+  }
+  if (header->state != static_cast<uint32_t>(ring::RecorderState::kRecording)) {
+    return "the state in the header of the ring was overwritten";
+  }
+  const ThreadState* thread = t_local.state;
+  if (thread != nullptr && (thread->cell->begun != thread->begun || thread->cell->ops != thread->ops)) {
+    return "the counters of a thread were overwritten";
+  }
+  return nullptr;
+}
+
+void WriteTriple() noexcept {
   ring::Header* header = g.map.header;
-  const uint64_t due = Load(&g.next_calibration);
-  const uint64_t period = header->tick_hz != 0 ? header->tick_hz : 1000000000;
-  if (now < due || !Swap(&g.next_calibration, due, now + period)) return;
   const uint64_t n = Add(&header->triples_written, 1);
   ring::ClockTriple* slot = &header->triples[1 + (n - 1) % (ring::kClockTriples - 1)];
   const ring::ClockTriple fresh = ReadTriple();
@@ -296,6 +373,28 @@ LOCKSTEP_COLD void Calibrate(uint64_t now) noexcept {
   Store(&slot->mono_ns, fresh.mono_ns);
   Store(&slot->real_ns, fresh.real_ns);
   StoreRelease(&slot->ticks, fresh.ticks);
+}
+
+}  // namespace
+
+LOCKSTEP_COLD void Calibrate(uint64_t now) noexcept {
+  ErrnoKeeper keep;
+  const uint64_t due = Load(&g.next_calibration);
+  const uint64_t hz = g.map.header->tick_hz != 0 ? g.map.header->tick_hz : 1000000000;
+  if (now < due || !Swap(&g.next_calibration, due, now + hz / 2)) return;
+  if (const char* file = OffFile(); file != nullptr) {
+    char reason[400];
+    snprintf(reason, sizeof(reason), "switched off by the file %s", file);
+    Stop(ring::RecorderState::kStopped, reason);
+    return;
+  }
+  if (const char* wrong = Inconsistency(); wrong != nullptr) {
+    StopAndSay(wrong);
+    return;
+  }
+  FindGoneThreads();
+  static uint32_t times;
+  if ((Add(&times, 1) & 1) == 0) WriteTriple();
 }
 
 CallSite FindCallSite(const void* caller) noexcept {
@@ -314,7 +413,7 @@ CallSite FindCallSite(const void* caller) noexcept {
 // The only thing that happens at exit: say that the process ended on its own.
 __attribute__((destructor)) static void MarkCleanExit() {
   if (Load(g.word) != kRecording || g.map.header == nullptr) return;
-  if (g.map.header->pid != ProcessId()) return;  // a vfork child on its parent's pages
+  if (g.map.header->pid != ProcessId()) return;  // a child on its parent's pages (vfork, clone with CLONE_VM)
   Stop(ring::RecorderState::kCleanExit, "");
 }
 

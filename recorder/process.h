@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+#include "recorder/budget.h"
 #include "recorder/clock.h"
 #include "recorder/environment.h"
 #include "recorder/loaded.h"
@@ -38,6 +39,7 @@ struct CommLocal {
   int32_t reduction_handles[8];  // the newest; [ordinal % 8]
   // While its operations are queued in an open group: what to go back to when the group fails.
   bool in_group;
+  uint32_t group_thread;  // index of the thread whose group it is
   bool group_init;      // its init call is part of the group
   uint32_t group_next;  // next communicator of that group
   uint64_t group_issued, group_hash;
@@ -54,6 +56,14 @@ struct StreamLocal {
   void* context;         // the stream's CUDA context
 };
 
+struct ThreadState;
+// Lies on the stack of a recorded call while it runs. It tells a call made from inside that one (by NCCL, by a signal's
+// handler) from the next call of a thread that left the first by an exception or a jump.
+struct InsideMark {
+  const ThreadState* thread;
+  uint64_t number;
+};
+
 inline constexpr uint32_t kGroupStreams = 64;
 inline constexpr uint32_t kGroupOverflow = 64;
 
@@ -66,6 +76,20 @@ struct ThreadState {
   uint32_t index;
   bool overflow;  // rings have run out
   bool inside;    // within a recorded call: what NCCL calls back is its own business
+  const InsideMark* mark;  // of that call, on its stack
+  uint64_t marks;          // given so far
+  // The call has counted itself and has not come to NCCL yet: what to go back to if it never does, because a signal's
+  // handler jumps out, or because NCCL refuses it.
+  bool entering;
+  struct Undo {
+    CommLocal* comm;
+    ring::PeerEntry* peer;
+    bool collective, receive;
+    uint64_t issued, other;  // collective: sequence and hash before; else the peer's count and the communicator's
+  } undo;
+  const void* wait_frame;  // of the host wait the thread is inside
+  OwnTimes own;
+  uint64_t group_sampled;  // as OpInFlight::sampled, of the group's end
   // Direct-mapped caches.
   struct Cached {
     const void* key;
@@ -125,6 +149,7 @@ struct Process {
   CodeRange more_nccl[kMaxNcclCopies]{};
   uintptr_t nccl_texts[kMaxNcclCopies]{};  // where the code of each NCCL library begins; 0: none
   bool begun = false;  // a ring was tried for, in this process or its parent
+  bool ring_is_file = false;  // not memory of a test's
   bool said = false;   // the one line has been printed
   uint32_t threads_used = 0, rings_used = 0, comms_used = 0, streams_used = 0, root_comms = 0;
 };
@@ -163,10 +188,14 @@ bool Start() noexcept;
 // Begins on a ring that lies in memory of the caller's: for tests and benchmarks of the core alone.
 void StartOn(uint8_t* zeroed, uint64_t bytes, GpuMode gpu) noexcept;
 
-// Stops for good in this process; the reason goes into the header.
+// Stops for good in this process; reason and time go into the header.
 void Stop(ring::RecorderState state, const char* reason) noexcept;
+// The same for what nobody asked for, with the one line on standard error.
+void StopAndSay(const char* reason) noexcept;
 
 ThreadState* RegisterThread() noexcept;
+// The communicators of the thread's open group are in no group any more: it was left without its end.
+void LeaveGroup(ThreadState* thread) noexcept;
 
 // This thread's state, made at its first call; null when there is no room.
 inline ThreadState* Thread() noexcept {
@@ -174,10 +203,48 @@ inline ThreadState* Thread() noexcept {
   return RegisterThread();
 }
 
+// Measures what is done for CUDA's calls while it lives, now and then.
+class TableTime {
+ public:
+  TableTime() noexcept {
+    ThreadState* thread = LOCKSTEP_LIKELY(t_local.epoch == g.epoch) ? t_local.state : nullptr;
+    if (thread == nullptr || !SampleNow(&thread->own.tables)) return;
+    own_ = &thread->own.tables;
+    began_ = Now();
+  }
+  ~TableTime() {
+    if (LOCKSTEP_UNLIKELY(own_ != nullptr)) AddOwnTime(own_, Now() - began_);
+  }
+  TableTime(const TableTime&) = delete;
+  TableTime& operator=(const TableTime&) = delete;
+
+ private:
+  OwnTime* own_ = nullptr;
+  uint64_t began_ = 0;
+};
+
 // Gives the thread a ring of its own, or turns it to the shared one.
 void AssignRing(ThreadState* thread) noexcept;
 
+// What is due every half second, on whichever thread comes by: the operator's switch, the clocks, threads that ended
+// inside a call. May stop recording.
 void Calibrate(uint64_t now) noexcept;
+
+// Whether the call that `thread` is said to be inside was left without returning (an exception, a jump out of a signal's
+// handler); then it is put right. `frame`: of the call that asks.
+bool LeftTheCall(ThreadState* thread, const void* frame) noexcept;
+
+inline void EnterCall(ThreadState* thread, InsideMark* mark) noexcept {
+  mark->thread = thread;
+  mark->number = ++thread->marks;
+  thread->mark = mark;
+  thread->inside = true;
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+inline void LeaveCall(ThreadState* thread) noexcept {
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  thread->inside = false;
+}
 
 // The call site of `caller`: offset in its object and hash of the object's build id. Cached for every site that was
 // seen.

@@ -8,6 +8,7 @@
 
 #include "recorder/clock.h"
 #include "recorder/environment.h"
+#include "recorder/old_rings.h"
 #include "recorder/sys.h"
 
 namespace lockstep::recorder {
@@ -35,6 +36,49 @@ void MakeParents(const char* path) noexcept {
   Sys(SYS_mkdirat, AT_FDCWD, part, 0700);
 }
 
+// What the user can act on; libc's own texts need its locale.
+const char* ErrorText(long error) noexcept {
+  switch (error < 0 ? -error : error) {
+    case EACCES: return "permission denied";
+    case EPERM: return "not permitted";
+    case EROFS: return "read-only file system";
+    case ENOENT: return "no such folder";
+    case ENOTDIR: return "not a folder";
+    case ELOOP: return "a link, which is not followed";
+    case ENOSPC: return "no space left";
+    case EDQUOT: return "quota exceeded";
+    case EMFILE: return "the process has too many open files (ulimit -n)";
+    case ENFILE: return "the host has too many open files";
+    case ENOMEM: return "out of memory or address space (ulimit -v)";
+    case EFBIG: return "file too large (ulimit -f)";
+    case ENAMETOOLONG: return "name too long";
+    case ENOSYS: return "the system call is refused";
+    case EIO: return "input/output error";
+    default: return "error";
+  }
+}
+
+// A page of a mapped file that must be brought or written elsewhere first makes the host wait; one that can no longer be
+// written ends it (SIGBUS), which reserved space does not prevent where every write takes new space.
+const char* UnfitFileSystem(long folder) noexcept {
+  struct statfs info {};
+  if (Sys(SYS_fstatfs, folder, &info) != 0) return nullptr;
+  switch (static_cast<uint32_t>(info.f_type)) {
+    case 0x6969: return "NFS";
+    case 0xfe534d42: case 0xff534d42: case 0x517b: return "SMB";
+    case 0x00c36400: return "Ceph";
+    case 0x0bd00bd0: return "Lustre";
+    case 0x47504653: return "GPFS";
+    case 0x19830326: return "BeeGFS";
+    case 0x01021997: return "9p";
+    case 0x65735546: return "FUSE";
+    case 0x9123683e: return "btrfs";
+    case 0x2fc12fc1: return "ZFS";
+    case 0xca451a4e: return "bcachefs";
+    default: return nullptr;
+  }
+}
+
 // Opens $LOCKSTEP_DIR/<job>.<restart>, making what is missing. The default folder has a name others can guess, so it
 // must be ours and no link; a folder the user names may be shared.
 long OpenFolder(const Environment& env, char* reason, unsigned reason_bytes) noexcept {
@@ -42,7 +86,7 @@ long OpenFolder(const Environment& env, char* reason, unsigned reason_bytes) noe
   const int link_rule = env.folder_is_default ? O_NOFOLLOW : 0;
   const long top = Sys(SYS_openat, AT_FDCWD, env.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | link_rule, 0);
   if (top < 0) {
-    snprintf(reason, reason_bytes, "cannot open the folder %s: error %ld", env.folder, -top);
+    snprintf(reason, reason_bytes, "cannot use the folder %s: %s (%ld)", env.folder, ErrorText(top), -top);
     return -1;
   }
   if (!IsOwnFolder(top, env.folder_is_default)) {
@@ -54,7 +98,16 @@ long OpenFolder(const Environment& env, char* reason, unsigned reason_bytes) noe
   const long inner = Sys(SYS_openat, top, env.job_folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW, 0);
   Sys(SYS_close, top);
   if (inner < 0) {
-    snprintf(reason, reason_bytes, "cannot make the folder %s/%s: error %ld", env.folder, env.job_folder, -inner);
+    snprintf(reason, reason_bytes, "cannot make the folder %s/%s: %s (%ld)", env.folder, env.job_folder,
+             ErrorText(inner), -inner);
+    return -1;
+  }
+  const char* unfit = UnfitFileSystem(inner);
+  if (unfit != nullptr) {
+    snprintf(reason, reason_bytes,
+             "the folder %s is on %s, where a server or a full disk could stop the job: name one in memory (tmpfs)",
+             env.folder, unfit);
+    Sys(SYS_close, inner);
     return -1;
   }
   return inner;
@@ -180,7 +233,8 @@ bool CreateRing(RingMap* map, char* reason, unsigned reason_bytes) noexcept {
            static_cast<unsigned>(random ^ (random >> 32)));
   const long fd = Sys(SYS_openat, folder, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) {
-    snprintf(reason, reason_bytes, "cannot make a file in %s/%s: error %ld", env.folder, env.job_folder, -fd);
+    snprintf(reason, reason_bytes, "cannot make a file in %s/%s: %s (%ld)", env.folder, env.job_folder, ErrorText(fd),
+             -fd);
     Sys(SYS_close, folder);
     return false;
   }
@@ -196,13 +250,11 @@ bool CreateRing(RingMap* map, char* reason, unsigned reason_bytes) noexcept {
   if (result != 0 || base == MAP_FAILED) {
     Sys(SYS_unlinkat, folder, name, 0);
     Sys(SYS_close, folder);
-    snprintf(reason, reason_bytes, "cannot reserve %llu KiB in %s: error %ld",
-             static_cast<unsigned long long>(bytes >> 10), env.folder,
-             result != 0 ? -result : static_cast<long>(ENOMEM));
+    const long error = result != 0 ? -result : static_cast<long>(ENOMEM);
+    snprintf(reason, reason_bytes, "cannot reserve %llu KiB in %s: %s (%ld)",
+             static_cast<unsigned long long>(bytes >> 10), env.folder, ErrorText(error), error);
     return false;
   }
-  Sys(SYS_close, folder);
-  Sys(SYS_madvise, base, bytes, MADV_DONTFORK);
   snprintf(map->path, sizeof(map->path), "%s/%s/%s", env.folder, env.job_folder, name);
   LayOut(map, static_cast<uint8_t*>(base), bytes);
   ring::Header* header = map->header;
@@ -220,6 +272,8 @@ bool CreateRing(RingMap* map, char* reason, unsigned reason_bytes) noexcept {
   header->state = 1;  // recording
   FenceRelease();
   memcpy(header->magic, ring::kMagic, sizeof(ring::kMagic));
+  MarkReplacedRings(folder, name, *header);
+  Sys(SYS_close, folder);
   return true;
 }
 

@@ -8,7 +8,8 @@
 
 namespace lockstep::recorder {
 
-// A mapped ring file. The mapping is never undone while the process records; it is not inherited by forked children.
+// A mapped ring file. The mapping is never undone while the process records; in a forked child private memory takes its
+// place.
 struct RingMap {
   uint8_t* base = nullptr;
   uint64_t bytes = 0;

@@ -128,6 +128,7 @@ LOCKSTEP_COLD uint32_t FindStreamSlow(ThreadState* thread, const void* handle, i
 }
 
 void NoteEventRecorded(const void* event, const void* stream) noexcept {
+  const TableTime timed;
   uint32_t index = KnownStream(stream);
   uint64_t value = 0;
   if (index != kNone) {
@@ -164,6 +165,7 @@ uint32_t EventStream(const void* event, uint64_t* ticket) noexcept {
 }
 
 void NoteStreamWaits(const void* stream, const void* event) noexcept {
+  const TableTime timed;
   uint64_t ticket = 0;
   const uint32_t source = EventStream(event, &ticket);
   if (source == kNone || IsDefault(stream)) return;
@@ -195,7 +197,13 @@ bool EnterWait(ring::CallKind kind, uint32_t stream, uint64_t ticket) noexcept {
   ThreadState* thread = Thread();
   if (thread == nullptr || thread->inside) return false;
   ring::ThreadCell* cell = thread->cell;
-  if (Load(&cell->wait) != 0) return false;
+  // One wait inside another is NCCL's or the runtime's own; one that begins no deeper in the stack than the last has
+  // taken the place of one that was left by an exception or a jump.
+  const void* frame = __builtin_frame_address(0);
+  if (Load(&cell->wait) != 0 && reinterpret_cast<uintptr_t>(frame) < reinterpret_cast<uintptr_t>(thread->wait_frame)) {
+    return false;
+  }
+  thread->wait_frame = frame;
   Store(&cell->wait_stream, stream == kNone ? ring::kNoIndex16 : stream);
   Store(&cell->wait_ticket, ticket);
   Store(&cell->wait_since_ticks, Now());

@@ -112,11 +112,19 @@ struct Header {
   char recorder_version[32];
   ClockTriple triples[kClockTriples];
   Section sections[kMaxSections];
+  // From 1800: later additions, zero in files of recorders that lack them.
+  uint64_t stopped_ticks;  // when `state` became anything but recording
+  uint32_t own_call_ns;    // the recorder's own time a call, and its share of the calling thread's time, as measured last
+  uint32_t own_permille;
+  uint32_t stepped_down;  // kStepped...: given up because of the budget
+  uint32_t reserved2;
 };
+inline constexpr uint32_t kSteppedMarks = 1, kSteppedTables = 2;
 static_assert(offsetof(Header, stop_word) == 64);
 static_assert(offsetof(Header, state) == 128);
 static_assert(offsetof(Header, pid) == 192);
-static_assert(sizeof(Header) == 1800);
+static_assert(offsetof(Header, stopped_ticks) == 1800);
+static_assert(sizeof(Header) == 1824);
 static_assert(sizeof(Header) <= kPage);
 
 // A communicator's last operations, newest overwriting oldest: recent[n % count] holds operation n (from 0), guard n
@@ -233,7 +241,8 @@ struct ThreadCell {
   int32_t tid;    // 0: cell not in use
   uint32_t use;   // times the cell has been given to a thread
   uint16_t ring;  // index in kRings, kNoIndex16: uses the overflow ring
-  uint16_t reserved2[3];
+  uint16_t gone;  // 1: the thread ended inside what lines 0 and 1 say; set by another thread
+  uint16_t reserved2[2];
   char name[16];
   uint64_t created_ticks;
   uint64_t reserved3[3];

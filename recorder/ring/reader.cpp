@@ -192,7 +192,7 @@ void FindSections(Reading* reading) {
 }
 
 RecorderState CleanState(uint32_t state) {
-  return state <= static_cast<uint32_t>(RecorderState::kForkedAway) ? static_cast<RecorderState>(state)
+  return state <= static_cast<uint32_t>(RecorderState::kReplaced) ? static_cast<RecorderState>(state)
                                                                     : RecorderState::kUnknown;
 }
 
@@ -217,6 +217,10 @@ void FillProcess(Reading* reading) {
   process.cuda_version = header.cuda_version;
   process.state = CleanState(header.state);
   process.stop_reason = Text(header.stop_reason, sizeof(header.stop_reason));
+  process.stopped_ns = reading->clock.ToNs(header.stopped_ticks);
+  process.note = Text(header.note, sizeof(header.note));
+  process.own_call_ns = header.own_call_ns;
+  process.own_permille = header.own_permille;
   process.gpu_marks = header.gpu_marks <= 4 ? static_cast<GpuMarks>(header.gpu_marks) : GpuMarks::kOff;
   process.host_waits = header.host_waits == 1;
   process.created_mono_ns = reading->clock.ToNs(header.created_ticks);

@@ -246,7 +246,8 @@ void ReadThreads(Reading* reading, std::vector<ThreadCell>* cells) {
     thread.index = static_cast<uint32_t>(i);
     thread.tid = cell.tid;
     thread.name = Text(cell.name, sizeof(cell.name));
-    if (cell.call != 0) {
+    thread.gone = cell.gone == 1;
+    if (cell.call != 0 && !thread.gone) {
       thread.call = static_cast<CallKind>(cell.call);
       thread.comm = CommOf(*reading, cell.comm, 0);
       thread.seq = cell.seq;
@@ -254,7 +255,7 @@ void ReadThreads(Reading* reading, std::vector<ThreadCell>* cells) {
     }
     thread.group_depth = cell.group_depth;
     if (cell.group_depth != 0) thread.group_since_ns = clock.ToNs(cell.group_since_ticks);
-    if (cell.wait != 0) {
+    if (cell.wait != 0 && !thread.gone) {
       thread.wait = static_cast<CallKind>(cell.wait);
       if (cell.wait_stream < reading->stream_issued.size()) thread.wait_stream = cell.wait_stream;
       thread.wait_ticket = cell.wait_ticket;

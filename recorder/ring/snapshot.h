@@ -13,7 +13,13 @@
 
 namespace lockstep::ring {
 
-enum class RecorderState : uint32_t { kUnknown = 0, kRecording = 1, kCleanExit = 2, kStopped = 3, kForkedAway = 4 };
+enum class RecorderState : uint32_t {
+  kUnknown = 0,
+  kRecording = 1,
+  kCleanExit = 2,
+  kStopped = 3,   // before the process ended: by a switch, by its budget. What came later was not recorded
+  kReplaced = 4,  // the process became another program, which has a ring of its own
+};
 
 enum class CommState : uint32_t {
   kUnknown = 0,
@@ -43,6 +49,10 @@ struct ProcessInfo {
   int32_t cuda_version = 0;          // driver version, e.g. 13000
   RecorderState state = RecorderState::kUnknown;
   std::string stop_reason;           // why recording stopped, empty while recording
+  int64_t stopped_ns = 0;            // when; 0: still recording, or not known
+  std::string note;                  // what was asked for and not given, what was given up and when
+  uint32_t own_call_ns = 0;          // the recorder's own time a call, as it measured last; 0 not measured
+  uint32_t own_permille = 0;         // and its share of the calling thread's time
   GpuMarks gpu_marks = GpuMarks::kOff;
   bool host_waits = false;           // CUDA host waits are being recorded
   int64_t created_mono_ns = 0;
@@ -140,6 +150,7 @@ struct ThreadSnapshot {
   int64_t last_call_ns = 0;          // when it last left a recorded call or wait
   uint64_t calls = 0;                // recorded so far = index of the next operation
   uint64_t overwritten = 0;          // records of this thread that later ones have overwritten
+  bool gone = false;                 // it ended without leaving the call (not in `call` any more) or the group it was in
 };
 
 struct StreamSnapshot {
