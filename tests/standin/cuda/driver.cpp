@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/standin/cuda/capture.h"
 #include "tests/standin/cuda/engine.h"
 
 // A context is its device's primary one and nothing else.
@@ -68,6 +69,10 @@ CUresult WriteValue(CUstream handle, CUdeviceptr address, T value, unsigned int 
   auto* target = reinterpret_cast<T*>(static_cast<uintptr_t>(address));
   if (!standin::KnownMemory(target, sizeof(T))) {
     return CUDA_ERROR_INVALID_VALUE;
+  }
+  // Drivers differ in what they make of it during a capture; here it is the worst of them.
+  if (const int refused = standin::CheckWait(stream)) {
+    return static_cast<CUresult>(refused);
   }
   standin::Enqueue(stream, [target, value] { __atomic_store_n(target, value, __ATOMIC_RELEASE); });
   return CUDA_SUCCESS;
@@ -317,23 +322,32 @@ STANDIN_CUDA cuStreamGetCtx(CUstream handle, CUcontext* context) {
   return CUDA_SUCCESS;
 }
 
-STANDIN_CUDA cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
-  if (!status) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
+STANDIN_CUDA cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus* status, cuuint64_t* id) {
   const auto stream = standin::FindStream(handle);
-  if (!stream) {
-    return CUDA_ERROR_INVALID_HANDLE;
+  if (!status || !stream) {
+    return stream ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
   }
-  *status = CU_STREAM_CAPTURE_STATUS_NONE;
-  return static_cast<CUresult>(standin::StickyError(standin::StreamDevice(*stream)));
+  int number = 0;
+  uint64_t capture = 0;
+  if (const int refused = standin::CaptureStatus(stream, &number, &capture)) {
+    return static_cast<CUresult>(refused);
+  }
+  *status = static_cast<CUstreamCaptureStatus>(number);
+  if (id && number == CU_STREAM_CAPTURE_STATUS_ACTIVE) {
+    *id = capture;
+  }
+  return CUDA_SUCCESS;
+}
+
+STANDIN_CUDA cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
+  return cuStreamGetCaptureInfo(handle, status, nullptr);
 }
 
 STANDIN_CUDA cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
-  if (!mode) {
+  if (!mode || *mode < standin::kModeGlobal || *mode > standin::kModeRelaxed) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  *mode = static_cast<CUstreamCaptureMode>(standin::ExchangeCaptureMode(*mode));
+  *mode = static_cast<CUstreamCaptureMode>(standin::ExchangeMode(*mode));
   return CUDA_SUCCESS;
 }
 
@@ -375,6 +389,9 @@ STANDIN_CUDA cuStreamQuery(CUstream handle) {
   if (!stream) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
+  if (const int refused = standin::CheckWait(stream)) {
+    return static_cast<CUresult>(refused);
+  }
   return standin::Reached(standin::Tail(stream)) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
@@ -382,6 +399,9 @@ STANDIN_CUDA cuStreamSynchronize(CUstream handle) {
   const auto stream = standin::FindStream(handle);
   if (!stream) {
     return CUDA_ERROR_INVALID_HANDLE;
+  }
+  if (const int refused = standin::CheckWait(stream)) {
+    return static_cast<CUresult>(refused);
   }
   standin::WaitFor(standin::Tail(stream));
   return CUDA_SUCCESS;
@@ -410,6 +430,9 @@ STANDIN_CUDA cuMemHostRegister_v2(void* pointer, size_t size, unsigned int flags
   }
   if (standin::BoundDevice() < 0) {
     return CUDA_ERROR_INVALID_CONTEXT;
+  }
+  if (const int refused = standin::CheckUnsafe()) {
+    return static_cast<CUresult>(refused);
   }
   switch (standin::RegisterHost(pointer, size)) {
     case standin::RegisterResult::kOk:
@@ -475,6 +498,7 @@ STANDIN_CUDA cuGetProcAddress_v2(const char* symbol, void** function, int versio
       STANDIN_ENTRY(cuStreamCreate),
       STANDIN_ENTRY_V2(cuStreamDestroy),
       STANDIN_ENTRY(cuDevicePrimaryCtxGetState),
+      STANDIN_ENTRY(cuStreamGetCaptureInfo),
       STANDIN_ENTRY(cuThreadExchangeStreamCaptureMode),
       STANDIN_ENTRY(cuEventCreate),
       STANDIN_ENTRY_V2(cuEventDestroy),

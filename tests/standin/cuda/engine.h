@@ -15,12 +15,19 @@
 namespace standin {
 
 class Stream;
+struct Capture;
 
 // A place in a stream: reached when everything enqueued up to and including `ticket` has ended. A default one is always reached.
+// In a captured stream it is a node of the graph to be and is never reached by itself (capture.h).
 struct StreamPoint {
   std::shared_ptr<Stream> stream;
   uint64_t ticket = 0;
+  std::shared_ptr<Capture> capture;
+  size_t node = 0;
 };
+
+// Called on the host for each launch, in the order of launches: makes what then runs on the stream.
+using Make = std::function<std::function<void()>()>;
 
 // Devices. The count is STANDIN_DEVICES (default 8); each has the same made-up properties and its own PCI id and UUID.
 STANDIN_EXPORT int DeviceCount();
@@ -45,10 +52,13 @@ STANDIN_EXPORT std::shared_ptr<Stream> FindStream(void* handle);
 STANDIN_EXPORT int StreamDevice(const Stream& stream);
 STANDIN_EXPORT uint64_t StreamId(const Stream& stream);  // never given twice
 STANDIN_EXPORT bool StreamNonBlocking(const Stream& stream);
+STANDIN_EXPORT bool StreamIsLegacy(const Stream& stream);
 // Queues `work` behind everything in the stream and behind `after`. The legacy stream and the blocking streams of its device
 // wait for each other as CUDA says. Never blocks.
 STANDIN_EXPORT StreamPoint Enqueue(const std::shared_ptr<Stream>& stream, std::function<void()> work,
                                    std::vector<StreamPoint> after = {});
+// The same for work that is numbered when it is launched: at once, or at each launch of the graph that captures it.
+STANDIN_EXPORT StreamPoint EnqueueMade(const std::shared_ptr<Stream>& stream, Make make, std::vector<StreamPoint> after = {});
 // The last thing enqueued so far.
 STANDIN_EXPORT StreamPoint Tail(const std::shared_ptr<Stream>& stream);
 STANDIN_EXPORT bool Reached(const StreamPoint& point);
@@ -67,9 +77,6 @@ STANDIN_EXPORT bool UnregisterHost(void* pointer);
 // True where the whole range lies in one known allocation or registration.
 STANDIN_EXPORT bool KnownMemory(const void* pointer, size_t size);
 STANDIN_EXPORT size_t AllocatedBytes();
-
-// The calling thread's way of capturing (0 global, 1 thread-local, 2 relaxed); gives the one before.
-STANDIN_EXPORT int ExchangeCaptureMode(int mode);
 
 // The error that ended the device's context, 0 while there is none. It never goes away: from then on nothing on the device runs or is
 // reached, and every call about it gives that error.

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "tests/standin/cuda/capture.h"
 #include "tests/standin/cuda/engine.h"
 
 namespace standin {
@@ -98,6 +99,9 @@ int QueryEvent(void* handle) {
   if (!CopyEvent(handle, &event)) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
+  if (const int refused = CheckEvent(event.point)) {
+    return refused;
+  }
   if (const int error = StickyError(event.device)) {
     return error;
   }
@@ -108,6 +112,9 @@ int WaitForEvent(void* handle) {
   Event event;
   if (!CopyEvent(handle, &event)) {
     return CUDA_ERROR_INVALID_HANDLE;
+  }
+  if (const int refused = CheckEvent(event.point)) {
+    return refused;
   }
   WaitFor(event.point);
   return StickyError(event.device);
@@ -182,7 +189,13 @@ STANDIN_CUDA cuEventRecord(CUevent event, CUstream handle) {
     return CUDA_ERROR_INVALID_CONTEXT;
   }
   const auto stream = standin::FindStream(handle);
-  return stream ? Result(standin::RecordEvent(event, stream)) : CUDA_ERROR_INVALID_HANDLE;
+  if (!stream) {
+    return CUDA_ERROR_INVALID_HANDLE;
+  }
+  if (const int refused = standin::CheckUse(stream)) {
+    return static_cast<CUresult>(refused);
+  }
+  return Result(standin::RecordEvent(event, stream));
 }
 
 STANDIN_CUDA cuEventQuery(CUevent event) {

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/standin/cuda/capture.h"
 #include "tests/standin/cuda/engine.h"
 #include "tests/standin/cuda/runtime.h"
 
@@ -44,6 +45,16 @@ STANDIN_TEXT cudaGetErrorName(cudaError_t error) {
     case cudaErrorIllegalAddress: return "cudaErrorIllegalAddress";
     case cudaErrorLaunchFailure: return "cudaErrorLaunchFailure";
     case cudaErrorNotSupported: return "cudaErrorNotSupported";
+    case cudaErrorStreamCaptureUnsupported: return "cudaErrorStreamCaptureUnsupported";
+    case cudaErrorStreamCaptureInvalidated: return "cudaErrorStreamCaptureInvalidated";
+    case cudaErrorStreamCaptureMerge: return "cudaErrorStreamCaptureMerge";
+    case cudaErrorStreamCaptureUnmatched: return "cudaErrorStreamCaptureUnmatched";
+    case cudaErrorStreamCaptureUnjoined: return "cudaErrorStreamCaptureUnjoined";
+    case cudaErrorStreamCaptureIsolation: return "cudaErrorStreamCaptureIsolation";
+    case cudaErrorStreamCaptureImplicit: return "cudaErrorStreamCaptureImplicit";
+    case cudaErrorStreamCaptureWrongThread: return "cudaErrorStreamCaptureWrongThread";
+    case cudaErrorCapturedEvent: return "cudaErrorCapturedEvent";
+    case cudaErrorGraphExecUpdateFailure: return "cudaErrorGraphExecUpdateFailure";
     case cudaErrorUnknown: return "cudaErrorUnknown";
   }
   return "unrecognized error code";
@@ -66,6 +77,16 @@ STANDIN_TEXT cudaGetErrorString(cudaError_t error) {
     case cudaErrorIllegalAddress: return "an illegal memory access was encountered";
     case cudaErrorLaunchFailure: return "unspecified launch failure";
     case cudaErrorNotSupported: return "operation not supported";
+    case cudaErrorStreamCaptureUnsupported: return "operation not permitted when stream is capturing";
+    case cudaErrorStreamCaptureInvalidated: return "operation failed due to a previous error during capture";
+    case cudaErrorStreamCaptureMerge: return "operation would result in a merge of separate capture sequences";
+    case cudaErrorStreamCaptureUnmatched: return "capture was not ended in the same stream as it began";
+    case cudaErrorStreamCaptureUnjoined: return "capturing stream has unjoined work";
+    case cudaErrorStreamCaptureIsolation: return "dependency created on uncaptured work in another stream";
+    case cudaErrorStreamCaptureImplicit: return "operation would make the legacy stream depend on a capturing blocking stream";
+    case cudaErrorStreamCaptureWrongThread: return "attempt to terminate a thread-local capture sequence from another thread";
+    case cudaErrorCapturedEvent: return "operation not permitted on an event last recorded in a capturing stream";
+    case cudaErrorGraphExecUpdateFailure: return "the graph update was not performed because it included changes which violated constraints specific to instantiated graph update";
     case cudaErrorUnknown: return "unknown error";
   }
   return "unrecognized error code";
@@ -171,6 +192,9 @@ STANDIN_CUDART cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 }
 
 STANDIN_CUDART cudaMalloc(void** pointer, size_t size) {
+  if (const int refused = standin::CheckUnsafe()) {
+    return Report(static_cast<cudaError_t>(refused));
+  }
   if (!pointer) {
     return Report(cudaErrorInvalidValue);
   }
@@ -184,6 +208,9 @@ STANDIN_CUDART cudaMalloc(void** pointer, size_t size) {
 }
 
 STANDIN_CUDART cudaFree(void* pointer) {
+  if (const int refused = standin::CheckUnsafe()) {
+    return Report(static_cast<cudaError_t>(refused));
+  }
   const int device = standin::CurrentDevice();
   if (!pointer) {
     return cudaSuccess;
@@ -204,6 +231,9 @@ STANDIN_CUDART cudaMallocManaged(void** pointer, size_t size, unsigned int flags
 STANDIN_CUDART cudaMallocHost(void** pointer, size_t size) { return cudaHostAlloc(pointer, size, cudaHostAllocDefault); }
 
 STANDIN_CUDART cudaHostAlloc(void** pointer, size_t size, unsigned int flags) {
+  if (const int refused = standin::CheckUnsafe()) {
+    return Report(static_cast<cudaError_t>(refused));
+  }
   if (!pointer || flags > 7) {
     return Report(cudaErrorInvalidValue);
   }
@@ -217,6 +247,9 @@ STANDIN_CUDART cudaHostAlloc(void** pointer, size_t size, unsigned int flags) {
 }
 
 STANDIN_CUDART cudaFreeHost(void* pointer) {
+  if (const int refused = standin::CheckUnsafe()) {
+    return Report(static_cast<cudaError_t>(refused));
+  }
   const int device = standin::CurrentDevice();
   if (!pointer) {
     return cudaSuccess;
@@ -228,6 +261,9 @@ STANDIN_CUDART cudaFreeHost(void* pointer) {
 }
 
 STANDIN_CUDART cudaHostRegister(void* pointer, size_t size, unsigned int flags) {
+  if (const int refused = standin::CheckUnsafe()) {
+    return Report(static_cast<cudaError_t>(refused));
+  }
   if (flags & ~0xfu) {
     return Report(cudaErrorInvalidValue);
   }
@@ -241,6 +277,9 @@ STANDIN_CUDART cudaHostRegister(void* pointer, size_t size, unsigned int flags) 
 }
 
 STANDIN_CUDART cudaHostUnregister(void* pointer) {
+  if (const int refused = standin::CheckUnsafe()) {
+    return Report(static_cast<cudaError_t>(refused));
+  }
   return Report(standin::UnregisterHost(pointer) ? cudaSuccess : cudaErrorHostMemoryNotRegistered);
 }
 

@@ -5,12 +5,15 @@
 #include <utility>
 #include <vector>
 
+#include "tests/standin/cuda/capture.h"
 #include "tests/standin/cuda/engine.h"
 #include "tests/standin/cuda/runtime.h"
 
 using standin::Report;
 
 namespace {
+
+cudaError_t Error(int number) { return Report(static_cast<cudaError_t>(number)); }
 
 bool ValidKind(cudaMemcpyKind kind) { return kind >= cudaMemcpyHostToHost && kind <= cudaMemcpyDefault; }
 
@@ -47,6 +50,9 @@ STANDIN_CUDART cudaStreamSynchronize(cudaStream_t handle) {
   if (!stream) {
     return Report(cudaErrorInvalidResourceHandle);
   }
+  if (const int refused = standin::CheckWait(stream)) {
+    return Error(refused);
+  }
   // An empty operation, so that the legacy stream also waits for the blocking streams.
   standin::WaitFor(reinterpret_cast<uintptr_t>(handle) <= 1 ? standin::Enqueue(stream, {}) : standin::Tail(stream));
   return Sticky(*stream);
@@ -60,6 +66,9 @@ STANDIN_CUDART cudaStreamQuery(cudaStream_t handle) {
   if (const cudaError_t error = Sticky(*stream); error != cudaSuccess) {
     return error;
   }
+  if (const int refused = standin::CheckWait(stream)) {
+    return Error(refused);
+  }
   return standin::Reached(standin::Tail(stream)) ? cudaSuccess : cudaErrorNotReady;
 }
 
@@ -72,46 +81,22 @@ STANDIN_CUDART cudaStreamGetFlags(cudaStream_t handle, unsigned int* flags) {
   return cudaSuccess;
 }
 
-STANDIN_CUDART cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* status) {
-  if (!status) {
-    return Report(cudaErrorInvalidValue);
-  }
-  if (!standin::FindStream(handle)) {
-    return Report(cudaErrorInvalidResourceHandle);
-  }
-  *status = cudaStreamCaptureStatusNone;
-  return cudaSuccess;
-}
-
-STANDIN_CUDART cudaStreamGetCaptureInfo(cudaStream_t handle, cudaStreamCaptureStatus* status, unsigned long long*,
-                                        cudaGraph_t*, const cudaGraphNode_t**, const cudaGraphEdgeData**, size_t*) {
-  return cudaStreamIsCapturing(handle, status);
-}
-
-// The names by which programs built with CUDA 12 and with per-thread default streams ask.
-STANDIN_CUDART cudaStreamGetCaptureInfo_v2(cudaStream_t handle, cudaStreamCaptureStatus* status, unsigned long long*,
-                                           cudaGraph_t*, const cudaGraphNode_t**, size_t*) {
-  return cudaStreamIsCapturing(handle, status);
-}
-
-STANDIN_CUDART cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
-  if (!mode) {
-    return Report(cudaErrorInvalidValue);
-  }
-  *mode = static_cast<cudaStreamCaptureMode>(standin::ExchangeCaptureMode(*mode));
-  return cudaSuccess;
-}
-
 STANDIN_CUDART cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void* data) {
   const auto stream = standin::FindStream(handle);
   if (!stream || !function) {
     return Report(stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
+  }
+  if (const int refused = standin::CheckUse(stream)) {
+    return Error(refused);
   }
   standin::Enqueue(stream, [function, data] { function(data); });
   return Sticky(*stream);
 }
 
 STANDIN_CUDART cudaDeviceSynchronize() {
+  if (const int refused = standin::CheckUnsafe()) {
+    return Error(refused);
+  }
   std::vector<standin::StreamPoint> tails;
   for (const auto& stream : standin::StreamsOf(standin::CurrentDevice())) {
     tails.push_back(standin::Tail(stream));
@@ -144,7 +129,13 @@ STANDIN_CUDART cudaEventDestroy(cudaEvent_t event) {
 
 STANDIN_CUDART cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t handle, unsigned int) {
   const auto stream = standin::FindStream(handle);
-  return Report(stream ? static_cast<cudaError_t>(standin::RecordEvent(event, stream)) : cudaErrorInvalidResourceHandle);
+  if (!stream) {
+    return Report(cudaErrorInvalidResourceHandle);
+  }
+  if (const int refused = standin::CheckUse(stream)) {
+    return Error(refused);
+  }
+  return Error(standin::RecordEvent(event, stream));
 }
 
 STANDIN_CUDART cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
@@ -173,6 +164,9 @@ STANDIN_CUDART cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t waited, unsi
     return Report(cudaErrorInvalidResourceHandle);
   }
   if (point.stream) {
+    if (const int refused = standin::CheckStreamWait(stream, point)) {
+      return Error(refused);
+    }
     standin::Enqueue(stream, {}, {point});
   }
   return cudaSuccess;
@@ -192,11 +186,17 @@ STANDIN_CUDART cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemc
   if (!to || !from) {
     return Report(cudaErrorInvalidValue);
   }
+  if (const int refused = standin::CheckUse(stream)) {
+    return Error(refused);
+  }
   standin::Enqueue(stream, [to, from, size] { memmove(to, from, size); });
   return Sticky(*stream);
 }
 
 STANDIN_CUDART cudaMemcpy(void* to, const void* from, size_t size, cudaMemcpyKind kind) {
+  if (const int refused = standin::CheckUnsafe()) {
+    return Error(refused);
+  }
   const cudaError_t result = cudaMemcpyAsync(to, from, size, kind, nullptr);
   if (result == cudaSuccess && size != 0) {
     standin::WaitFor(standin::Tail(standin::FindStream(nullptr)));
@@ -216,6 +216,9 @@ STANDIN_CUDART cudaMemsetAsync(void* pointer, int value, size_t size, cudaStream
   if (!pointer) {
     return Report(cudaErrorInvalidValue);
   }
+  if (const int refused = standin::CheckUse(stream)) {
+    return Error(refused);
+  }
   standin::Enqueue(stream, [pointer, value, size] { memset(pointer, value, size); });
   return Sticky(*stream);
 }
@@ -225,10 +228,14 @@ STANDIN_CUDART cudaMemset(void* pointer, int value, size_t size) {
 }
 
 STANDIN_CUDART cudaMallocAsync(void** pointer, size_t size, cudaStream_t stream) {
+  if (!pointer) {
+    return Report(cudaErrorInvalidValue);
+  }
   if (!standin::FindStream(stream)) {
     return Report(cudaErrorInvalidResourceHandle);
   }
-  return cudaMalloc(pointer, size);
+  *pointer = size == 0 ? nullptr : standin::Allocate(size, standin::MemoryKind::kDevice);
+  return Report(*pointer || size == 0 ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 
 STANDIN_CUDART cudaFreeAsync(void* pointer, cudaStream_t handle) {

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "tests/standin/cuda/capture.h"
 #include "tests/standin/cuda/engine.h"
 
 namespace standin {
@@ -161,11 +162,6 @@ std::shared_ptr<Stream> ThreadStream(int device) {
 
 }  // namespace
 
-int ExchangeCaptureMode(int mode) {
-  thread_local int current = 0;
-  return std::exchange(current, mode);
-}
-
 int StickyError(int device) { return sticky_errors[static_cast<size_t>(device)].load(std::memory_order_acquire); }
 
 void Poison(int device, int error) {
@@ -252,11 +248,24 @@ std::shared_ptr<Stream> FindStream(void* handle) {
 int StreamDevice(const Stream& stream) { return stream.device(); }
 uint64_t StreamId(const Stream& stream) { return stream.id(); }
 bool StreamNonBlocking(const Stream& stream) { return stream.non_blocking(); }
+bool StreamIsLegacy(const Stream& stream) { return stream.legacy(); }
+
+StreamPoint EnqueueMade(const std::shared_ptr<Stream>& stream, Make make, std::vector<StreamPoint> after) {
+  StreamPoint captured;
+  if (AnyCapture() && AppendToCapture(stream, make, after, &captured)) {
+    return captured;
+  }
+  return Enqueue(stream, make(), std::move(after));
+}
 
 StreamPoint Enqueue(const std::shared_ptr<Stream>& stream, std::function<void()> work,
                     std::vector<StreamPoint> after) {
+  StreamPoint captured;
+  if (AnyCapture() && AppendToCapture(stream, [work] { return work; }, after, &captured)) {
+    return captured;
+  }
   if (stream->non_blocking()) {
-    return {stream, stream->Push({std::move(work), std::move(after)})};
+    return {stream, stream->Push({std::move(work), std::move(after)}), nullptr, 0};
   }
   Device& device = *TheRegistry().devices[static_cast<size_t>(stream->device())];
   const std::lock_guard lock(device.mutex);
@@ -267,24 +276,26 @@ StreamPoint Enqueue(const std::shared_ptr<Stream>& stream, std::function<void()>
       }
       const uint64_t tail = other->Enqueued();
       if (!other->Reached(tail)) {
-        after.push_back({other, tail});
+        after.push_back({other, tail, nullptr, 0});
       }
     }
   } else {
     const uint64_t tail = device.legacy->Enqueued();
     if (!device.legacy->Reached(tail)) {
-      after.push_back({device.legacy, tail});
+      after.push_back({device.legacy, tail, nullptr, 0});
     }
   }
-  return {stream, stream->Push({std::move(work), std::move(after)})};
+  return {stream, stream->Push({std::move(work), std::move(after)}), nullptr, 0};
 }
 
-StreamPoint Tail(const std::shared_ptr<Stream>& stream) { return {stream, stream->Enqueued()}; }
+StreamPoint Tail(const std::shared_ptr<Stream>& stream) { return {stream, stream->Enqueued(), nullptr, 0}; }
 
-bool Reached(const StreamPoint& point) { return !point.stream || point.stream->Reached(point.ticket); }
+bool Reached(const StreamPoint& point) {
+  return !point.stream || (!point.capture && point.stream->Reached(point.ticket));
+}
 
 void WaitFor(const StreamPoint& point) {
-  if (point.stream) {
+  if (point.stream && !point.capture) {
     point.stream->Wait(point.ticket);
   }
 }

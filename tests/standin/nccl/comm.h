@@ -5,6 +5,7 @@
 #include <nccl.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
@@ -44,12 +45,16 @@ struct ncclComm {
   // Touched by the one thread that uses the communicator.
   uint64_t boot_seq = 0;
   uint64_t coll_seq = 0;
+  uint64_t launches = 0;
   std::vector<uint64_t> send_seq;
   std::vector<uint64_t> recv_seq;
   standin::StreamPoint last_launch;
   standin::IdContent grow_id;
 
   // Touched by the operation that runs; they run one after another.
+  std::mutex turn_mutex;
+  std::condition_variable turn_changed;
+  uint64_t turn = 0;
   uint64_t published = 0;
   std::atomic<int> running{0};
 

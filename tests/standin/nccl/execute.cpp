@@ -8,6 +8,7 @@
 #include <map>
 #include <utility>
 
+#include "tests/standin/cuda/capture.h"
 #include "tests/standin/nccl/comm.h"
 
 namespace standin {
@@ -355,39 +356,61 @@ ncclResult_t Launch(const CommPtr& comm, std::vector<Task> tasks) {
     if (std::find(streams.begin(), streams.end(), task.stream) == streams.end()) {
       streams.push_back(task.stream);
     }
-    if (task.kind >= Kind::kSend) {
-      const auto peer = static_cast<size_t>(task.peer);
-      task.seq = task.kind == Kind::kSend ? ++comm->send_seq[peer] : ++comm->recv_seq[peer];
-      transfers->push_back(std::move(task));
-    } else {
-      task.seq = ++comm->coll_seq;
-      collectives->push_back(std::move(task));
+    (task.kind >= Kind::kSend ? transfers : collectives)->push_back(std::move(task));
+  }
+  const std::shared_ptr<Capture> capture = CaptureOf(streams[0]);
+  for (const auto& stream : streams) {
+    if (CaptureOf(stream) != capture) {
+      Warn(comm.get(), "streams given to a communicator in one group must all be uncaptured or all captured by the same graph");
+      return ncclInvalidUsage;
+    }
+    if (CheckUse(stream) != 0) {
+      return ncclUnhandledCudaError;
     }
   }
   if (StickyError(StreamDevice(*streams[0])) != 0) {
     return ncclUnhandledCudaError;
   }
   // One fused launch: it waits for every stream of the group and for the communicator's launch before it, and every stream
-  // of the group waits for it.
-  std::vector<StreamPoint> after{comm->last_launch};
-  for (size_t i = 1; i < streams.size(); ++i) {
-    after.push_back(Tail(streams[i]));
+  // of the group waits for it. Launches of graphs and others take their turn where they run.
+  std::vector<StreamPoint> after;
+  if (comm->last_launch.capture == capture) {
+    after.push_back(comm->last_launch);
   }
-  comm->last_launch = Enqueue(
-      streams[0],
-      [comm, collectives, transfers] {
-        comm->running.fetch_add(1);
-        for (const Task& task : *collectives) {
-          if (!comm->aborted.load() && !comm->revoked.load()) {
-            RunCollective(*comm, task);
-          }
+  for (size_t i = 1; i < streams.size(); ++i) {
+    after.push_back(capture ? Enqueue(streams[i], {}) : Tail(streams[i]));
+  }
+  // Numbers are given when it is launched, and so anew at each launch of a graph.
+  const Make make = [comm, collectives, transfers]() -> std::function<void()> {
+    auto own_collectives = std::make_shared<std::vector<Task>>(*collectives);
+    auto own_transfers = std::make_shared<std::vector<Task>>(*transfers);
+    for (Task& task : *own_collectives) {
+      task.seq = ++comm->coll_seq;
+    }
+    for (Task& task : *own_transfers) {
+      const auto peer = static_cast<size_t>(task.peer);
+      task.seq = task.kind == Kind::kSend ? ++comm->send_seq[peer] : ++comm->recv_seq[peer];
+    }
+    return [comm, own_collectives, own_transfers, turn = ++comm->launches] {
+      std::unique_lock lock(comm->turn_mutex);
+      comm->turn_changed.wait(lock, [&] { return comm->turn + 1 == turn; });
+      lock.unlock();
+      comm->running.fetch_add(1);
+      for (const Task& task : *own_collectives) {
+        if (!comm->aborted.load() && !comm->revoked.load()) {
+          RunCollective(*comm, task);
         }
-        if (!transfers->empty() && !comm->aborted.load() && !comm->revoked.load()) {
-          RunPointToPoint(*comm, *transfers);
-        }
-        comm->running.fetch_sub(1);
-      },
-      std::move(after));
+      }
+      if (!own_transfers->empty() && !comm->aborted.load() && !comm->revoked.load()) {
+        RunPointToPoint(*comm, *own_transfers);
+      }
+      comm->running.fetch_sub(1);
+      lock.lock();
+      comm->turn = turn;
+      comm->turn_changed.notify_all();
+    };
+  };
+  comm->last_launch = EnqueueMade(streams[0], make, std::move(after));
   for (size_t i = 1; i < streams.size(); ++i) {
     Enqueue(streams[i], {}, {comm->last_launch});
   }

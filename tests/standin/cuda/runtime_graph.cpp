@@ -1,0 +1,189 @@
+// libcudart: stream capture and graphs.
+#include <cuda_runtime_api.h>
+
+#include "tests/standin/cuda/capture.h"
+#include "tests/standin/cuda/runtime.h"
+
+using standin::Report;
+
+namespace {
+
+cudaError_t Error(int number) { return Report(static_cast<cudaError_t>(number)); }
+
+cudaError_t Instantiate(cudaGraphExec_t* exec, cudaGraph_t handle) {
+  const auto graph = standin::FindGraph(handle);
+  if (!exec || !graph) {
+    return Report(cudaErrorInvalidValue);
+  }
+  *exec = static_cast<cudaGraphExec_t>(standin::Instantiate(*graph));
+  return cudaSuccess;
+}
+
+}  // namespace
+
+STANDIN_CUDART cudaStreamGetCaptureInfo(cudaStream_t handle, cudaStreamCaptureStatus* status, unsigned long long* id, cudaGraph_t* graph,
+                                        const cudaGraphNode_t** dependencies, const cudaGraphEdgeData**, size_t* count) {
+  const auto stream = standin::FindStream(handle);
+  if (!status || !stream) {
+    return Report(stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
+  }
+  int number = 0;
+  uint64_t capture = 0;
+  if (const int refused = standin::CaptureStatus(stream, &number, &capture)) {
+    return Error(refused);
+  }
+  *status = static_cast<cudaStreamCaptureStatus>(number);
+  if (number == cudaStreamCaptureStatusActive) {
+    if (id) *id = capture;
+    if (graph) *graph = nullptr;
+    if (dependencies) *dependencies = nullptr;
+    if (count) *count = 0;
+  }
+  return cudaSuccess;
+}
+
+STANDIN_CUDART cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* status) {
+  return cudaStreamGetCaptureInfo(handle, status, nullptr, nullptr, nullptr, nullptr, nullptr);
+}
+
+// The name by which programs built with CUDA 12 ask.
+STANDIN_CUDART cudaStreamGetCaptureInfo_v2(cudaStream_t handle, cudaStreamCaptureStatus* status, unsigned long long* id, cudaGraph_t* graph,
+                                           const cudaGraphNode_t** dependencies, size_t* count) {
+  return cudaStreamGetCaptureInfo(handle, status, id, graph, dependencies, nullptr, count);
+}
+
+STANDIN_CUDART cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  if (!mode || *mode > cudaStreamCaptureModeRelaxed) {
+    return Report(cudaErrorInvalidValue);
+  }
+  *mode = static_cast<cudaStreamCaptureMode>(standin::ExchangeMode(*mode));
+  return cudaSuccess;
+}
+
+STANDIN_CUDART cudaStreamBeginCaptureToGraph(cudaStream_t handle, cudaGraph_t graph, const cudaGraphNode_t*, const cudaGraphEdgeData*,
+                                             size_t, cudaStreamCaptureMode mode) {
+  const auto stream = standin::FindStream(handle);
+  const auto into = graph ? standin::FindGraph(graph) : nullptr;
+  if (!stream || (graph && !into)) {
+    return Report(stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
+  }
+  return Error(standin::BeginCapture(stream, mode, into));
+}
+
+STANDIN_CUDART cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mode) {
+  return cudaStreamBeginCaptureToGraph(handle, nullptr, nullptr, nullptr, 0, mode);
+}
+
+STANDIN_CUDART cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* graph) {
+  const auto stream = standin::FindStream(handle);
+  if (!stream || !graph) {
+    return Report(stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
+  }
+  *graph = nullptr;
+  std::shared_ptr<standin::Graph> made;
+  if (const int refused = standin::EndCapture(stream, &made)) {
+    return Error(refused);
+  }
+  *graph = static_cast<cudaGraph_t>(standin::KeepGraph(std::move(made)));
+  return cudaSuccess;
+}
+
+STANDIN_CUDART cudaGraphCreate(cudaGraph_t* graph, unsigned int flags) {
+  if (!graph || flags != 0) {
+    return Report(cudaErrorInvalidValue);
+  }
+  *graph = static_cast<cudaGraph_t>(standin::KeepGraph(std::make_shared<standin::Graph>()));
+  return cudaSuccess;
+}
+
+STANDIN_CUDART cudaGraphDestroy(cudaGraph_t graph) {
+  return Report(standin::ForgetGraph(graph) ? cudaSuccess : cudaErrorInvalidValue);
+}
+
+STANDIN_CUDART cudaGraphClone(cudaGraph_t* clone, cudaGraph_t original) {
+  const auto graph = standin::FindGraph(original);
+  if (!clone || !graph) {
+    return Report(cudaErrorInvalidValue);
+  }
+  *clone = static_cast<cudaGraph_t>(standin::KeepGraph(std::make_shared<standin::Graph>(*graph)));
+  return cudaSuccess;
+}
+
+STANDIN_CUDART cudaGraphGetNodes(cudaGraph_t handle, cudaGraphNode_t* nodes, size_t* count) {
+  const auto graph = standin::FindGraph(handle);
+  if (!count || !graph || nodes) {  // how many is all that it can tell
+    return Report(cudaErrorInvalidValue);
+  }
+  *count = graph->nodes.size();
+  return cudaSuccess;
+}
+
+// Its nodes follow everything the graph holds already, whatever dependencies are named.
+STANDIN_CUDART cudaGraphAddChildGraphNode(cudaGraphNode_t* node, cudaGraph_t handle, const cudaGraphNode_t*, size_t, cudaGraph_t child_handle) {
+  const auto graph = standin::FindGraph(handle);
+  const auto child = standin::FindGraph(child_handle);
+  if (!node || !graph || !child) {
+    return Report(cudaErrorInvalidValue);
+  }
+  const size_t first = graph->nodes.size();
+  for (standin::GraphNode copy : std::vector<standin::GraphNode>(child->nodes)) {
+    for (size_t& before : copy.after) before += first;
+    if (copy.after.empty() && first > 0) copy.after.push_back(first - 1);
+    graph->nodes.push_back(std::move(copy));
+  }
+  *node = nullptr;
+  return cudaSuccess;
+}
+
+STANDIN_CUDART cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) { return Instantiate(exec, graph); }
+
+STANDIN_CUDART cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
+  return Instantiate(exec, graph);
+}
+
+STANDIN_CUDART cudaGraphInstantiateWithParams(cudaGraphExec_t* exec, cudaGraph_t graph, cudaGraphInstantiateParams* params) {
+  if (!params) {
+    return Report(cudaErrorInvalidValue);
+  }
+  const cudaError_t result = Instantiate(exec, graph);
+  params->errNode_out = nullptr;
+  params->result_out = result == cudaSuccess ? cudaGraphInstantiateSuccess : cudaGraphInstantiateError;
+  return result;
+}
+
+STANDIN_CUDART cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t handle, cudaGraphExecUpdateResultInfo* info) {
+  const auto graph = standin::FindGraph(handle);
+  if (!graph || !info || !standin::KnownExec(exec)) {
+    return Report(cudaErrorInvalidValue);
+  }
+  *info = {cudaGraphExecUpdateSuccess, nullptr, nullptr};
+  if (!standin::UpdateExec(exec, *graph)) {
+    info->result = cudaGraphExecUpdateErrorTopologyChanged;
+    return Report(cudaErrorGraphExecUpdateFailure);
+  }
+  return cudaSuccess;
+}
+
+STANDIN_CUDART cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream) {
+  return Report(standin::KnownExec(exec) && standin::FindStream(stream) ? cudaSuccess : cudaErrorInvalidValue);
+}
+
+STANDIN_CUDART cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t handle) {
+  const auto stream = standin::FindStream(handle);
+  if (!stream) {
+    return Report(cudaErrorInvalidResourceHandle);
+  }
+  if (const int refused = standin::CheckUse(stream)) {
+    return Error(refused);
+  }
+  return Error(standin::LaunchExec(exec, stream));
+}
+
+// Of programs built for per-thread default streams.
+STANDIN_CUDART cudaGraphLaunch_ptsz(cudaGraphExec_t exec, cudaStream_t stream) {
+  return cudaGraphLaunch(exec, stream ? stream : cudaStreamPerThread);
+}
+
+STANDIN_CUDART cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  return Report(standin::ForgetExec(exec) ? cudaSuccess : cudaErrorInvalidValue);
+}
