@@ -3,6 +3,7 @@
 // that asks.
 #include "recorder/hook_entry.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "recorder/nccl_names.h"
@@ -73,6 +74,18 @@ __attribute__((visibility("hidden"))) void* (*lockstep_next_dlvsym)(void*, const
   "  jmp " #NAME "\n"                                                           \
   ".cfi_endproc\n"                                                              \
   ".size lockstep_copy" #COPY "_" #NAME ", .-lockstep_copy" #COPY "_" #NAME "\n"
+
+// The exported second name.
+#define LOCKSTEP_TWIN_ENTRY(NAME)                              \
+  ".p2align 4\n.globl p" #NAME "\n.type p" #NAME ", @function\n" \
+  ".symver p" #NAME ", p" #NAME "@LOCKSTEP\n"                 \
+  "p" #NAME ":\n"                                             \
+  ".cfi_startproc\n"                                          \
+  "  endbr64\n"                                               \
+  "  movq lockstep_asked@gottpoff(%rip), %rax\n"              \
+  "  movl $5, %fs:(%rax)\n"                                   \
+  "  jmp " #NAME "\n"                                         \
+  ".cfi_endproc\n.size p" #NAME ", .-p" #NAME "\n"
 
 #elif defined(__aarch64__)
 #define LOCKSTEP_LOOKUP_ENTRY(NAME, NEXT, VERSIONED) \
@@ -145,6 +158,20 @@ __attribute__((visibility("hidden"))) void* (*lockstep_next_dlvsym)(void*, const
   "  b " #NAME "\n"                                                             \
   ".cfi_endproc\n"                                                              \
   ".size lockstep_copy" #COPY "_" #NAME ", .-lockstep_copy" #COPY "_" #NAME "\n"
+#define LOCKSTEP_TWIN_ENTRY(NAME)                              \
+  ".p2align 4\n.globl p" #NAME "\n.type p" #NAME ", %function\n" \
+  ".symver p" #NAME ", p" #NAME "@LOCKSTEP\n"                 \
+  "p" #NAME ":\n"                                             \
+  ".cfi_startproc\n"                                          \
+  "  hint #34\n"                                              \
+  "  adrp x16, :gottprel:lockstep_asked\n"                    \
+  "  ldr x16, [x16, #:gottprel_lo12:lockstep_asked]\n"        \
+  "  mrs x17, tpidr_el0\n"                                    \
+  "  add x16, x16, x17\n"                                     \
+  "  mov w17, #5\n"                                           \
+  "  str w17, [x16]\n"                                        \
+  "  b " #NAME "\n"                                           \
+  ".cfi_endproc\n.size p" #NAME ", .-p" #NAME "\n"
 #else
 #error "The dlsym hook is written for x86-64 and aarch64."
 #endif
@@ -156,6 +183,7 @@ __asm__(".pushsection .text\n"
         LOCKSTEP_LOOKUP_ENTRY("dlsym", "lockstep_next_dlsym", "0")
         LOCKSTEP_LOOKUP_ENTRY("dlvsym", "lockstep_next_dlvsym", "1")
         LOCKSTEP_RECORDED_NAMES(LOCKSTEP_COPY_ENTRIES)
+        LOCKSTEP_RECORDED_NAMES(LOCKSTEP_TWIN_ENTRY)
         ".popsection\n");
 
 #define LOCKSTEP_DECLARE(NAME)                                                                                 \
@@ -168,7 +196,7 @@ LOCKSTEP_RECORDED_NAMES(LOCKSTEP_DECLARE)
 
 namespace lockstep::recorder {
 
-static_assert(kMaxNcclCopies == 4);
+static_assert(kMaxNcclCopies == 4 && kAskedTwin == 5 && offsetof(AskedLibrary, asked) == 0);
 
 #define LOCKSTEP_ENTRY(NAME)                                                                                   \
   {#NAME, reinterpret_cast<void*>(&NAME),                                                                      \

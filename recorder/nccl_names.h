@@ -7,7 +7,7 @@
 #ifndef LOCKSTEP_RECORDER_NCCL_NAMES_H_
 #define LOCKSTEP_RECORDER_NCCL_NAMES_H_
 
-// Recorded: also handed out by the dlsym hook.
+// Recorded: also handed out by the dlsym hook, and exported under its second name, pncclX.
 #define LOCKSTEP_RECORDED_NAMES(X)                                                                               \
   X(ncclAllGather) X(ncclAllReduce) X(ncclAllToAll) X(ncclAllToAllv) X(ncclAlltoAll) X(ncclBcast)                \
   X(ncclBroadcast) X(ncclGather) X(ncclRecv) X(ncclReduce) X(ncclReduceScatter) X(ncclScatter) X(ncclSend)                                                  \

@@ -155,7 +155,10 @@ LOCKSTEP_EXPORT int ncclGroupStart() {
   void* real = RealNccl(&function, LOCKSTEP_CALLER);
   if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
   const void* caller = LOCKSTEP_CALLER;
+  if (LOCKSTEP_UNLIKELY(t_local.in_group_call)) return reinterpret_cast<int (*)()>(real)();
+  t_local.in_group_call = true;
   const int result = reinterpret_cast<int (*)()>(real)();
+  t_local.in_group_call = false;
   if (result != kNcclSuccess || FromNccl(caller)) return result;
   const bool recording = ShouldRecord(caller);
   if (!recording && Recording()) return result;  // inside a recorded call: NCCL's own group
@@ -172,13 +175,15 @@ namespace {
 template <typename Forward>
 int EndOfGroup(CallKind kind, const void* caller, Forward forward) noexcept {
   using namespace lockstep::recorder;
-  if (FromNccl(caller)) return forward();
+  if (FromNccl(caller) || t_local.in_group_call) return forward();
   const bool recording = ShouldRecord(caller);
   if (!recording && Recording()) return forward();
   const bool outermost = t_local.group_depth == 1;
   InsideMark mark;
   const bool begun = recording && outermost && BeginGroupEnd(kind, &mark);
+  t_local.in_group_call = true;
   const int result = forward();
+  t_local.in_group_call = false;
   if (t_local.group_depth > 0) --t_local.group_depth;
   if (begun) EndGroup(result, kind == CallKind::kGroupSimulateEnd);
   if (recording && Recording()) NoteGroupDepth();

@@ -122,6 +122,7 @@ struct ThreadLocal {
   ThreadState* state;
   uint32_t epoch;
   int32_t group_depth;  // also counted while nothing is recorded: a group may hold the first init
+  bool in_group_call;   // another tool's shim may lead one group call by here twice
 };
 extern constinit thread_local ThreadLocal t_local __attribute__((tls_model("initial-exec")));
 

@@ -34,12 +34,37 @@ namespace {
 void* OfCopy(RealFunction* function, uint32_t copy) noexcept {
   void* own = LoadAcquire(&function->in_copy[copy]);
   if (LOCKSTEP_LIKELY(own != nullptr)) return own;
+  ErrnoKeeper keep;
   own = FindFunctionIn(function->name, reinterpret_cast<const void*>(LoadAcquire(&g.nccl_texts[copy])));
   StoreRelease(&function->in_copy[copy], own);
   return own;
 }
 
 }  // namespace
+
+namespace {
+
+// The second name exists so that a tool may define the first and call the second: it is called, never the first again.
+LOCKSTEP_COLD void* FindTwin(RealFunction* function) noexcept {
+  ErrnoKeeper keep;
+  char name[64] = "p";
+  CopyText(name + 1, sizeof(name) - 1, function->name);
+  LoadedObject owner{};
+  void* twin = FindFunction(name, Among::kAfter, &owner);
+  if (twin == nullptr) return nullptr;
+  KeepLoaded(owner);
+  if (IsNcclLibrary(owner)) AddNccl(owner, true);
+  StoreRelease(&function->twin, twin);
+  return twin;
+}
+
+}  // namespace
+
+void* ResolveAsked(RealFunction* function, uint32_t library) noexcept {
+  if (LOCKSTEP_LIKELY(library != kAskedTwin)) return OfCopy(function, library - 1);
+  void* twin = LoadAcquire(&function->twin);
+  return LOCKSTEP_LIKELY(twin != nullptr) ? twin : FindTwin(function);
+}
 
 void* LibcFunction(RealFunction* function) noexcept {
   void* address = LoadAcquire(&function->address);
@@ -52,9 +77,6 @@ void* LibcFunction(RealFunction* function) noexcept {
 
 LOCKSTEP_COLD void* ResolveNccl(RealFunction* function, const void* caller) noexcept {
   ErrnoKeeper keep;
-  const uint32_t asked = lockstep_asked.asked;
-  lockstep_asked = {0, asked};
-  if (asked != 0) return OfCopy(function, asked - 1);
   FindCallSite(caller);  // a new call site inside an NCCL library makes that library known
   void* address = LoadAcquire(&function->address);
   if (address == nullptr) {
@@ -122,7 +144,7 @@ namespace {
 
 // Our own call, within one of the host's.
 void* OfLibrary(RealFunction* function, uint32_t library) noexcept {
-  if (library != 0) return OfCopy(function, library - 1);
+  if (library != 0 && library != kAskedTwin) return OfCopy(function, library - 1);
   const uint32_t now = lockstep_asked.now;
   void* real = RealNccl(function, nullptr);
   lockstep_asked.now = now;

@@ -19,13 +19,16 @@ inline bool Accepted(int result) noexcept {
 
 inline constexpr uint32_t kMaxNcclCopies = 4;
 
-// Of NCCL functions that dlsym handed out: the library whose function is wanted, counted from 1; 0: not by this way.
-// Written by the machine code in hook_entry.cpp, taken by RealNccl. `now` is what the call that runs on this thread took.
+// Of NCCL functions that dlsym handed out: the library whose function is wanted, counted from 1; kAskedTwin: the function
+// was called by its second name, pncclX; 0: neither. Written by the machine code in hook_entry.cpp, taken by RealNccl.
+// `now` is what the call that runs on this thread took.
 struct AskedLibrary {
   uint32_t asked, now;
 };
 extern "C" constinit thread_local AskedLibrary lockstep_asked
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+inline constexpr uint32_t kAskedTwin = kMaxNcclCopies + 1;
 
 struct RealFunction {
   const char* name;
@@ -33,6 +36,7 @@ struct RealFunction {
   uintptr_t begin = 0, bytes = 0;  // code of the NCCL library that `address` lies in
   const void* host = nullptr;      // the last caller found to lie in no NCCL
   void* in_copy[kMaxNcclCopies] = {};
+  void* twin = nullptr;  // pncclX of what is loaded
   uint32_t noted = 0;  // that the loaded NCCL lacks it
 };
 
@@ -40,9 +44,16 @@ struct RealFunction {
 // given its own functions for its inner calls, and whoever looked a function up in one is given that one's; everybody else
 // is given the first one's.
 void* ResolveNccl(RealFunction* function, const void* caller) noexcept;
+void* ResolveAsked(RealFunction* function, uint32_t library) noexcept;
 inline void* RealNccl(RealFunction* function, const void* caller) noexcept {
+  const uint32_t asked = lockstep_asked.asked;
+  lockstep_asked.now = asked;
+  if (LOCKSTEP_UNLIKELY(asked != 0)) {
+    lockstep_asked.asked = 0;
+    return ResolveAsked(function, asked);
+  }
   void* address = LoadAcquire(&function->address);
-  if (LOCKSTEP_LIKELY(address != nullptr && (lockstep_asked.asked | lockstep_asked.now) == 0) &&
+  if (LOCKSTEP_LIKELY(address != nullptr) &&
       (LOCKSTEP_LIKELY(Load(&function->host) == caller) ||
        reinterpret_cast<uintptr_t>(caller) - function->begin < function->bytes)) {
     return address;
