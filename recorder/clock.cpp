@@ -64,6 +64,7 @@ ring::ClockTriple ReadTriple() noexcept {
     best.ticks = before + best_width / 2;
     best.mono_ns = mono.tv_sec * 1000000000 + mono.tv_nsec;
     best.real_ns = real.tv_sec * 1000000000 + real.tv_nsec;
+    best.check = ring::ClockCheck(best);
   }
   return best;
 }

@@ -12,14 +12,15 @@ using ring::CommState;
 
 // Identity changes are rare and bracketed by an odd guard; a reader takes the lines between two equal even values.
 // Atomic, because a watchdog thread's error or abort may meet a change by the communicator's own thread: the guard must
-// be even again when both are done. Signals wait: a handler that jumps out would leave it odd for good.
+// be even again when both are done, and tell that somebody is at it while there are two. Signals wait: a handler that jumps out would leave
+// it odd for good.
 class Editing {
  public:
   explicit Editing(CommEntry* entry) noexcept : entry_(entry) {
-    Add(&entry_->guard, 1);
+    Add(&entry_->guard, ring::kEditor + 1);
     FenceRelease();
   }
-  ~Editing() { __atomic_fetch_add(&entry_->guard, 1, __ATOMIC_RELEASE); }
+  ~Editing() { __atomic_fetch_add(&entry_->guard, 1 - ring::kEditor, __ATOMIC_RELEASE); }
   Editing(const Editing&) = delete;
   Editing& operator=(const Editing&) = delete;
 

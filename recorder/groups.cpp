@@ -62,11 +62,11 @@ void SettleSlots(ThreadState* thread, OpStage stage, bool dropped) noexcept {
   if (thread->slots == nullptr) {
     for (uint32_t i = 0; i < thread->group_overflow_count; ++i) {
       const uint64_t number = thread->group_overflow[i];
-      const ring::OpSlot* slot = &g.map.overflow[number & (g.map.capacities.overflow_slots - 1)];
-      // Not ours any more: another thread's record lies there. A copy, since one may come at any time.
-      const ring::OpSlot copy = *slot;
-      if (dropped && LoadAcquire(&slot->guard) == (number + 1) << 1) TakeBackOp(&copy);
-      UpdateOverflow(number, Value(stage), 0, Now());
+      ring::OpSlot* slot = ClaimOverflow(number);
+      if (slot == nullptr) continue;  // not ours any more: another thread's record lies there
+      if (dropped) TakeBackOp(slot);
+      FinishSlot(slot, Value(stage), 0, Now());
+      ReleaseOverflow(slot, number);
     }
     return;
   }
@@ -177,12 +177,15 @@ void EndGroup(int result, bool simulated) noexcept {
     SettleSlots(thread, stage, dropped);
     if (thread->slots != nullptr && thread->begun - thread->group_header <= thread->mask + 1) {
       ring::OpSlot* header = &thread->slots[thread->group_header & thread->mask];
-      header->stage = Value(stage);
-      header->count = thread->group_ops;
-      header->result = result;
-      StoreRelease(&header->return_ticks, now);
+      Store(&header->count, thread->group_ops);
+      FinishSlot(header, Value(stage), result, now);
     } else if (thread->slots == nullptr) {
-      UpdateOverflow(thread->group_header, Value(stage), result, now);
+      ring::OpSlot* header = ClaimOverflow(thread->group_header);
+      if (header != nullptr) {
+        Store(&header->count, thread->group_ops);
+        FinishSlot(header, Value(stage), result, now);
+        ReleaseOverflow(header, thread->group_header);
+      }
     }
   }
   for (uint32_t index = thread->group_comms; index != kNone;) {

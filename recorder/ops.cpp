@@ -92,6 +92,8 @@ void OpenGroup(ThreadState* thread) noexcept {
   Store(&thread->cell->groups, thread->groups);
   Slot slot = TakeSlot(thread);
   thread->group_header = slot.number;
+  const uint64_t index = thread->ops;
+  Store(&thread->cell->ops, ++thread->ops);
   if (slot.op == nullptr) return;
   const CallSite site = FindCallSite(thread->group_caller);
   OpSlot* op = slot.op;
@@ -99,14 +101,13 @@ void OpenGroup(ThreadState* thread) noexcept {
   op->type = static_cast<uint8_t>(ring::SlotType::kOp);
   op->stage = Stage(OpStage::kEntered);
   op->kind = static_cast<uint16_t>(CallKind::kGroup);
-  op->index_low = static_cast<uint32_t>(thread->ops);
+  op->index_low = static_cast<uint32_t>(index);
   op->group_low = static_cast<uint32_t>(thread->group);
   op->thread = static_cast<uint16_t>(thread->index);
   op->enter_ticks = thread->group_enter;
   op->caller = site.offset;
   op->caller_object = site.object;
   PublishSlot(thread, slot);
-  Store(&thread->cell->ops, ++thread->ops);
 }
 
 // The group's use of a stream: one ticket for all its operations there.
@@ -452,14 +453,12 @@ void EndOp(OpInFlight* flight, int result) noexcept {
     now = Now();
   }
   if (flight->mark) WriteCompleted(&g_tables.streams[flight->stream], flight->ticket);
-  recent->stage = Stage(stage);
-  recent->result = static_cast<int8_t>(result);
-  Store(&recent->return_ticks, now);
+  Store(&recent->result, result);
+  Store(&recent->stage, Stage(stage));
+  StoreRelease(&recent->return_ticks, now);
   if (LOCKSTEP_LIKELY(flight->members == nullptr)) {
     if (LOCKSTEP_LIKELY(!thread->overflow)) {
-      flight->slot->stage = Stage(stage);
-      flight->slot->result = result;
-      StoreRelease(&flight->slot->return_ticks, now);
+      FinishSlot(flight->slot, Stage(stage), result, now);
     } else {
       UpdateOverflow(flight->slot_number, Stage(stage), result, now);
       if (stage == OpStage::kQueued && thread->group_overflow_count < kGroupOverflow) {
@@ -536,9 +535,7 @@ void EndCall(CallInFlight* flight, int result, const CommLocal* comm) noexcept {
   const uint8_t stage = Stage(Accepted(result) ? OpStage::kLaunched : OpStage::kFailed);
   if (flight->slot != nullptr && !thread->overflow) {
     if (comm != nullptr) flight->slot->comm = static_cast<uint16_t>(comm->index);
-    flight->slot->stage = stage;
-    flight->slot->result = result;
-    StoreRelease(&flight->slot->return_ticks, now);
+    FinishSlot(flight->slot, stage, result, now);
   } else if (thread->overflow) {
     UpdateOverflow(flight->slot_number, stage, result, now);
   }

@@ -372,6 +372,7 @@ void WriteTriple() noexcept {
   FenceRelease();
   Store(&slot->mono_ns, fresh.mono_ns);
   Store(&slot->real_ns, fresh.real_ns);
+  Store(&slot->check, fresh.check);
   StoreRelease(&slot->ticks, fresh.ticks);
 }
 

@@ -18,14 +18,21 @@ void PublishOverflow(const Slot& slot) noexcept {
   StoreRelease(&slot.op->guard, (slot.number + 1) << 1);
 }
 
-void UpdateOverflow(uint64_t number, uint8_t stage, int result, uint64_t return_ticks) noexcept {
+ring::OpSlot* ClaimOverflow(uint64_t number) noexcept {
   ring::OpSlot* op = &g.map.overflow[number & (g.map.capacities.overflow_slots - 1)];
   const uint64_t guard = (number + 1) << 1;
-  if (!Swap(&op->guard, guard, guard | 1)) return;  // it has gone to another record
-  op->stage = stage;
-  op->result = result;
-  op->return_ticks = return_ticks;
-  StoreRelease(&op->guard, guard);
+  return Swap(&op->guard, guard, guard | 1) ? op : nullptr;
+}
+
+void ReleaseOverflow(ring::OpSlot* op, uint64_t number) noexcept {
+  StoreRelease(&op->guard, (number + 1) << 1);
+}
+
+void UpdateOverflow(uint64_t number, uint8_t stage, int result, uint64_t return_ticks) noexcept {
+  ring::OpSlot* op = ClaimOverflow(number);
+  if (op == nullptr) return;
+  FinishSlot(op, stage, result, return_ticks);
+  ReleaseOverflow(op, number);
 }
 
 }  // namespace lockstep::recorder

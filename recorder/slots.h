@@ -15,7 +15,17 @@ struct Slot {
 // slot and the newcomer's record is dropped and counted.
 Slot TakeOverflow() noexcept;
 void PublishOverflow(const Slot& slot) noexcept;
+// The record with this number, for its own writer to change: null when its slot has gone to another by now.
+ring::OpSlot* ClaimOverflow(uint64_t number) noexcept;
+void ReleaseOverflow(ring::OpSlot* op, uint64_t number) noexcept;
 void UpdateOverflow(uint64_t number, uint8_t stage, int result, uint64_t return_ticks) noexcept;
+
+// The end of a recorded call: a reader takes stage and result for what they are once `return_ticks` is there.
+inline void FinishSlot(ring::OpSlot* op, uint8_t stage, int result, uint64_t return_ticks) noexcept {
+  Store(&op->result, result);
+  Store(&op->stage, stage);
+  StoreRelease(&op->return_ticks, return_ticks);
+}
 
 inline Slot TakeSlot(ThreadState* thread) noexcept {
   if (LOCKSTEP_UNLIKELY(thread->slots == nullptr)) {
@@ -36,11 +46,9 @@ inline void PublishSlot(ThreadState* thread, const Slot& slot) noexcept {
   }
 }
 
-// Everything "not applicable" but the guard.
+// Everything "not applicable" but the guard, which is not touched: on the shared ring it keeps others out.
 inline void FillEmpty(ring::OpSlot* op) noexcept {
-  const uint64_t guard = op->guard;
-  *op = ring::OpSlot{};
-  op->guard = guard;
+  memset(reinterpret_cast<char*>(op) + sizeof(op->guard), 0, sizeof(*op) - sizeof(op->guard));
   op->datatype = ring::kNoDatatype;
   op->reduction = ring::kNoReduction;
   op->comm = ring::kNoIndex16;

@@ -186,6 +186,7 @@ void NoteStreamWaits(const void* stream, const void* event) noexcept {
   Store(&place->stream_plus_one, 0u);
   FenceRelease();
   Store(&place->ticket, ticket);
+  Store(&place->check, ring::DependencyCheck(source + 1, ticket));
   StoreRelease(&place->stream_plus_one, source + 1);
 }
 

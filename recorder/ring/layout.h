@@ -55,14 +55,19 @@ inline constexpr uint32_t kMaxSections = 16;
 
 enum class TickKind : uint32_t { kMonotonicNs = 1, kTsc = 2, kCntvct = 3 };
 
-// One instant on three clocks. `ticks` is written last; 0 means empty.
+// One instant on three clocks. `ticks` is written last; 0 means empty. A writer that was held up for several rounds may meet another in the
+// same place: `check` (0 in old files) tells a mix of two.
 struct ClockTriple {
   uint64_t ticks;
   int64_t mono_ns;
   int64_t real_ns;
-  uint64_t reserved;
+  uint64_t check;
 };
 static_assert(sizeof(ClockTriple) == 32);
+constexpr uint64_t ClockCheck(const ClockTriple& triple) {
+  return ((triple.ticks * 0x9e3779b97f4a7c15u ^ static_cast<uint64_t>(triple.mono_ns)) * 0xd6e8feb86659fd93u ^
+          static_cast<uint64_t>(triple.real_ns)) | 1;
+}
 inline constexpr uint32_t kClockTriples = 8;  // [0] is of the creation, the others go round
 
 // Page 0.
@@ -160,8 +165,13 @@ inline constexpr uint32_t kCommBlocking = 1;      // CommEntry::flags
 inline constexpr uint32_t kCommFromProfiler = 2;  // its entry and its operations were written by the profiler plugin
 inline constexpr uint32_t kCommProfiled = 4;      // NCCL's profiler told of it
 
+inline constexpr uint32_t kEditor = 1u << 28;  // CommEntry::guard
+constexpr bool IsBeingChanged(uint32_t guard) {
+  return (guard & 1) != 0 || guard >= kEditor;
+}
+
 struct CommEntry {
-  // Lines 0 to 4: identity; `guard` is odd while it is being changed.
+  // Lines 0 to 4: identity; `guard` is odd while it is being changed, its upper four bits count those who are at it.
   uint32_t guard;
   uint32_t state;  // CommState
   uint64_t id;
@@ -310,11 +320,15 @@ static_assert(sizeof(MemberSlot) == 128);
 static_assert(offsetof(MemberSlot, type) == offsetof(OpSlot, type));
 static_assert(offsetof(MemberSlot, stage) == offsetof(OpSlot, stage));
 
+// Two threads may make the same stream wait at once: `check` (0 in old files) tells a mix of two.
 struct Dependency {
   uint32_t stream_plus_one;  // 0: none
-  uint32_t reserved;
+  uint32_t check;
   uint64_t ticket;
 };
+constexpr uint32_t DependencyCheck(uint32_t stream_plus_one, uint64_t ticket) {
+  return static_cast<uint32_t>(((ticket ^ uint64_t{stream_plus_one} << 40) * 0x9e3779b97f4a7c15u) >> 32) | 1;
+}
 inline constexpr uint32_t kDependencies = 4;
 
 struct StreamCell {

@@ -60,7 +60,7 @@ uint64_t OwnTicks(TickKind kind) {
 bool Plausible(const ClockTriple& triple) {
   constexpr int64_t kFar = int64_t{1} << 61;
   return triple.ticks != 0 && triple.mono_ns > 0 && triple.mono_ns < kFar && triple.real_ns > 0 &&
-         triple.real_ns < kFar;
+         triple.real_ns < kFar && (triple.check == 0 || triple.check == ClockCheck(triple));
 }
 
 }  // namespace

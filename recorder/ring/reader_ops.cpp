@@ -23,13 +23,14 @@ uint32_t StreamOf(const Reading& reading, uint16_t stream) {
 
 void AddOp(const Reading& reading, const OpSlot& slot, const Context& context, std::vector<OpSnapshot>* ops) {
   OpSnapshot op;
+  const bool returned = slot.return_ticks != 0;  // stored last: until then stage, result and a group's count are on their way
   op.comm = CommOf(reading, slot.comm, slot.enter_ticks);
   op.kind = static_cast<CallKind>(slot.kind);
-  op.stage = CleanStage(slot.stage);
+  op.stage = returned ? CleanStage(slot.stage) : OpStage::kEntered;
   op.datatype = slot.datatype;
   op.reduction = slot.reduction;
   op.root_or_peer = slot.root_or_peer;
-  op.count = slot.count;
+  op.count = !returned && op.kind == CallKind::kGroup ? 0 : slot.count;
   op.seq = slot.seq;
   op.thread = context.thread;
   op.index = Widen(slot.index_low, 32, context.ops);
@@ -39,7 +40,7 @@ void AddOp(const Reading& reading, const OpSlot& slot, const Context& context, s
   op.graph = slot.graph;
   op.enter_ns = reading.clock.ToNs(slot.enter_ticks);
   op.return_ns = reading.clock.ToNs(slot.return_ticks);
-  op.result = slot.result;
+  op.result = returned ? slot.result : 0;
   op.caller = slot.caller;
   op.caller_object = slot.caller_object;
   op.send_address = slot.send_address;
@@ -97,6 +98,20 @@ void SpreadCallers(std::vector<OpSnapshot>* ops, size_t from) {
   }
 }
 
+// Reads the slot again until it is twice the same.
+void SettleSlot(const Reading& reading, uint64_t ring_at, uint64_t index, std::vector<OpSlot>* ring) {
+  constexpr int kTries = 8;
+  for (int i = 0; i < kTries; ++i) {
+    OpSlot again;
+    if (!reading.file.Read(ring_at + index * sizeof(OpSlot), &again, sizeof(again))) return;
+    const bool same = std::memcmp(&again, &(*ring)[index], sizeof(again)) == 0;
+    (*ring)[index] = again;
+    if (same) return;
+  }
+}
+
+constexpr uint64_t kAbsurd = uint64_t{1} << 62;
+
 void ReadThreadRing(Reading* reading, const Context& context, const ThreadCell& cell) {
   const uint64_t slots = reading->rings.stride / sizeof(OpSlot);
   const uint64_t at = reading->rings.offset + cell.ring * reading->rings.stride;
@@ -106,10 +121,20 @@ void ReadThreadRing(Reading* reading, const Context& context, const ThreadCell& 
                      " could not be read whole");
     return;
   }
+  // What changes in place: the newest record and the newest group's.
+  if (cell.begun > 0 && cell.begun < kAbsurd) {
+    const uint64_t first = cell.begun > slots ? cell.begun - slots : 0;
+    SettleSlot(*reading, at, (cell.begun - 1) % slots, &ring);
+    for (uint64_t n = cell.begun; n > first && cell.groups != 0; --n) {
+      const OpSlot& slot = ring[(n - 1) % slots];
+      if (slot.type != static_cast<uint8_t>(SlotType::kOp) || slot.kind != static_cast<uint16_t>(CallKind::kGroup)) continue;
+      SettleSlot(*reading, at, (n - 1) % slots, &ring);
+      break;
+    }
+  }
   // After the slots: whatever has been begun by now may have overwritten what was read.
   ThreadCell after = cell;
   reading->file.Read(reading->threads.offset + context.thread * reading->threads.stride, &after, sizeof(after));
-  constexpr uint64_t kAbsurd = uint64_t{1} << 62;
   if (cell.begun > kAbsurd || after.begun > kAbsurd || after.begun < cell.begun) {
     reading->Problem("thread " + std::to_string(cell.tid) + ": its record counter is damaged");
     return;

@@ -26,20 +26,29 @@ bool ReadEntry(const Reading& reading, uint64_t index, CommEntry* entry) {
 }
 
 bool SameIdentity(const CommEntry& a, const CommEntry& b) {
-  return a.guard == b.guard && (a.guard & 1) == 0 && std::memcmp(&a, &b, offsetof(CommEntry, issued_seq)) == 0;
+  return a.guard == b.guard && !IsBeingChanged(a.guard) && std::memcmp(&a, &b, offsetof(CommEntry, issued_seq)) == 0;
 }
 
-// Reads until the identity is the same twice and the progress line is whole; what a dying writer left half done stays
-// so.
+constexpr size_t kProgressBytes = offsetof(CommEntry, launched_seq) - offsetof(CommEntry, issued_seq);
+
+// Reads until the identity is the same twice, and the progress whole and the same twice; what a dying writer left half done stays so.
 void Settle(Reading* reading, uint64_t index, CommEntry* entry, CommEntry* before) {
   constexpr int kTries = 8;
   bool identity = SameIdentity(*before, *entry);
-  bool progress = entry->issued_seq == entry->issued_check;
-  for (int i = 0; i < kTries && !(identity && progress); ++i) {
+  for (int i = 0; i < kTries && !identity; ++i) {
     *before = *entry;
     if (!ReadEntry(*reading, index, entry)) break;
     identity = SameIdentity(*before, *entry);
-    progress = entry->issued_seq == entry->issued_check;
+  }
+  const auto whole = [&] {
+    return entry->issued_seq == entry->issued_check && std::memcmp(&before->issued_seq, &entry->issued_seq, kProgressBytes) == 0;
+  };
+  bool progress = whole();
+  const uint64_t at = reading->comms.offset + index * reading->comms.stride + offsetof(CommEntry, issued_seq);
+  for (int i = 0; i < kTries && !progress; ++i) {
+    std::memcpy(&before->issued_seq, &entry->issued_seq, kProgressBytes);
+    if (!reading->file.Read(at, &entry->issued_seq, kProgressBytes)) break;
+    progress = whole();
   }
   if (!identity) {
     reading->Problem("communicator " + std::to_string(index) + " was being changed, at offset " +
@@ -48,18 +57,27 @@ void Settle(Reading* reading, uint64_t index, CommEntry* entry, CommEntry* befor
   if (!progress) entry->signature_hash = 0;
 }
 
-// `after` is a later copy of the same operations: one whose guard still stands there was not touched while `ops` was read.
+// `after` is a later copy of the same operations, which lie at `offset` of the file: one whose guard still stands there was not touched
+// while `ops` was read. An operation that returned meanwhile is read until it is twice the same.
 void AddRecent(Reading* reading, uint32_t comm, const RecentOp* ops, const RecentOp* after, uint32_t size,
-               uint64_t written) {
+               uint64_t written, uint64_t offset) {
+  constexpr int kTries = 8;
   const uint64_t first = written > size ? written - size : 0;
   for (uint64_t n = first; n < written; ++n) {
-    const RecentOp& recent = ops[n % size];
-    if (recent.guard != n + 1 || after[n % size].guard != n + 1) continue;
-    if (recent.seq != after[n % size].seq || recent.count != after[n % size].count) continue;
+    if (ops[n % size].guard != n + 1 || after[n % size].guard != n + 1) continue;
+    RecentOp recent = after[n % size];
+    bool same = std::memcmp(&recent, &ops[n % size], sizeof(recent)) == 0;
+    for (int i = 0; i < kTries && !same; ++i) {
+      const RecentOp before = recent;
+      if (!reading->file.Read(offset + n % size * sizeof(recent), &recent, sizeof(recent))) break;
+      same = std::memcmp(&recent, &before, sizeof(recent)) == 0;
+    }
+    if (!same || recent.guard != n + 1) continue;
+    const bool returned = recent.return_ticks != 0;
     OpSnapshot op;
     op.comm = comm;
     op.kind = static_cast<CallKind>(recent.kind);
-    op.stage = CleanStage(recent.stage);
+    op.stage = returned ? CleanStage(recent.stage) : OpStage::kEntered;
     op.datatype = recent.datatype;
     op.reduction = recent.reduction;
     op.root_or_peer = recent.root_or_peer;
@@ -72,7 +90,7 @@ void AddRecent(Reading* reading, uint32_t comm, const RecentOp* ops, const Recen
     }
     op.enter_ns = reading->clock.ToNs(recent.enter_ticks);
     op.return_ns = reading->clock.ToNs(recent.return_ticks);
-    op.result = recent.result;
+    op.result = returned ? recent.result : 0;
     op.caller = recent.caller_low;
     op.caller_object = recent.caller_object;
     reading->out->recent.push_back(op);
@@ -170,9 +188,11 @@ void ReadComms(Reading* reading) {
     reading->out->comms.push_back(std::move(comm));
     CommEntry after = entry;
     ReadEntry(*reading, i, &after);
+    const uint64_t at = reading->comms.offset + i * reading->comms.stride;
     AddRecent(reading, static_cast<uint32_t>(i), entry.collectives, after.collectives, kRecentCollectives,
-              entry.recent_collectives);
-    AddRecent(reading, static_cast<uint32_t>(i), entry.p2p, after.p2p, kRecentP2p, entry.recent_p2p);
+              entry.recent_collectives, at + offsetof(CommEntry, collectives));
+    AddRecent(reading, static_cast<uint32_t>(i), entry.p2p, after.p2p, kRecentP2p, entry.recent_p2p,
+              at + offsetof(CommEntry, p2p));
   }
   if (any_peer) AddPeers(reading, place);
 }
@@ -200,6 +220,7 @@ void ReadStreams(Reading* reading) {
     stream.first_error = cell.first_error;
     for (const Dependency& dependency : cell.depends_on) {
       if (dependency.stream_plus_one == 0 || dependency.stream_plus_one > cells.size()) continue;
+      if (dependency.check != 0 && dependency.check != DependencyCheck(dependency.stream_plus_one, dependency.ticket)) continue;
       stream.depends_on.push_back({dependency.stream_plus_one - 1, dependency.ticket});
     }
     reading->out->streams.push_back(std::move(stream));
