@@ -1,6 +1,7 @@
 #include "recorder/budget.h"
 
 #include "recorder/process.h"
+#include "recorder/profiler_events.h"
 
 namespace lockstep::recorder {
 namespace {
@@ -59,6 +60,7 @@ const char* Name(GpuMode mode) noexcept {
     case GpuMode::kOff: return "off";
     case GpuMode::kDone: return "done";
     case GpuMode::kFull: return "full";
+    case GpuMode::kProfiler: return "profiler";
     default: return "on";
   }
 }
@@ -73,6 +75,7 @@ LOCKSTEP_COLD void StepDown(uint64_t call_ns, uint64_t permille) noexcept {
   if (g.gpu != GpuMode::kOff) {
     const GpuMode from = g.gpu;
     g.gpu = from == GpuMode::kFull ? GpuMode::kDone : GpuMode::kOff;
+    if (from == GpuMode::kProfiler) profiler::AskForNothing();
     // Tickets given so far get their marks: calls and groups that are under way carry that with them.
     Store(&header->gpu_marks, static_cast<uint32_t>(g.gpu));
     Store(&header->stepped_down, header->stepped_down | ring::kSteppedMarks);

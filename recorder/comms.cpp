@@ -201,6 +201,22 @@ void SetCommId(CommLocal* comm, uint64_t id, uint64_t magic) noexcept {
   comm->magic = magic;
 }
 
+void SetCommFlags(CommLocal* comm, uint32_t flags) noexcept {
+  Editing editing(comm->entry);
+  comm->entry->flags |= flags;
+}
+
+void SetCommName(CommLocal* comm, const char* name) noexcept {
+  Editing editing(comm->entry);
+  CopyText(comm->entry->name, sizeof(comm->entry->name), name);
+}
+
+void SetCommReady(CommLocal* comm) noexcept {
+  Editing editing(comm->entry);
+  comm->entry->state = static_cast<uint32_t>(CommState::kReady);
+  comm->entry->ready_ticks = Now();
+}
+
 LOCKSTEP_COLD void CommEnded(CommLocal* comm, CommState state) noexcept {
   StoreRelease(&g_tables.comm_handles[comm->index], static_cast<const void*>(nullptr));
   EndPending(comm);

@@ -39,6 +39,10 @@ void CommIsReady(CommLocal* comm) noexcept;
 void CommEnded(CommLocal* comm, ring::CommState state) noexcept;
 void SetCommState(CommLocal* comm, ring::CommState state) noexcept;
 void SetCommId(CommLocal* comm, uint64_t id, uint64_t magic) noexcept;
+// For a communicator that NCCL's profiler interface told of.
+void SetCommFlags(CommLocal* comm, uint32_t flags) noexcept;
+void SetCommName(CommLocal* comm, const char* name) noexcept;
+void SetCommReady(CommLocal* comm) noexcept;  // without asking NCCL anything
 void NoteAsyncError(CommLocal* comm, int32_t error) noexcept;
 
 // NCCL will store the handle of `comm` at `place`: during the call, at the group's end, or when `parent` (kNone: no

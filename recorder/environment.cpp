@@ -64,7 +64,8 @@ GpuMode ReadGpuMode(char* note, size_t note_bytes) noexcept {
   if (IsOff(value)) return GpuMode::kOff;
   if (Is(value, "done")) return GpuMode::kDone;
   if (Is(value, "full")) return GpuMode::kFull;
-  if (Is(value, "events") || Is(value, "profiler")) {
+  if (Is(value, "profiler")) return GpuMode::kProfiler;
+  if (Is(value, "events")) {
     snprintf(note, note_bytes, "LOCKSTEP_GPU=%.16s is not available in this version; used done", value);
     return GpuMode::kDone;
   }

@@ -8,7 +8,8 @@
 
 namespace lockstep::recorder {
 
-enum class GpuMode : uint32_t { kOff = 0, kDone = 1, kFull = 2 };
+// kProfiler: no marks, NCCL's profiler interface instead.
+enum class GpuMode : uint32_t { kOff = 0, kDone = 1, kFull = 2, kProfiler = 4 };
 
 struct Environment {
   char folder[320];

@@ -64,7 +64,7 @@ void Write(StreamLocal* stream, DevicePointer at, uint64_t ticket) noexcept {
 
 LOCKSTEP_COLD void EnableMarks(StreamLocal* stream, uint32_t index) noexcept {
   ErrnoKeeper keep;
-  if (g.gpu == GpuMode::kOff || !FindDriver()) return;
+  if (g.gpu == GpuMode::kOff || g.gpu == GpuMode::kProfiler || !FindDriver()) return;
   RelaxedCapture relaxed;
   auto* handle = reinterpret_cast<void*>(stream->cell->handle);
   stream->context = nullptr;

@@ -4,6 +4,7 @@
 
 #include "recorder/gpu_marks.h"
 #include "recorder/host_memory.h"
+#include "recorder/profiler_events.h"
 #include "recorder/real.h"
 #include "recorder/slots.h"
 #include "recorder/streams.h"
@@ -417,6 +418,7 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
     }
   }
   Store(&cell->ops, ++thread->ops);
+  if (LOCKSTEP_UNLIKELY(g.profiler_finds)) profiler::NotePending(comm, op, seq);
   if (LOCKSTEP_UNLIKELY(flight->mark) && g.gpu == GpuMode::kFull) WriteStarted(&g_tables.streams[stream], ticket);
   SetEntering(thread, false);
   if (LOCKSTEP_UNLIKELY(flight->sampled != 0)) flight->sampled = Now() - flight->sampled;

@@ -7,6 +7,8 @@
 #include "recorder/comms.h"
 #include "recorder/gpu_marks.h"
 #include "recorder/loaded.h"
+#include "recorder/profiler_events.h"
+#include "recorder/profiler_request.h"
 #include "recorder/streams.h"
 #include "recorder/switches.h"
 
@@ -90,6 +92,8 @@ void ForgetParent() noexcept {
   ForgetMarks();
   ForgetPending();
   ForgetEvents();
+  profiler::ForgetEvents();
+  g.profiler_finds = false;
 }
 
 void BeginTables(GpuMode gpu, bool cuda) noexcept {
@@ -130,6 +134,7 @@ LOCKSTEP_COLD bool StartNow() noexcept {
     StoreRelease(g.word, kOff);
     return false;
   }
+  profiler::RequestPlugin();  // may open libraries: not while others wait for the ring
   SignalsHeld held;
   if (Load(g.word) == kIdle && LoadAcquire(&g.word) == &g_idle_word) {
     const char* why = "";
@@ -156,6 +161,9 @@ LOCKSTEP_COLD bool StartNow() noexcept {
     }
     g.ring_is_file = true;
     SetBudget(ReadBudget(getenv("LOCKSTEP_BUDGET")));
+    const char* plugin_note = nullptr;
+    if (env.gpu == GpuMode::kProfiler && !profiler::PluginWillLoad(&plugin_note)) env.gpu = GpuMode::kDone;
+    if (plugin_note != nullptr) CopyText(g.map.header->note, sizeof(g.map.header->note), plugin_note);
     BeginTables(env.gpu, env.cuda);
     static bool watching_forks;  // children inherit the handler
     if (!watching_forks) watching_forks = __register_atfork(nullptr, nullptr, DetachFromParent, nullptr) == 0;

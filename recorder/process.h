@@ -146,6 +146,7 @@ struct Process {
   uint32_t epoch = 1;  // changes when a child begins anew
   GpuMode gpu = GpuMode::kOff;
   bool cuda = false;
+  bool profiler_finds = false;  // NCCL's profiler tells of operations without naming the host's call
   alignas(64) RingMap map{};
   CodeRange more_nccl[kMaxNcclCopies]{};
   uintptr_t nccl_texts[kMaxNcclCopies]{};  // where the code of each NCCL library begins; 0: none

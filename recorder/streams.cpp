@@ -109,6 +109,7 @@ void KeepStream(uint32_t index, const void* handle) noexcept {
 }
 
 LOCKSTEP_COLD uint32_t FindStreamSlow(ThreadState* thread, const void* handle, int32_t device) noexcept {
+  if (handle == UnknownStream()) return kNone;
   ErrnoKeeper keep;
   const auto value = reinterpret_cast<uintptr_t>(handle);
   if (!IsDefault(handle)) {

@@ -17,6 +17,10 @@ inline uint32_t FindStream(ThreadState* thread, const void* handle, int32_t devi
   }
   return FindStreamSlow(thread, handle, device);
 }
+// Of an operation whose stream is not told: it has no index.
+inline const void* UnknownStream() noexcept {
+  return reinterpret_cast<const void*>(UINTPTR_MAX);
+}
 // The index of a stream that is known already, else kNone.
 uint32_t KnownStream(const void* handle) noexcept;
 
