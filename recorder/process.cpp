@@ -57,8 +57,7 @@ LOCKSTEP_COLD CallSite AddSite(Site* site, const void* caller) noexcept {
 
 // One line for the node: only its first rank speaks, or a process that does not know its rank.
 void SayOnce(const char* reason) noexcept {
-  if (g.said) return;
-  g.said = true;
+  if (!Swap(&g.said, false, true)) return;
   const char* local = getenv("LOCAL_RANK");
   if (local == nullptr) local = getenv("SLURM_LOCALID");
   if (local == nullptr) local = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
@@ -361,7 +360,7 @@ const char* Inconsistency() noexcept {
   if (memcmp(header->magic, ring::kMagic, sizeof(ring::kMagic)) != 0 || header->file_bytes != g.map.bytes) {
     return "the header of the ring was overwritten";
   }
-  if (header->state != static_cast<uint32_t>(ring::RecorderState::kRecording)) {
+  if (Load(&header->state) != static_cast<uint32_t>(ring::RecorderState::kRecording) && Recording()) {
     return "the state in the header of the ring was overwritten";
   }
   const ThreadState* thread = t_local.state;
