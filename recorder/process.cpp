@@ -289,7 +289,7 @@ LOCKSTEP_COLD ThreadState* RegisterThread() noexcept {
   uint32_t index = Load(&g.threads_used);
   while (index < g.map.capacities.threads && !Swap(&g.threads_used, index, index + 1)) index = Load(&g.threads_used);
   if (index < g.map.capacities.threads) {
-    Store(&g.map.header->threads_used, Load(&g.threads_used));
+    Raise(&g.map.header->threads_used, index + 1);
     g.map.threads[index].ring = ring::kNoIndex16;
   } else {
     for (index = 0; index < g.map.capacities.threads; ++index) {
@@ -347,8 +347,9 @@ void FindGoneThreads() noexcept {
   uint32_t asked = 0;
   for (uint32_t i = 0; i < used && asked < 8; ++i) {
     ring::ThreadCell* cell = &g.map.threads[Add(&next, 1) % used];
-    const int32_t tid = Load(&cell->tid);
-    if (tid == 0 || cell->gone != 0 || (cell->call == 0 && cell->wait == 0 && cell->group_depth == 0)) continue;
+    const int32_t tid = LoadAcquire(&cell->tid);  // partner: the release in EnterCell
+    if (tid == 0 || Load(&cell->gone) != 0) continue;
+    if (Load(&cell->call) == 0 && Load(&cell->wait) == 0 && Load(&cell->group_depth) == 0) continue;
     ++asked;
     if (IsGone(tid) && Load(&cell->tid) == tid) Store(&cell->gone, uint16_t{1});
   }
