@@ -18,13 +18,13 @@ struct Request {
   const char* name;
   const char* version;  // of dlvsym
   const void* caller;
-  bool versioned;
+  int which;
 };
 
 // The next dlsym, asked from here: RTLD_NEXT means after this library, RTLD_DEFAULT the global scope alone.
 void* Ask(const Request& request, void* handle) noexcept {
-  return request.versioned ? lockstep_next_dlvsym(handle, request.name, request.version)
-                           : lockstep_next_dlsym(handle, request.name);
+  if (request.which == 1) return lockstep_next_dlvsym(handle, request.name, request.version);
+  return (request.which == 2 ? lockstep_libc_dlsym : lockstep_next_dlsym)(handle, request.name);
 }
 
 bool HookIsOn() noexcept {
@@ -63,10 +63,15 @@ void* Wrapped(const Request& request, void* found, const HookedNccl& nccl) noexc
   return nullptr;
 }
 
-// What the object around the caller would find in what it needs itself, opened RTLD_LOCAL.
+// What the object around the caller would find in what it needs itself, opened RTLD_LOCAL. Another tool's dlsym may hide
+// that from the real one, and then nobody finds it.
 void* AskInScopeOf(const Request& request) noexcept {
   LoadedObject object{};
   uint32_t hash = 0;
+  if (!FindObject(reinterpret_cast<const void*>(lockstep_next_dlsym), &object, &hash) || object.soname == nullptr ||
+      (strncmp(object.soname, "libc.so", 7) != 0 && strncmp(object.soname, "libdl.so", 8) != 0)) {
+    return nullptr;
+  }
   if (!FindObject(request.caller, &object, &hash) || object.name[0] == 0) return nullptr;
   static RealFunction open_function = {"dlopen"}, close_function = {"dlclose"};
   const auto open = reinterpret_cast<void* (*)(const char*, int)>(LibcFunction(&open_function));
@@ -93,7 +98,25 @@ void* AnswerNccl(const Request& request) noexcept {
   return found != nullptr ? Wrapped(request, found, *nccl) : nullptr;
 }
 
+// Bounds of this library, by the linker.
+extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start[], _end[];
+
+bool IsOurs(const void* address) noexcept {
+  return address >= __ehdr_start && address < _end;
+}
+
+// The exports of the CUDA and HIP runtimes are there for dlsym to find, since references to them may carry a version. Where
+// the runtime itself is not there for the caller, they are not either.
+void* AnswerRuntime(const Request& request) noexcept {
+  if (!IsOurs(Ask(request, request.handle)) && (request.handle != RTLD_NEXT || !LiesBefore(request.caller))) return nullptr;
+  if (Ask(request, RTLD_NEXT) != nullptr) return nullptr;
+  if (request.handle == RTLD_DEFAULT && AskInScopeOf(request) != nullptr) return nullptr;
+  Ask(request, RTLD_NEXT);  // says so by dlerror
+  return kAnswerNone;
+}
+
 void* AnswerDriver(const Request& request) noexcept {
+  if (strncmp(request.name, "cuda", 4) == 0) return AnswerRuntime(request);
   if (request.handle == RTLD_NEXT) return nullptr;
   for (const HookedName* hooked = kDriverNames; hooked->name != nullptr; ++hooked) {
     if (strcmp(hooked->name, request.name) != 0) continue;
@@ -104,12 +127,14 @@ void* AnswerDriver(const Request& request) noexcept {
 }
 
 // dlvsym passes over what has no version; a tool that stands before this library and asks for the dlsym behind itself
-// must find this one all the same.
+// is given the one it would find with this library in between.
 void* AnswerDlsym(const Request& request) noexcept {
-  if (!request.versioned || request.handle != RTLD_NEXT || !LiesBefore(request.caller)) return nullptr;
-  if (strcmp(request.name, "dlsym") == 0) return reinterpret_cast<void*>(&lockstep_dlsym);
-  if (strcmp(request.name, "dlvsym") == 0) return reinterpret_cast<void*>(&lockstep_dlvsym);
-  return nullptr;
+  if (request.handle != RTLD_NEXT || strcmp(request.name, "dlsym") != 0 || !LiesBefore(request.caller)) return nullptr;
+  void* found = Ask(request, RTLD_NEXT);
+  if (found == nullptr) return nullptr;  // no such version
+  auto* const libc = reinterpret_cast<decltype(lockstep_libc_dlsym)>(found);
+  Swap(&lockstep_libc_dlsym, {}, libc);
+  return LoadAcquire(&lockstep_libc_dlsym) == libc ? reinterpret_cast<void*>(&lockstep_dlsym_of_libc) : nullptr;
 }
 
 void* NoLookup(void*, const char*, const char*) noexcept {
@@ -131,13 +156,15 @@ void* FindHookedName(const char* name, void* found) noexcept {
 
 using namespace lockstep::recorder;
 
-void* lockstep_hook_answer(void* handle, const char* name, const char* version, const void* caller, int versioned) {
-  if (!HookIsOn()) return nullptr;
+void* lockstep_hook_answer(void* handle, const char* name, const char* version, const void* caller, int which) {
+  if ((which != 1 && name[0] == 'd') || !HookIsOn()) return nullptr;
   ErrnoKeeper keep;
-  const Request request = {handle, name, version, caller, versioned != 0};
+  const Request request = {handle, name, version, caller, which};
   switch (name[0]) {
     case 'c':
       return AnswerDriver(request);
+    case 'h':
+      return strncmp(name, "hip", 3) == 0 ? AnswerRuntime(request) : nullptr;
     case 'd':
       return AnswerDlsym(request);
     default:
@@ -145,16 +172,14 @@ void* lockstep_hook_answer(void* handle, const char* name, const char* version, 
   }
 }
 
-void* lockstep_hook_next(int versioned) {
-  ErrnoKeeper keep;
-  const char* name = versioned != 0 ? "dlvsym" : "dlsym";
-  void* found = FindFunction(name, Among::kAfter, nullptr);
-  if (found == nullptr) found = FindFunction(name, Among::kAll, nullptr);
+void* lockstep_hook_next(int which) {
+  void* found = FindNext(which == 1 ? "dlvsym" : "dlsym");
   if (found == nullptr) found = reinterpret_cast<void*>(&NoLookup);  // glibc before 2.34, without libdl
-  if (versioned != 0) {
+  if (which == 1) {
     StoreRelease(&lockstep_next_dlvsym, reinterpret_cast<decltype(lockstep_next_dlvsym)>(found));
   } else {
-    StoreRelease(&lockstep_next_dlsym, reinterpret_cast<decltype(lockstep_next_dlsym)>(found));
+    StoreRelease(which == 2 ? &lockstep_libc_dlsym : &lockstep_next_dlsym,
+                 reinterpret_cast<decltype(lockstep_next_dlsym)>(found));
   }
   return found;
 }

@@ -11,16 +11,16 @@
 
 extern "C" {
 __attribute__((visibility("hidden"))) void* (*lockstep_next_dlsym)(void*, const char*) = nullptr;
+__attribute__((visibility("hidden"))) void* (*lockstep_libc_dlsym)(void*, const char*) = nullptr;
 __attribute__((visibility("hidden"))) void* (*lockstep_next_dlvsym)(void*, const char*, const char*) = nullptr;
 }
 
 #if defined(__x86_64__)
-// Two characters tell nearly every other name: "nc", "pn", "cu", "dl".
-#define LOCKSTEP_LOOKUP_ENTRY(NAME, NEXT, VERSIONED) \
+// Two characters tell nearly every other name: "nc", "pn", "cu", "hi", "dl".
+#define LOCKSTEP_LOOKUP_ENTRY(NAME, NEXT, WHICH) \
   ".p2align 4\n"                                     \
   ".globl " NAME "\n.type " NAME ", @function\n"     \
-  ".globl lockstep_" NAME "\n.hidden lockstep_" NAME "\n.type lockstep_" NAME ", @function\n" \
-  NAME ":\nlockstep_" NAME ":\n"                     \
+  NAME ":\n"                                         \
   ".cfi_startproc\n"                                 \
   "  endbr64\n"                                      \
   "  testq %rsi, %rsi\n  je 1f\n"                    \
@@ -29,6 +29,7 @@ __attribute__((visibility("hidden"))) void* (*lockstep_next_dlvsym)(void*, const
   "  cmpl $0x636e, %eax\n  je 2f\n"                  \
   "  cmpl $0x6e70, %eax\n  je 2f\n"                  \
   "  cmpl $0x7563, %eax\n  je 2f\n"                  \
+  "  cmpl $0x6968, %eax\n  je 2f\n"                  \
   "  cmpl $0x6c64, %eax\n  je 2f\n"                  \
   "1: movq " NEXT "(%rip), %rax\n"                   \
   "  testq %rax, %rax\n  je 3f\n"                    \
@@ -37,28 +38,30 @@ __attribute__((visibility("hidden"))) void* (*lockstep_next_dlvsym)(void*, const
   "  pushq %rsi\n.cfi_adjust_cfa_offset 8\n"         \
   "  pushq %rdx\n.cfi_adjust_cfa_offset 8\n"         \
   "  cmpq $0, " NEXT "(%rip)\n  jne 4f\n"            \
-  "  movl $" VERSIONED ", %edi\n"                    \
+  "  movl $" WHICH ", %edi\n"                    \
   "  call lockstep_hook_next\n"                      \
   "  movq 16(%rsp), %rdi\n  movq 8(%rsp), %rsi\n  movq (%rsp), %rdx\n" \
   "4: movq 24(%rsp), %rcx\n"                         \
-  "  movl $" VERSIONED ", %r8d\n"                    \
+  "  movl $" WHICH ", %r8d\n"                    \
   "  call lockstep_hook_answer\n"                    \
   "  popq %rdx\n.cfi_adjust_cfa_offset -8\n"         \
   "  popq %rsi\n.cfi_adjust_cfa_offset -8\n"         \
   "  popq %rdi\n.cfi_adjust_cfa_offset -8\n"         \
   "  testq %rax, %rax\n  je 1b\n"                    \
+  "  xorl %ecx, %ecx\n"                              \
+  "  cmpq $1, %rax\n  cmoveq %rcx, %rax\n"           \
   "  ret\n"                                          \
   "3: pushq %rdi\n.cfi_adjust_cfa_offset 8\n"        \
   "  pushq %rsi\n.cfi_adjust_cfa_offset 8\n"         \
   "  pushq %rdx\n.cfi_adjust_cfa_offset 8\n"         \
-  "  movl $" VERSIONED ", %edi\n"                    \
+  "  movl $" WHICH ", %edi\n"                    \
   "  call lockstep_hook_next\n"                      \
   "  popq %rdx\n.cfi_adjust_cfa_offset -8\n"         \
   "  popq %rsi\n.cfi_adjust_cfa_offset -8\n"         \
   "  popq %rdi\n.cfi_adjust_cfa_offset -8\n"         \
   "  jmp *%rax\n"                                    \
   ".cfi_endproc\n"                                   \
-  ".size " NAME ", .-" NAME "\n.size lockstep_" NAME ", .-lockstep_" NAME "\n"
+  ".size " NAME ", .-" NAME "\n"
 
 // Registers that no argument is in. The call has the caller's return address and stack.
 #define LOCKSTEP_COPY_ENTRY(COPY, NAME)                                         \
@@ -88,11 +91,10 @@ __attribute__((visibility("hidden"))) void* (*lockstep_next_dlvsym)(void*, const
   ".cfi_endproc\n.size p" #NAME ", .-p" #NAME "\n"
 
 #elif defined(__aarch64__)
-#define LOCKSTEP_LOOKUP_ENTRY(NAME, NEXT, VERSIONED) \
+#define LOCKSTEP_LOOKUP_ENTRY(NAME, NEXT, WHICH) \
   ".p2align 4\n"                                     \
   ".globl " NAME "\n.type " NAME ", %function\n"     \
-  ".globl lockstep_" NAME "\n.hidden lockstep_" NAME "\n.type lockstep_" NAME ", %function\n" \
-  NAME ":\nlockstep_" NAME ":\n"                     \
+  NAME ":\n"                                         \
   ".cfi_startproc\n"                                 \
   "  hint #34\n"                                     \
   "  cbz x1, 1f\n"                                   \
@@ -102,6 +104,7 @@ __attribute__((visibility("hidden"))) void* (*lockstep_next_dlvsym)(void*, const
   "  mov w17, #0x636e\n  cmp w16, w17\n  b.eq 2f\n"  \
   "  mov w17, #0x6e70\n  cmp w16, w17\n  b.eq 2f\n"  \
   "  mov w17, #0x7563\n  cmp w16, w17\n  b.eq 2f\n"  \
+  "  mov w17, #0x6968\n  cmp w16, w17\n  b.eq 2f\n"  \
   "  mov w17, #0x6c64\n  cmp w16, w17\n  b.eq 2f\n"  \
   "1: adrp x16, " NEXT "\n"                          \
   "  ldr x16, [x16, :lo12:" NEXT "]\n"               \
@@ -114,24 +117,24 @@ __attribute__((visibility("hidden"))) void* (*lockstep_next_dlvsym)(void*, const
   "  adrp x16, " NEXT "\n"                           \
   "  ldr x16, [x16, :lo12:" NEXT "]\n"               \
   "  cbnz x16, 4f\n"                                 \
-  "  mov w0, #" VERSIONED "\n"                       \
+  "  mov w0, #" WHICH "\n"                       \
   "  bl lockstep_hook_next\n"                        \
   "  ldp x0, x1, [sp, #16]\n  ldr x2, [sp, #32]\n"   \
   "4: ldr x3, [sp, #8]\n"                            \
-  "  mov w4, #" VERSIONED "\n"                       \
+  "  mov w4, #" WHICH "\n"                       \
   "  bl lockstep_hook_answer\n"                      \
   "  mov x16, x0\n"                                  \
   "  ldp x0, x1, [sp, #16]\n  ldr x2, [sp, #32]\n"   \
   "  ldp x29, x30, [sp], #48\n"                      \
   ".cfi_remember_state\n.cfi_restore x29\n.cfi_restore x30\n.cfi_def_cfa_offset 0\n" \
   "  cbz x16, 1b\n"                                  \
-  "  mov x0, x16\n"                                  \
+  "  cmp x16, #1\n  csel x0, xzr, x16, eq\n"         \
   "  ret\n"                                          \
   "3: stp x29, x30, [sp, #-48]!\n"                   \
   ".cfi_restore_state\n"                             \
   "  mov x29, sp\n"                                  \
   "  stp x0, x1, [sp, #16]\n  str x2, [sp, #32]\n"   \
-  "  mov w0, #" VERSIONED "\n"                       \
+  "  mov w0, #" WHICH "\n"                       \
   "  bl lockstep_hook_next\n"                        \
   "  mov x16, x0\n"                                  \
   "  ldp x0, x1, [sp, #16]\n  ldr x2, [sp, #32]\n"   \
@@ -139,7 +142,7 @@ __attribute__((visibility("hidden"))) void* (*lockstep_next_dlvsym)(void*, const
   ".cfi_restore x29\n.cfi_restore x30\n.cfi_def_cfa_offset 0\n" \
   "  br x16\n"                                       \
   ".cfi_endproc\n"                                   \
-  ".size " NAME ", .-" NAME "\n.size lockstep_" NAME ", .-lockstep_" NAME "\n"
+  ".size " NAME ", .-" NAME "\n"
 
 #define LOCKSTEP_COPY_ENTRY(COPY, NAME)                                         \
   ".p2align 4\n"                                                                \
@@ -182,6 +185,8 @@ __attribute__((visibility("hidden"))) void* (*lockstep_next_dlvsym)(void*, const
 __asm__(".pushsection .text\n"
         LOCKSTEP_LOOKUP_ENTRY("dlsym", "lockstep_next_dlsym", "0")
         LOCKSTEP_LOOKUP_ENTRY("dlvsym", "lockstep_next_dlvsym", "1")
+        ".hidden lockstep_dlsym_of_libc\n"
+        LOCKSTEP_LOOKUP_ENTRY("lockstep_dlsym_of_libc", "lockstep_libc_dlsym", "2")
         LOCKSTEP_RECORDED_NAMES(LOCKSTEP_COPY_ENTRIES)
         LOCKSTEP_RECORDED_NAMES(LOCKSTEP_TWIN_ENTRY)
         ".popsection\n");

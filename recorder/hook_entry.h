@@ -21,12 +21,13 @@ const HookedNccl* FindHookedNccl(const char* name) noexcept;  // null: not recor
 LOCKSTEP_LOCAL void* (*lockstep_next_dlsym)(void* handle, const char* name);
 LOCKSTEP_LOCAL void* (*lockstep_next_dlvsym)(void* handle, const char* name, const char* version);
 // Finds and stores them.
-LOCKSTEP_LOCAL void* lockstep_hook_next(int versioned);
-// For the names that begin like a wrapped one. Null: go on to the next.
+LOCKSTEP_LOCAL void* lockstep_hook_next(int which);
+// `which`: 0 dlsym, 1 dlvsym, 2 dlsym_of_libc. For the names that begin like a wrapped one. Null: go on to the next; kAnswerNone: the caller is given null.
+inline void* const kAnswerNone = reinterpret_cast<void*>(1);
 LOCKSTEP_LOCAL void* lockstep_hook_answer(void* handle, const char* name, const char* version, const void* caller,
-                                          int versioned);
-// The exports dlsym and dlvsym, by names that other libraries' cannot stand before.
-LOCKSTEP_LOCAL void lockstep_dlsym();
-LOCKSTEP_LOCAL void lockstep_dlvsym();
+                                          int which);
+// The same hook for a tool that asks for libc's dlsym: it goes on there.
+LOCKSTEP_LOCAL void lockstep_dlsym_of_libc();
+LOCKSTEP_LOCAL void* (*lockstep_libc_dlsym)(void* handle, const char* name);
 
 #endif  // LOCKSTEP_RECORDER_HOOK_ENTRY_H_

@@ -5,6 +5,8 @@
 #include <link.h>
 #include <string.h>
 
+#include <initializer_list>
+
 #include "recorder/sys.h"
 
 namespace lockstep::recorder {
@@ -29,38 +31,37 @@ bool Holds(const dl_phdr_info& info, uintptr_t address) noexcept {
   return false;
 }
 
-// glibc relocates the pointers of the dynamic section in place on most machines but not for every object (the vdso).
-template <typename T>
-const T* At(const dl_phdr_info& info, ElfW(Addr) value) noexcept {
-  return reinterpret_cast<const T*>(value < info.dlpi_addr ? value + info.dlpi_addr : value);
+// Not strcmp: a sanitizer's runtime asks dlsym for the real one before its own may be called.
+bool IsSame(const char* a, const char* b) noexcept {
+  while (*a != 0 && *a == *b) ++a, ++b;
+  return *a == *b;
 }
 
-bool ReadDynamic(const dl_phdr_info& info, Dynamic* out) noexcept {
-  const ElfW(Dyn)* entry = nullptr;
-  for (int i = 0; i < info.dlpi_phnum; ++i) {
-    if (info.dlpi_phdr[i].p_type == PT_DYNAMIC) {
-      entry = reinterpret_cast<const ElfW(Dyn)*>(info.dlpi_addr + info.dlpi_phdr[i].p_vaddr);
-    }
-  }
-  if (entry == nullptr) return false;
+// glibc relocates the pointers of the dynamic section in place on most machines but not for every object (the vdso).
+template <typename T>
+const T* At(ElfW(Addr) base, ElfW(Addr) value) noexcept {
+  return reinterpret_cast<const T*>(value < base ? value + base : value);
+}
+
+bool ReadDynamic(ElfW(Addr) base, const ElfW(Dyn) * entry, Dynamic* out) noexcept {
   out->entries = entry;
   ElfW(Xword) soname = 0;
   for (; entry->d_tag != DT_NULL; ++entry) {
     switch (entry->d_tag) {
       case DT_SYMTAB:
-        out->symbols = At<ElfW(Sym)>(info, entry->d_un.d_ptr);
+        out->symbols = At<ElfW(Sym)>(base, entry->d_un.d_ptr);
         break;
       case DT_STRTAB:
-        out->strings = At<char>(info, entry->d_un.d_ptr);
+        out->strings = At<char>(base, entry->d_un.d_ptr);
         break;
       case DT_GNU_HASH:
-        out->gnu_hash = At<uint32_t>(info, entry->d_un.d_ptr);
+        out->gnu_hash = At<uint32_t>(base, entry->d_un.d_ptr);
         break;
       case DT_HASH:
-        out->sysv_hash = At<uint32_t>(info, entry->d_un.d_ptr);
+        out->sysv_hash = At<uint32_t>(base, entry->d_un.d_ptr);
         break;
       case DT_VERSYM:
-        out->versions = At<ElfW(Half)>(info, entry->d_un.d_ptr);
+        out->versions = At<ElfW(Half)>(base, entry->d_un.d_ptr);
         break;
       case DT_SONAME:
         soname = entry->d_un.d_val;
@@ -73,12 +74,22 @@ bool ReadDynamic(const dl_phdr_info& info, Dynamic* out) noexcept {
   return out->symbols != nullptr && out->strings != nullptr;
 }
 
+bool ReadDynamic(const dl_phdr_info& info, Dynamic* out) noexcept {
+  const ElfW(Dyn)* entry = nullptr;
+  for (int i = 0; i < info.dlpi_phnum; ++i) {
+    if (info.dlpi_phdr[i].p_type == PT_DYNAMIC) {
+      entry = reinterpret_cast<const ElfW(Dyn)*>(info.dlpi_addr + info.dlpi_phdr[i].p_vaddr);
+    }
+  }
+  return entry != nullptr && ReadDynamic(info.dlpi_addr, entry, out);
+}
+
 bool IsDefinition(const Dynamic& dynamic, uint32_t index, const char* name) noexcept {
   const ElfW(Sym)& symbol = dynamic.symbols[index];
   const unsigned type = symbol.st_info & 0xf;
   if (symbol.st_shndx == SHN_UNDEF || symbol.st_value == 0 || (type != STT_FUNC && type != STT_NOTYPE)) return false;
   if (dynamic.versions != nullptr && (dynamic.versions[index] & 0x8000) != 0) return false;  // an old version, hidden
-  return strcmp(dynamic.strings + symbol.st_name, name) == 0;
+  return IsSame(dynamic.strings + symbol.st_name, name);
 }
 
 uint32_t LookUpGnu(const Dynamic& dynamic, const char* name) noexcept {
@@ -288,6 +299,21 @@ bool KeepLoaded(const LoadedObject& object) noexcept {
   const auto open = reinterpret_cast<Open>(FindFunction("dlopen", Among::kAll, nullptr));
   if (open != nullptr) open(object.name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
   return true;
+}
+
+void* FindNext(const char* name) noexcept {
+  const link_map* self = _r_debug.r_map;
+  while (self != nullptr && self->l_ld != _DYNAMIC) self = self->l_next;
+  for (const link_map* after : {self, static_cast<const link_map*>(nullptr)}) {
+    // Behind this library; where that is nothing (it was opened late), anywhere.
+    for (const link_map* map = after != nullptr ? after->l_next : _r_debug.r_map; map != nullptr; map = map->l_next) {
+      if (map == self || map->l_ld == nullptr) continue;
+      Dynamic dynamic;
+      const uint32_t index = ReadDynamic(map->l_addr, map->l_ld, &dynamic) ? LookUp(dynamic, name) : 0;
+      if (index != 0) return reinterpret_cast<void*>(map->l_addr + dynamic.symbols[index].st_value);
+    }
+  }
+  return nullptr;
 }
 
 namespace {

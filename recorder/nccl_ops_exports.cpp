@@ -149,16 +149,27 @@ LOCKSTEP_EXPORT int ncclRecv(void* buffer, size_t count, int type, int peer, Ncc
   return Record(real, op, ncclRecv, buffer, count, type, peer, comm, stream);
 }
 
+namespace {
+
+// The same call of the host, once more. ShouldRecord finds out when a group's end was left by an exception.
+inline bool Nested(const void* caller) noexcept {
+  using namespace lockstep::recorder;
+  if (LOCKSTEP_LIKELY(t_local.in_group_call == GroupCall::kNone)) return false;
+  return t_local.in_group_call == GroupCall::kStart || !ShouldRecord(caller);
+}
+
+}  // namespace
+
 LOCKSTEP_EXPORT int ncclGroupStart() {
   using namespace lockstep::recorder;
   static RealFunction function = {"ncclGroupStart"};
   void* real = RealNccl(&function, LOCKSTEP_CALLER);
   if (LOCKSTEP_UNLIKELY(real == nullptr)) return kNcclInvalidUsage;
   const void* caller = LOCKSTEP_CALLER;
-  if (LOCKSTEP_UNLIKELY(t_local.in_group_call)) return reinterpret_cast<int (*)()>(real)();
-  t_local.in_group_call = true;
+  if (Nested(caller)) return reinterpret_cast<int (*)()>(real)();
+  t_local.in_group_call = GroupCall::kStart;
   const int result = reinterpret_cast<int (*)()>(real)();
-  t_local.in_group_call = false;
+  t_local.in_group_call = GroupCall::kNone;
   if (result != kNcclSuccess || FromNccl(caller)) return result;
   const bool recording = ShouldRecord(caller);
   if (!recording && Recording()) return result;  // inside a recorded call: NCCL's own group
@@ -175,15 +186,15 @@ namespace {
 template <typename Forward>
 int EndOfGroup(CallKind kind, const void* caller, Forward forward) noexcept {
   using namespace lockstep::recorder;
-  if (FromNccl(caller) || t_local.in_group_call) return forward();
+  if (FromNccl(caller) || Nested(caller)) return forward();
   const bool recording = ShouldRecord(caller);
   if (!recording && Recording()) return forward();
   const bool outermost = t_local.group_depth == 1;
   InsideMark mark;
   const bool begun = recording && outermost && BeginGroupEnd(kind, &mark);
-  t_local.in_group_call = true;
+  t_local.in_group_call = GroupCall::kEnd;
   const int result = forward();
-  t_local.in_group_call = false;
+  t_local.in_group_call = GroupCall::kNone;
   if (t_local.group_depth > 0) --t_local.group_depth;
   if (begun) EndGroup(result, kind == CallKind::kGroupSimulateEnd);
   if (recording && Recording()) NoteGroupDepth();

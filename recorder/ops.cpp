@@ -216,6 +216,7 @@ LOCKSTEP_COLD bool LeftTheCall(ThreadState* thread, const void* frame) noexcept 
   const auto call = static_cast<CallKind>(thread->cell->call);
   if (call == CallKind::kGroupEnd || call == CallKind::kGroupSimulateEnd) {
     t_local.group_depth = 0;
+    t_local.in_group_call = GroupCall::kNone;
     thread->group = 0;
     Store(&thread->cell->group_depth, 0u);
   }

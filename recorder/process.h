@@ -118,11 +118,12 @@ struct ThreadState {
 };
 
 // Kept in initial-exec thread-local storage: a few bytes.
+enum class GroupCall : uint8_t { kNone, kStart, kEnd };
 struct ThreadLocal {
   ThreadState* state;
   uint32_t epoch;
   int32_t group_depth;  // also counted while nothing is recorded: a group may hold the first init
-  bool in_group_call;   // another tool's shim may lead one group call by here twice
+  GroupCall in_group_call;  // another tool's shim may lead one group call by here twice
 };
 extern constinit thread_local ThreadLocal t_local __attribute__((tls_model("initial-exec")));
 

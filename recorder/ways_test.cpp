@@ -1,0 +1,265 @@
+// Every way in: however a program comes by NCCL's functions, it is recorded, and lookups answer as they do without the
+// recorder.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "recorder/ring/reader.h"
+
+namespace lockstep {
+namespace {
+
+using ring::CallKind;
+using ring::CommSnapshot;
+using ring::OpSnapshot;
+using ring::OpStage;
+using ring::Snapshot;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+struct Outcome {
+  int status = -1;  // as waitpid gives it
+  std::string out, err;
+};
+
+std::string Quoted(const std::string& text) {
+  return "'" + text + "'";
+}
+
+class WaysTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char folder[] = "/tmp/lockstep_ways_XXXXXX";
+    ASSERT_NE(mkdtemp(folder), nullptr);
+    folder_ = folder;
+    rings_ = folder_ + "/rings";
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  // `preload`: what stands in LD_PRELOAD, empty for a run without the recorder.
+  Outcome Run(const std::string& program, const std::string& preload = LOCKSTEP_LIBRARY,
+              const std::string& environment = "") const {
+    const std::string command = "LOCKSTEP_DIR=" + Quoted(rings_) + " " + environment + " LD_PRELOAD=" + Quoted(preload) +
+                                " timeout 60 " + program + " >" + Quoted(folder_ + "/out") + " 2>" +
+                                Quoted(folder_ + "/err");
+    Outcome outcome;
+    outcome.status = std::system(command.c_str());
+    outcome.out = Slurp(folder_ + "/out");
+    outcome.err = Slurp(folder_ + "/err");
+    return outcome;
+  }
+  static std::string Slurp(const std::string& path) {
+    std::ifstream file(path);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  static std::string Program(const std::string& arguments) { return "'" LOCKSTEP_LOOKUP_PROGRAM "' " + arguments; }
+
+  std::vector<Snapshot> Rings() const {
+    std::vector<Snapshot> snapshots;
+    if (!std::filesystem::exists(rings_)) return snapshots;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(rings_)) {
+      if (!entry.is_regular_file()) continue;
+      Snapshot snapshot;
+      std::string error;
+      EXPECT_TRUE(ring::ReadRingFile(entry.path(), {}, &snapshot, &error)) << error;
+      EXPECT_THAT(snapshot.problems, IsEmpty()) << entry.path();
+      snapshots.push_back(std::move(snapshot));
+    }
+    return snapshots;
+  }
+  // Counts of the AllReduces in the ring, in program order; each must have been launched.
+  static std::vector<uint64_t> Counts(const Snapshot& ring) {
+    std::map<uint64_t, uint64_t> by_order;
+    for (const OpSnapshot& op : ring.ops) {
+      if (op.kind != CallKind::kAllReduce || op.thread == UINT32_MAX) continue;
+      EXPECT_EQ(op.stage, OpStage::kLaunched);
+      EXPECT_NE(op.caller_object, 0u);
+      by_order[op.index] = op.count;
+    }
+    std::vector<uint64_t> counts;
+    for (const auto& [index, count] : by_order) counts.push_back(count);
+    return counts;
+  }
+  // Kind, stage and group of every record, in program order.
+  static std::vector<std::vector<uint64_t>> Shape(const Snapshot& ring) {
+    std::vector<std::vector<uint64_t>> shape;
+    for (const OpSnapshot& op : ring.ops) {
+      if (op.thread == UINT32_MAX) continue;
+      shape.push_back({op.thread, op.index, static_cast<uint64_t>(op.kind), static_cast<uint64_t>(op.stage), op.group});
+    }
+    std::sort(shape.begin(), shape.end());
+    return shape;
+  }
+  static std::string WithoutCuda(const std::string& text, bool keep) {
+    std::string kept;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      if (keep || line.find(" cudaMalloc ") == std::string::npos) kept += line + "\n";
+    }
+    return kept;
+  }
+  // The same with and without the recorder; and its ring, which is then removed.
+  Snapshot ExpectSameAndRecorded(const std::string& arguments, const std::string& others = "", bool before = false) {
+    SCOPED_TRACE(arguments + (before ? " with the recorder behind " : " with the recorder before ") + others);
+    const Outcome plain = Run(Program(arguments), others);
+    EXPECT_EQ(plain.status, 0) << plain.out << plain.err;
+    std::string preload = LOCKSTEP_LIBRARY;
+    if (!others.empty()) preload = before ? others + ":" + preload : preload + ":" + others;
+    const Outcome recorded = Run(Program(arguments), preload);
+    EXPECT_EQ(recorded.status, plain.status) << recorded.out << recorded.err;
+    EXPECT_EQ(recorded.out, plain.out);
+    EXPECT_EQ(recorded.err, plain.err);
+    const std::vector<Snapshot> rings = Rings();
+    std::filesystem::remove_all(rings_);
+    EXPECT_THAT(rings, SizeIs(1));
+    return rings.size() == 1 ? rings[0] : Snapshot();
+  }
+
+  std::string folder_, rings_;
+};
+
+const std::string kFirst = Quoted(LOCKSTEP_TWIN_1), kSecond = Quoted(LOCKSTEP_TWIN_2);
+
+TEST_F(WaysTest, OpenedByHandAndLookedUpInItsHandle) {
+  EXPECT_THAT(Counts(ExpectSameAndRecorded("handle " + kFirst)), ElementsAre(10, 11));
+}
+
+TEST_F(WaysTest, LookedUpInTheProgramInTheDefaultScopeAndInTheNext) {
+  EXPECT_THAT(Counts(ExpectSameAndRecorded("self " + kFirst)), ElementsAre(20, 21));
+  EXPECT_THAT(Counts(ExpectSameAndRecorded("default " + kFirst)), ElementsAre(30, 31));
+  EXPECT_THAT(Counts(ExpectSameAndRecorded("next " + kFirst)), ElementsAre(40, 41));
+}
+
+TEST_F(WaysTest, LookedForInTheDefaultScopeFirstAndOnlyThenOpened) {
+  const Snapshot ring = ExpectSameAndRecorded("default-first " + kFirst);
+  EXPECT_THAT(Counts(ring), ElementsAre(50, 51));
+  EXPECT_THAT(Run(Program("default-first " + kFirst)).out, HasSubstr("0 of the process"));
+}
+
+TEST_F(WaysTest, ByTheSecondNames) {
+  EXPECT_THAT(Counts(ExpectSameAndRecorded("second-names " + kFirst)), ElementsAre(60, 61));
+}
+
+TEST_F(WaysTest, ByAnExtensionModuleThatBringsItsOwn) {
+  EXPECT_THAT(Counts(ExpectSameAndRecorded("plugin " + Quoted(LOCKSTEP_PLUGIN))), ElementsAre(1));
+  EXPECT_THAT(Counts(ExpectSameAndRecorded("plugin-default " + Quoted(LOCKSTEP_PLUGIN))), ElementsAre(80));
+}
+
+TEST_F(WaysTest, ClosedAndOpenedAgain) {
+  EXPECT_THAT(Counts(ExpectSameAndRecorded("reopen " + kFirst)), ElementsAre(70, 71, 71, 72, 72, 73));
+}
+
+TEST_F(WaysTest, TwoLibrariesAreEachServedByTheirOwn) {
+  const Snapshot ring = ExpectSameAndRecorded("two " + kFirst + " " + kSecond);
+  EXPECT_THAT(Counts(ring), ElementsAre(100, 200, 100, 200, 100, 200, 210, 211, 110, 111));
+  ASSERT_THAT(ring.comms, SizeIs(2));
+  for (const CommSnapshot& comm : ring.comms) {
+    EXPECT_EQ(comm.issued_seq, 5u);
+    EXPECT_EQ(comm.state, ring::CommState::kDestroyed);
+    EXPECT_EQ(comm.device, 0) << "asked of its own library";
+  }
+}
+
+TEST_F(WaysTest, LookupsAnswerAsWithoutTheRecorder) {
+  const std::string probe = Program("probe " + kFirst + " " + kSecond + " " + Quoted(LOCKSTEP_PLUGIN));
+  std::vector<std::string> beside = {"", LOCKSTEP_TOOL_1, LOCKSTEP_TOOL_2, LOCKSTEP_TOOL_3, LOCKSTEP_SHIM,
+                                     LOCKSTEP_TOOL_3 ":" LOCKSTEP_TOOL_1, LOCKSTEP_TOOL_3 ":" LOCKSTEP_SHIM};
+  for (const std::string& others : beside) {
+    const Outcome plain = Run(probe, others);
+    ASSERT_EQ(plain.status, 0) << others << plain.err;
+    ASSERT_THAT(plain.out, HasSubstr("undefined symbol: ncclCommSplit"));
+    std::vector<std::string> orders = {LOCKSTEP_LIBRARY ":" + others};
+    if (!others.empty()) orders.push_back(others + ":" LOCKSTEP_LIBRARY);
+    const size_t middle = others.find(':');
+    if (middle != std::string::npos)
+      orders.push_back(others.substr(0, middle) + ":" LOCKSTEP_LIBRARY + others.substr(middle));
+    for (const std::string& order : orders) {
+      for (const char* hook : {"dlsym", "symbols", "off"}) {
+        const Outcome recorded = Run(probe, order, std::string("LOCKSTEP_HOOK=") + hook);
+        EXPECT_EQ(recorded.status, 0) << order << recorded.err;
+        // CUDA's runtime is shown without a version; only the hook keeps lookups from finding it where there is none.
+        const bool hooked = std::string(hook) == "dlsym";
+        EXPECT_EQ(WithoutCuda(recorded.out, hooked), WithoutCuda(plain.out, hooked)) << order << " " << hook;
+      }
+    }
+  }
+  EXPECT_THAT(Rings(), IsEmpty());
+}
+
+TEST_F(WaysTest, OtherToolsInEveryOrder) {
+  for (const char* tool : {LOCKSTEP_TOOL_1, LOCKSTEP_TOOL_2, LOCKSTEP_TOOL_3, LOCKSTEP_TOOL_6, LOCKSTEP_SHIM}) {
+    for (const bool before : {true, false}) {
+      EXPECT_THAT(Counts(ExpectSameAndRecorded("handle " + kFirst, tool, before)), ElementsAre(10, 11));
+      EXPECT_THAT(Counts(ExpectSameAndRecorded("default " + kFirst, tool, before)), ElementsAre(30, 31));
+    }
+  }
+  // Shims that lead a call on by NCCL's second names, or by a library they opened themselves: recorded once.
+  const std::string linked = "'" LOCKSTEP_HOST_PROGRAM "' kinds", environment = "LOCKSTEP_TEST_NCCL=" LOCKSTEP_STANDIN_NCCL;
+  const Outcome plain = Run(linked);
+  ASSERT_EQ(plain.status, 0) << plain.out << plain.err;
+  const std::vector<Snapshot> alone = Rings();
+  ASSERT_THAT(alone, SizeIs(1));
+  std::filesystem::remove_all(rings_);
+  for (const char* tool : {LOCKSTEP_TOOL_4, LOCKSTEP_TOOL_5}) {
+    for (const std::string& order : {std::string(tool) + ":" LOCKSTEP_LIBRARY, std::string(LOCKSTEP_LIBRARY ":") + tool}) {
+      SCOPED_TRACE(order);
+      const Outcome recorded = Run(linked, order, environment);
+      EXPECT_EQ(recorded.status, 0) << recorded.out << recorded.err;
+      EXPECT_EQ(recorded.out, plain.out);
+      const std::vector<Snapshot> rings = Rings();
+      std::filesystem::remove_all(rings_);
+      ASSERT_THAT(rings, SizeIs(1));
+      EXPECT_EQ(Shape(rings[0]), Shape(alone[0]));
+      for (size_t i = 0; i < rings[0].comms.size(); ++i) {
+        EXPECT_EQ(rings[0].comms[i].signature_hash, alone[0].comms[i].signature_hash);
+        EXPECT_EQ(rings[0].comms[i].issued_seq, alone[0].comms[i].issued_seq);
+      }
+      for (const ring::ThreadSnapshot& thread : rings[0].threads) EXPECT_EQ(thread.group_depth, 0u);
+    }
+  }
+}
+
+TEST_F(WaysTest, AnAllocatorAndASanitizerBesideIt) {
+  for (const char* name : {"libjemalloc.so.2", "libasan.so.8"}) {
+    const std::string option = "ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0";
+    if (Run("true", name, option).status != 0 || !Run("true", name, option).err.empty()) continue;  // not installed here
+    setenv("ASAN_OPTIONS", "detect_leaks=0:verify_asan_link_order=0", 1);
+    for (const bool before : {true, false}) {
+      EXPECT_THAT(Counts(ExpectSameAndRecorded("handle " + kFirst, name, before)), ElementsAre(10, 11));
+      EXPECT_THAT(Counts(ExpectSameAndRecorded("default-first " + kFirst, name, before)), ElementsAre(50, 51));
+    }
+  }
+}
+
+TEST_F(WaysTest, ManyThreadsLookUpOpenAndClose) {
+  const Outcome outcome = Run(Program("race " + kFirst + " " + kSecond));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "0\n");
+}
+
+TEST_F(WaysTest, SymbolsAloneLeaveLookupsAlone) {
+  const Outcome plain = Run(Program("handle " + kFirst), "");
+  for (const char* hook : {"symbols", "off"}) {
+    EXPECT_EQ(Run(Program("handle " + kFirst), LOCKSTEP_LIBRARY, std::string("LOCKSTEP_HOOK=") + hook).out, plain.out);
+    EXPECT_THAT(Rings(), IsEmpty()) << hook;
+  }
+  const std::string linked = "'" LOCKSTEP_HOST_PROGRAM "' results";
+  EXPECT_EQ(Run(linked, LOCKSTEP_LIBRARY, "LOCKSTEP_HOOK=off").status, 0);
+  EXPECT_THAT(Rings(), IsEmpty()) << "off: forwarded only";
+  EXPECT_EQ(Run(linked, LOCKSTEP_LIBRARY, "LOCKSTEP_HOOK=symbols").status, 0);
+  EXPECT_THAT(Rings(), SizeIs(1));
+}
+
+}  // namespace
+}  // namespace lockstep
