@@ -46,7 +46,7 @@ CommLocal* Claim() noexcept {
   uint32_t index = Load(&g.comms_used);
   while (index < g.map.capacities.comms && !Swap(&g.comms_used, index, index + 1)) index = Load(&g.comms_used);
   if (index < g.map.capacities.comms) {
-    StoreRelease(&g.map.header->comms_used, static_cast<uint64_t>(Load(&g.comms_used)));
+    Raise(&g.map.header->comms_used, uint64_t{index} + 1);
     return &g_tables.comms[index];
   }
   for (int tries = 0; tries < 4; ++tries) {

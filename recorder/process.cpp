@@ -57,8 +57,7 @@ LOCKSTEP_COLD CallSite AddSite(Site* site, const void* caller) noexcept {
 
 // One line for the node: only its first rank speaks, or a process that does not know its rank.
 void SayOnce(const char* reason) noexcept {
-  if (g.said) return;
-  g.said = true;
+  if (!Swap(&g.said, false, true)) return;
   const char* local = getenv("LOCAL_RANK");
   if (local == nullptr) local = getenv("SLURM_LOCALID");
   if (local == nullptr) local = getenv("OMPI_COMM_WORLD_LOCAL_RANK");
@@ -290,7 +289,7 @@ LOCKSTEP_COLD ThreadState* RegisterThread() noexcept {
   uint32_t index = Load(&g.threads_used);
   while (index < g.map.capacities.threads && !Swap(&g.threads_used, index, index + 1)) index = Load(&g.threads_used);
   if (index < g.map.capacities.threads) {
-    Store(&g.map.header->threads_used, Load(&g.threads_used));
+    Raise(&g.map.header->threads_used, index + 1);
     g.map.threads[index].ring = ring::kNoIndex16;
   } else {
     for (index = 0; index < g.map.capacities.threads; ++index) {
@@ -348,8 +347,9 @@ void FindGoneThreads() noexcept {
   uint32_t asked = 0;
   for (uint32_t i = 0; i < used && asked < 8; ++i) {
     ring::ThreadCell* cell = &g.map.threads[Add(&next, 1) % used];
-    const int32_t tid = Load(&cell->tid);
-    if (tid == 0 || cell->gone != 0 || (cell->call == 0 && cell->wait == 0 && cell->group_depth == 0)) continue;
+    const int32_t tid = LoadAcquire(&cell->tid);  // partner: the release in EnterCell
+    if (tid == 0 || Load(&cell->gone) != 0) continue;
+    if (Load(&cell->call) == 0 && Load(&cell->wait) == 0 && Load(&cell->group_depth) == 0) continue;
     ++asked;
     if (IsGone(tid) && Load(&cell->tid) == tid) Store(&cell->gone, uint16_t{1});
   }
@@ -361,7 +361,7 @@ const char* Inconsistency() noexcept {
   if (memcmp(header->magic, ring::kMagic, sizeof(ring::kMagic)) != 0 || header->file_bytes != g.map.bytes) {
     return "the header of the ring was overwritten";
   }
-  if (header->state != static_cast<uint32_t>(ring::RecorderState::kRecording)) {
+  if (Load(&header->state) != static_cast<uint32_t>(ring::RecorderState::kRecording) && Recording()) {
     return "the state in the header of the ring was overwritten";
   }
   const ThreadState* thread = t_local.state;

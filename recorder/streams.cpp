@@ -57,7 +57,7 @@ uint32_t NewStream(const void* handle, int32_t device, uint64_t owner) noexcept 
   local->device_mark = 0;
   EnableMarks(local, index);
   StoreRelease(&cell->in_use, 1u);
-  Store(&g.map.header->streams_used, Load(&g.streams_used));
+  Raise(&g.map.header->streams_used, index + 1);
   StoreRelease(&g_tables.stream_handles[index], handle);
   return index;
 }

@@ -69,6 +69,13 @@ template <typename T, typename V>
 inline T Add(T* p, V v) noexcept {
   return __atomic_fetch_add(p, static_cast<T>(v), __ATOMIC_RELAXED);
 }
+// To `value`, unless it is there or beyond: two threads' counts may come in either order.
+template <typename T>
+inline void Raise(T* p, T value) noexcept {
+  T there = Load(p);
+  while (there < value && !__atomic_compare_exchange_n(p, &there, value, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+  }
+}
 // Orders the stores before it ahead of the stores after it; the reader's partner is the order of its preads.
 inline void FenceRelease() noexcept {
   __atomic_thread_fence(__ATOMIC_RELEASE);

@@ -88,7 +88,8 @@ void Group(Writer* writer, uint32_t which) {
   for (uint64_t i = 0; i < torn::GroupSends(group); ++i)
     P2p(writer, which, i % 2 != 0, static_cast<int32_t>(i % torn::kPeers), true);
   if (torn::GroupHasCollective(group)) Collective(writer, which);
-  const bool begun = BeginGroupEnd(CallKind::kGroupEnd, nullptr);
+  InsideMark mark;
+  const bool begun = BeginGroupEnd(CallKind::kGroupEnd, &mark);
   --t_local.group_depth;
   if (begun) EndGroup(0, false);
   NoteGroupDepth();
@@ -189,6 +190,7 @@ class TornTest : public ::testing::Test {
     ASSERT_NE(base, MAP_FAILED);
     base_ = static_cast<uint8_t*>(base);
     StartOn(base_, bytes, GpuMode::kOff);
+    SetBudget({0, 0});  // a writer that is stopped takes its time
     Shrink(rings);
     for (uint32_t i = 0; i < 2 * kWriters; ++i) {
       CommPlan plan;
@@ -312,6 +314,7 @@ class TornTest : public ::testing::Test {
   void ExpectAllCounted(bool groups) {
     const Snapshot snapshot = Read();
     EXPECT_THAT(snapshot.problems, IsEmpty());
+    EXPECT_EQ(snapshot.process.state, ring::RecorderState::kRecording) << snapshot.process.stop_reason;
     checker_.Look(snapshot);
     EXPECT_THAT(checker_.wrong(), IsEmpty());
     std::map<uint32_t, uint64_t> found, last;

@@ -1,4 +1,5 @@
 // Making communicators: from a unique id, and from one another.
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -180,7 +181,8 @@ STANDIN_API(ncclResult_t, ncclCommInitAll, (ncclComm_t * comms, int count, const
       standin::Warn(nullptr, "device %d does not exist", device);
       return standin::GroupError(ncclUnhandledCudaError);
     }
-    if (!seen.insert(device).second) {
+    const char* shared = getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+    if (!seen.insert(device).second && !(shared && *shared == '1')) {
       standin::Warn(nullptr, "device %d is named twice", device);
       return standin::GroupError(ncclInvalidUsage);
     }

@@ -1,0 +1,69 @@
+// A rank that works until it is killed: one thread with collectives, one with groups of sends and receives, each on its own communicator.
+// What has been recorded is acknowledged on a pipe, from inside NCCL and again after the call returned. A word: kind in the upper byte
+// (1 collective entered, 2 send or receive entered, 3 collective returned, 4 group ended), number of the operation below.
+#include <cstdint>
+#include <cstdlib>
+#include <thread>
+#include <unistd.h>
+
+struct UniqueId {
+  char bytes[128];
+};
+extern "C" {
+int ncclGetUniqueId(UniqueId*);
+int ncclCommInitRank(void**, int, UniqueId, int);
+int ncclAllReduce(const void*, void*, unsigned long, int, int, void*, void*);
+int ncclSend(const void*, unsigned long, int, int, void*, void*);
+int ncclRecv(void*, unsigned long, int, int, void*, void*);
+int ncclGroupStart();
+int ncclGroupEnd();
+}
+
+namespace {
+
+void* Stream(unsigned long value) {
+  return reinterpret_cast<void*>(value);
+}
+
+// NCCL's counts have 43 bits in a packed record, so the kind stands at bit 40.
+uint64_t Word(uint64_t kind, uint64_t number) {
+  return kind << 40 | number;
+}
+
+void Tell(int pipe, uint64_t word) {
+  if (write(pipe, &word, sizeof(word)) != sizeof(word)) _exit(3);
+}
+
+void* MakeComm() {
+  UniqueId id;
+  void* comm = nullptr;
+  ncclGetUniqueId(&id);
+  if (ncclCommInitRank(&comm, 4, id, 0) != 0) _exit(4);
+  return comm;
+}
+
+}  // namespace
+
+int main() {
+  const char* text = std::getenv("ACK_PIPE");
+  if (text == nullptr) return 2;
+  const int pipe = std::atoi(text);
+  void* const first = MakeComm();
+  void* const second = MakeComm();
+  std::thread groups([=] {
+    uint64_t number = 0;
+    while (true) {
+      ncclGroupStart();
+      for (int peer = 0; peer < 4; ++peer) {
+        ncclSend(nullptr, Word(2, ++number), 7, peer, second, Stream(0x5000));
+        ncclRecv(nullptr, Word(2, ++number), 7, peer, second, Stream(0x5000));
+      }
+      ncclGroupEnd();
+      Tell(pipe, Word(4, number));
+    }
+  });
+  for (uint64_t number = 1;; ++number) {
+    ncclAllReduce(nullptr, nullptr, Word(1, number), 7, 0, first, Stream(0x6000));
+    Tell(pipe, Word(3, number));
+  }
+}

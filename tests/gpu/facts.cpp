@@ -1,0 +1,266 @@
+// What a driver does with the recorder's marks, without NCCL and without the recorder.
+//   facts machine               the GPU, as the driver names it
+//   facts register FILE         does host registration take a mapping of FILE, on tmpfs; do the GPU's writes arrive there
+//   facts killed FILE           a mark that is done, a kernel that does not end, a mark behind it; prints "ready" and waits for SIGKILL
+//   facts costs --ptx FILE      host time of a mark; time between dependent kernels with and without marks
+//   facts beside --ptx FILE     does a kernel run beside another stream's kernel that has marks behind it
+// One line of JSON for each result.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <random>
+
+#include "programs.h"
+
+namespace {
+
+// As the recorder looks it up: the plain name is another function before CUDA 11.7.
+using Write64 = CUresult (*)(CUstream, CUdeviceptr, uint64_t, unsigned int);
+Write64 FindWrite64() {
+  void* found = dlsym(RTLD_DEFAULT, "cuStreamWriteValue64_v2");
+  if (!found) found = dlsym(RTLD_DEFAULT, "cuStreamWriteValue64");
+  if (!found) Die("dlsym(cuStreamWriteValue64)", 1, __FILE__, __LINE__);
+  return reinterpret_cast<Write64>(found);
+}
+
+constexpr size_t kBytes = 1 << 20;
+constexpr unsigned int kPortableMapped = CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP;
+constexpr uint64_t kSecond = 1000000000;
+
+// A shared mapping with reserved space, as the ring file's.
+uint64_t* Map(const char* path, int* fd) {
+  *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (*fd < 0 || posix_fallocate(*fd, 0, kBytes) != 0) Die(path, errno, __FILE__, __LINE__);
+  void* at = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
+  if (at == MAP_FAILED) Die("mmap", errno, __FILE__, __LINE__);
+  return static_cast<uint64_t*>(at);
+}
+
+CUdeviceptr Register(void* at) {
+  CHECK(cuMemHostRegister(at, kBytes, kPortableMapped));
+  CUdeviceptr device = 0;
+  CHECK(cuMemHostGetDevicePointer(&device, at, 0));
+  return device;
+}
+
+int Machine() {
+  CHECK(cudaFree(nullptr));
+  char name[256] = {}, pci[32] = {};
+  int driver = 0, runtime = 0, devices = 0, major = 0, minor = 0, processors = 0, writes = 0;
+  CHECK(cuDeviceGetName(name, sizeof(name), 0));
+  CHECK(cuDeviceGetPCIBusId(pci, sizeof(pci), 0));
+  CHECK(cuDriverGetVersion(&driver));
+  CHECK(cudaRuntimeGetVersion(&runtime));
+  CHECK(cudaGetDeviceCount(&devices));
+  CHECK(cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0));
+  CHECK(cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0));
+  CHECK(cuDeviceGetAttribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
+  // 122 since CUDA 12; older drivers know it under another name only, so by number.
+  cuDeviceGetAttribute(&writes, static_cast<CUdevice_attribute>(122), 0);
+  std::printf("{\"what\": \"machine\", \"gpu\": \"%s\", \"pci\": \"%s\", \"gpus\": %d, \"compute\": \"%d.%d\", \"multiprocessors\": %d, "
+              "\"cuda_driver\": %d, \"cuda_runtime\": %d, \"writes_64_bits\": %d}\n",
+              name, pci, devices, major, minor, processors, driver, runtime, writes);
+  return 0;
+}
+
+int RegisterFile(const char* path) {
+  CHECK(cudaFree(nullptr));
+  int fd = -1;
+  uint64_t* at = Map(path, &fd);
+  const double begin = NowUs();
+  const CUresult result = cuMemHostRegister(at, kBytes, kPortableMapped);
+  const double end = NowUs();
+  bool equal = false;
+  CUdeviceptr device = 0;
+  int pointer_result = -1, write_result = -1;
+  uint64_t mapped = 0, through_file = 0;
+  if (result == CUDA_SUCCESS) {
+    pointer_result = cuMemHostGetDevicePointer(&device, at, 0);
+    if (pointer_result == 0) {
+      equal = device == reinterpret_cast<uintptr_t>(at);
+      cudaStream_t stream;
+      CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+      write_result = FindWrite64()(stream, device + 4096, 0x1234567890abcdef, 0);
+      CHECK(cudaStreamSynchronize(stream));
+      mapped = __atomic_load_n(&at[4096 / 8], __ATOMIC_ACQUIRE);
+      if (pread(fd, &through_file, 8, 4096) != 8) through_file = 0;
+    }
+  }
+  const bool arrived = mapped == 0x1234567890abcdef && through_file == mapped;
+  std::printf("{\"what\": \"register\", \"result\": %d, \"pointer_result\": %d, \"write_result\": %d, \"same_address\": %s, "
+              "\"arrived\": %s, \"us\": [%.1f]}\n",
+              static_cast<int>(result), pointer_result, write_result, equal ? "true" : "false", arrived ? "true" : "false", end - begin);
+  return 0;
+}
+
+int Killed(const char* path, const char* ptx) {
+  const Kernels kernels(ptx);
+  int fd = -1;
+  uint64_t* at = Map(path, &fd);
+  const CUdeviceptr device = Register(at);
+  const Write64 write = FindWrite64();
+  const Gate gate;
+  cudaStream_t stream;
+  CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  CHECK(write(stream, device, 1, 0));
+  CHECK(cudaStreamSynchronize(stream));
+  kernels.Spin(stream, gate.device, 30 * kSecond);
+  CHECK(write(stream, device + 64, 7, 0));
+  std::printf("ready\n");
+  std::fflush(stdout);
+  pause();
+  return 0;
+}
+
+enum Between { kNothing, kWrite, kTwoWrites, kEvent, kTwoEvents, kBetweens };
+constexpr const char* kBetweenNames[] = {"nothing", "one write", "two writes", "one event", "two events"};
+
+struct Bench {
+  explicit Bench(const char* ptx) : kernels(ptx) {
+    CHECK(cudaStreamCreateWithFlags(&a, cudaStreamNonBlocking));
+    CHECK(cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking));
+    CHECK(cudaMalloc(&cell, 64));
+    CHECK(cudaEventCreate(&begin));
+    CHECK(cudaEventCreate(&end));
+    CHECK(cudaEventCreateWithFlags(&plain, cudaEventDisableTiming));
+    CHECK(cudaEventCreateWithFlags(&other, cudaEventDisableTiming));
+    void* at = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED) Die("mmap", errno, __FILE__, __LINE__);
+    mark = Register(at);
+    // Kernels may be loaded at their first launch, which waits for what runs: not behind the spinning one.
+    gate.Open();
+    kernels.Tiny(a, cell);
+    kernels.Spin(a, gate.device, kSecond);
+    CHECK(cudaMemsetAsync(cell, 0, 64, a));
+    CHECK(cudaDeviceSynchronize());
+  }
+
+  void Put(Between between, cudaStream_t stream) {
+    ++ticket;
+    switch (between) {
+      case kTwoWrites:
+        CHECK(write(stream, mark + 64, ticket, 0));
+        [[fallthrough]];
+      case kWrite:
+        CHECK(write(stream, mark, ticket, 0));
+        break;
+      case kTwoEvents:
+        CHECK(cudaEventRecord(other, stream));
+        [[fallthrough]];
+      case kEvent:
+        CHECK(cudaEventRecord(plain, stream));
+        break;
+      default:
+        break;
+    }
+  }
+
+  Kernels kernels;
+  Write64 write = FindWrite64();
+  Gate gate;
+  cudaStream_t a = nullptr, b = nullptr;
+  void* cell = nullptr;
+  cudaEvent_t begin = nullptr, end = nullptr, plain = nullptr, other = nullptr;
+  CUdeviceptr mark = 0;
+  uint64_t ticket = 0;
+};
+
+int Costs(const char* ptx, int rounds) {
+  Bench bench(ptx);
+  std::mt19937 random(1);
+  constexpr int kSteps = 150;  // a queue takes 1,024 entries or more; the gate must not wait for room in it
+  std::vector<double> chain[kBetweens], host[kBetweens], launches;
+  for (int round = -2; round < rounds; ++round) {  // two to warm up
+    Between order[] = {kNothing, kWrite, kTwoWrites, kEvent, kTwoEvents};
+    std::shuffle(std::begin(order), std::end(order), random);
+    for (const Between between : order) {
+      // Everything is queued before the gate opens, so that the GPU and not the host sets the pace.
+      bench.gate.Close();
+      bench.kernels.Spin(bench.a, bench.gate.device, 5 * kSecond);
+      CHECK(cudaEventRecord(bench.begin, bench.a));
+      double in_marks = 0;
+      double in_launches = 0;
+      for (int step = 0; step < kSteps; ++step) {
+        const double before = NowUs();
+        bench.kernels.Tiny(bench.a, bench.cell);
+        const double between_them = NowUs();
+        bench.Put(between, bench.a);
+        in_marks += NowUs() - between_them;
+        in_launches += between_them - before;
+      }
+      CHECK(cudaEventRecord(bench.end, bench.a));
+      bench.gate.Open();
+      CHECK(cudaStreamSynchronize(bench.a));
+      float milliseconds = 0;
+      CHECK(cudaEventElapsedTime(&milliseconds, bench.begin, bench.end));
+      if (round < 0) continue;
+      chain[between].push_back(milliseconds * 1e3 / kSteps);
+      host[between].push_back(in_marks / kSteps);
+      if (between == kNothing) launches.push_back(in_launches / kSteps);
+    }
+  }
+  for (int i = 0; i < kBetweens; ++i) {
+    PrintSamples("chain", std::string("\"between\": \"") + kBetweenNames[i] + "\", ", chain[i]);
+    PrintSamples("host", std::string("\"between\": \"") + kBetweenNames[i] + "\", ", host[i]);
+  }
+  PrintSamples("launch", "", launches);
+  unsigned long long done = 0;
+  CHECK(cudaMemcpy(&done, bench.cell, sizeof(done), cudaMemcpyDeviceToHost));
+  const auto expected = static_cast<unsigned long long>(kSteps) * (rounds + 2) * kBetweens;
+  std::printf("{\"what\": \"chain is right\", \"ok\": %s}\n", done == expected ? "true" : "false");
+  return 0;
+}
+
+// Stream b: a kernel that does not end, then `count` of something. Stream a: a tiny kernel, launched after that. Does it run?
+int Beside(const char* ptx, int rounds) {
+  Bench bench(ptx);
+  for (const int count : {1, 4, 32}) {
+    for (const Between between : {kNothing, kWrite, kEvent}) {
+      int blocked = 0;
+      std::vector<double> waits;
+      for (int round = 0; round < rounds; ++round) {
+        bench.gate.Close();
+        bench.kernels.Spin(bench.b, bench.gate.device, 5 * kSecond);
+        for (int i = 0; i < count; ++i) bench.Put(between, bench.b);
+        const double begin = NowUs();
+        bench.kernels.Tiny(bench.a, bench.cell);
+        CHECK(cudaEventRecord(bench.begin, bench.a));
+        cudaError_t state = cudaErrorNotReady;
+        while (NowUs() - begin < 20000 && (state = cudaEventQuery(bench.begin)) == cudaErrorNotReady) {
+        }
+        const double waited = NowUs() - begin;
+        if (state == cudaErrorNotReady) {
+          ++blocked;
+        } else {
+          CHECK(state);
+          waits.push_back(waited);
+        }
+        bench.gate.Open();
+        CHECK(cudaDeviceSynchronize());
+      }
+      char extra[96];
+      std::snprintf(extra, sizeof(extra), "\"behind\": \"%s\", \"count\": %d, \"rounds\": %d, \"blocked\": %d, ", kBetweenNames[between],
+                    count, rounds, blocked);
+      PrintSamples("beside", extra, waits);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string what = argc > 1 ? argv[1] : "";
+  const char* ptx = Option(argc, argv, "--ptx", "kernels.ptx");
+  const int rounds = NumberOption(argc, argv, "--rounds", 30);
+  if (what == "machine") return Machine();
+  if (what == "register" && argc > 2) return RegisterFile(argv[2]);
+  if (what == "killed" && argc > 2) return Killed(argv[2], ptx);
+  if (what == "costs") return Costs(ptx, rounds);
+  if (what == "beside") return Beside(ptx, rounds);
+  std::fprintf(stderr, "usage: facts machine | register FILE | killed FILE | costs | beside  [--ptx FILE] [--rounds N]\n");
+  return 2;
+}

@@ -1,0 +1,214 @@
+"""Parts that time jobs with and without the recorder: rounds of every configuration in random order, compared within rounds."""
+import os
+import random
+import time
+
+from machine import HERE, Failed, end, finish, start
+from results import FAIL, NOT_MEASURED, PASS
+from session import MARKS, MODES
+from stats import judge, median, quantile, ratio
+
+GOAL = 1.003  # of step time, in the default mode
+BARE, AGAIN = "none", "none again"  # twice in every round: what they differ by is noise
+
+
+class Job:
+    """Something that prints samples: `launch(mode, connections, rings)` gives the lines of one run."""
+
+    def __init__(self, name, launch, modes, connections=(None, 1)):
+        self.name, self.launch, self.modes, self.connections = name, launch, modes, connections
+        self.runs = {}    # (connections, mode, phase) -> {round: (median, p99)}
+        self.samples = {}
+        self.operations = {}
+        self.broken = {}  # (connections, mode) -> why
+        self.taken_as = {}
+
+
+def measure(session, part, jobs, seconds):
+    """Rounds until the time is used up; every configuration once a round, in random order."""
+    chance = random.Random(7)
+    stop = time.monotonic() + min(seconds, session.left() - 5)
+    turns = [(job, connections, mode) for job in jobs for connections in job.connections for mode in job.modes]
+    most = 3 if session.options.quick else 40
+    longest, done = 0.0, 0
+    while done < most and (done == 0 or time.monotonic() + longest < stop):
+        begin = time.monotonic()
+        chance.shuffle(turns)
+        for job, connections, mode in turns:
+            if (connections, mode) in job.broken or time.monotonic() > stop + 60:
+                continue
+            once(session, job, connections, mode, done)
+        longest = max(longest, time.monotonic() - begin)
+        done += 1
+    for job in jobs:
+        for (connections, mode), why in job.broken.items():
+            part.line(FAIL if mode not in (BARE, AGAIN) else NOT_MEASURED,
+                      f"{job.name}, recorder {mode}, CONNECTIONS {connections or 'not set'}", why)
+    return done
+
+
+def once(session, job, connections, mode, number):
+    recorded = None if mode in (BARE, AGAIN) else mode
+    folder = session.ring_folder() if recorded else None
+    try:
+        lines = job.launch(recorded, connections, folder)
+        if recorded:
+            rings = session.read_rings(folder)
+            if not rings or not any(sum(r["issued"]) for r in rings):
+                raise Failed("nothing was recorded")
+            expected = ("off" if connections == 1 else "done") if mode == "auto" else mode
+            inside = {MARKS.get(r["marks"], "?") for r in rings}
+            if inside != {expected}:
+                job.taken_as[(connections, mode)] = ", ".join(sorted(inside))
+    except Failed as error:
+        job.broken[(connections, mode)] = error
+        return
+    finally:
+        if folder:
+            for path in session.ring_files(folder):
+                os.unlink(path)
+    for line in lines:
+        if line["what"] not in ("latency", "issue", "tp", "dp"):
+            continue
+        phase = line["what"] + (f" {line['bytes']} B" if "bytes" in line else "")
+        job.operations[phase] = line.get("operations", 1)
+        job.runs.setdefault((connections, mode, phase), {})[number] = median(line["us"]), quantile(line["us"], 0.99)
+
+
+def compare(job, connections, mode, phase, which=0):
+    """(ratio, low, high) to the runs without recorder of the same rounds."""
+    bare, again = (job.runs.get((connections, other, phase), {}) for other in (BARE, AGAIN))
+    mine = job.runs.get((connections, mode, phase), {})
+    pairs = []
+    for number, value in mine.items():
+        if number not in bare:
+            continue
+        before = bare[number][which]
+        if mode != AGAIN and number in again:
+            before = (before + again[number][which]) / 2
+        pairs.append((before, value[which]))
+    return ratio(pairs)
+
+
+def percent(measured):
+    if measured is None:
+        return "-"
+    mean, low, high = measured
+    if low is None:
+        return f"{(mean - 1) * 100:+.2f} % (too few rounds)"
+    return f"{(mean - 1) * 100:+.2f} % ({(low - 1) * 100:+.2f} to {(high - 1) * 100:+.2f})"
+
+
+def tables(job, part):
+    for phase in job.operations:
+        rows = []
+        for connections in job.connections:
+            for mode in job.modes:
+                runs = job.runs.get((connections, mode, phase))
+                if not runs:
+                    continue
+                middle, tail = median([r[0] for r in runs.values()]), median([r[1] for r in runs.values()])
+                measured = compare(job, connections, mode, phase) if mode != BARE else None
+                bare = job.runs.get((connections, BARE, phase), {})
+                more = "-"
+                if measured and bare:
+                    more = f"{(measured[0] - 1) * median([r[0] for r in bare.values()]) / job.operations[phase] * 1e3:+.0f}"
+                label = mode + (f" (in use: {job.taken_as[(connections, mode)]})" if (connections, mode) in job.taken_as else "")
+                tail_ratio = compare(job, connections, mode, phase, 1) if mode != BARE else None
+                rows.append((connections or "not set", label, len(runs), f"{middle:.2f}", percent(measured), more, f"{tail:.2f}",
+                             percent(tail_ratio)))
+        part.table(f"{job.name}, {describe(phase, job.operations[phase])}.",
+                   ("connections", "recorder", "runs", "us, median", "against none", "ns an operation", "p99", "against none"), rows)
+
+
+def describe(phase, operations):
+    texts = {"issue": "host time of a call in a burst", "tp": f"a step of {operations} kernels and collectives that wait for each other",
+             "dp": f"a step of {operations} kernels with collectives beside them"}
+    if phase.startswith("latency"):
+        return f"one all-reduce of {phase.split()[1]} bytes, waited for"
+    return texts[phase]
+
+
+def goals(session, job, part):
+    for phase in ("tp", "dp"):
+        if phase not in job.operations:
+            continue
+        for connections in job.connections:
+            measured = compare(job, connections, "auto", phase)
+            noise = compare(job, connections, AGAIN, phase)
+            verdict = judge(measured, GOAL)
+            status = {True: PASS, False: FAIL, None: NOT_MEASURED}[verdict]
+            reason = "" if verdict is not None else "; not decided: the interval holds both, run longer"
+            if session.setup.standin:
+                status, reason = NOT_MEASURED, "; the stand-in measures nothing"
+            part.line(status, f"< 0.3 % of step time in the default mode: {job.name}, {phase}, CONNECTIONS {connections or 'not set'}",
+                      f"{percent(measured)}; without recorder against itself {percent(noise)}{reason}")
+
+
+def automatic(session, jobs, part):
+    """What LOCKSTEP_GPU=auto should be, by what was measured."""
+    for connections in (None, 1):
+        verdicts = [judge(compare(job, connections, "done", phase), GOAL)
+                    for job in jobs for phase in ("tp", "dp") if phase in job.operations]
+        name = f"what auto should be, CONNECTIONS {connections or 'not set'}"
+        now = "off" if connections == 1 else "done"
+        if session.setup.standin or not verdicts or None in verdicts:
+            part.line(NOT_MEASURED, name, f"not decided here; it is {now} until it is (recorder/environment.cpp, ReadGpuMode)")
+            continue
+        best = "done" if all(verdicts) else "off"
+        part.check(best == now, name, f"{best}: done is {'within' if all(verdicts) else 'above'} 0.3 % in every step measured; it is {now} "
+                   "(recorder/environment.cpp, ReadGpuMode)")
+
+
+def part_latency(session, part):
+    quick = session.options.quick
+    sizes = ["--gemm", "64", "--bucket", "65536", "--layers", "4", "--steps", "8", "--iterations", "60"] if quick else []
+    modes = (BARE, AGAIN, *MODES)
+    if quick:
+        modes = (BARE, AGAIN, "done", "auto")
+    jobs = []
+    for name, _, processes, arguments, env in session.worlds():
+        def launch(mode, connections, rings, processes=processes, arguments=arguments, env=env):
+            return session.run_ranks(processes, [*arguments, *sizes, "latency", "issue", "tp", "dp"],
+                                     lambda rank: session.environment(mode, connections, rings, **env), 60).lines()
+        jobs.append(Job(f"C++ on NCCL {session.nccl_version}, {name}", launch, modes))
+    finish_part(session, part, jobs, session.options.seconds or 420)
+
+
+def part_torch(session, part):
+    found = session.torch_version()
+    gpus = session.facts["gpus"]
+    sizes = ["--steps", "5", "--iterations", "50", "--width", "256"] if session.options.quick else []
+
+    def launch(mode, connections, rings):
+        started = []
+        for rank in range(gpus):
+            env = session.environment(mode, connections, rings, RANK=str(rank), WORLD_SIZE=str(gpus), LOCAL_RANK=str(rank))
+            started.append(start([session.setup.python, os.path.join(HERE, "torch_job.py"), *sizes, "latency", "dp"], env))
+        give_up = time.monotonic() + min(120, session.left())
+        try:
+            done = [finish(process, give_up - time.monotonic()) for process in started]
+        finally:
+            for process in started:
+                end(process)
+        for rank, one in enumerate(done):
+            if one.status != 0:
+                raise Failed(f"rank {rank} of torch_job.py " + one.why())
+        return done[0].lines()
+
+    nccl = ".".join(str(n) for n in found[2])
+    modes = (BARE, AGAIN, "off", "done", "full", "events", "auto")
+    job = Job(f"PyTorch {found[0]}, NCCL {nccl}, {gpus} rank{'s' if gpus > 1 else ''}", launch, modes)
+    finish_part(session, part, [job], session.options.seconds or 420)
+
+
+def finish_part(session, part, jobs, seconds):
+    rounds = measure(session, part, jobs, seconds)
+    part.line(PASS, "rounds", f"{rounds}, each configuration once in each, in random order")
+    for job in jobs:
+        for key, inside in job.taken_as.items():
+            part.line(FAIL, f"{job.name}, LOCKSTEP_GPU={key[1]}, CONNECTIONS {key[0] or 'not set'}",
+                      f"the ring says that {inside} was in use")
+        tables(job, part)
+        goals(session, job, part)
+    automatic(session, jobs, part)
