@@ -10,7 +10,7 @@ import sys
 import unittest
 
 LIBRARY, GOLDEN, REAL_NCCL = (sys.argv[1:] + [None, None, None])[:3]
-FLOOR = (2, 28)
+FLOOR = (2, 17)
 # Exported by an NCCL but not public: no header declares it.
 LEFT_ALONE = {"ncclResetDebugInitInternal"}
 
@@ -41,6 +41,19 @@ class LibraryTest(unittest.TestCase):
         newest = max((int(a), int(b)) for a, b in versions)
         self.assertLessEqual(newest, FLOOR)
         self.assertNotIn("GLIBC_PRIVATE", readelf("-V", LIBRARY))
+
+    def test_every_symbol_it_needs_has_such_a_version(self):
+        # But those that every linked object asks for weakly.
+        unversioned = set()
+        for line in readelf("--dyn-syms", LIBRARY).splitlines():
+            fields = line.split()
+            if len(fields) >= 8 and fields[6] == "UND" and "@GLIBC_" not in fields[7]:
+                unversioned.add((fields[4], fields[7]))
+        self.assertLessEqual(unversioned, {("WEAK", "_ITM_deregisterTMCloneTable"), ("WEAK", "_ITM_registerTMCloneTable"),
+                                           ("WEAK", "__gmon_start__")})
+
+    def test_binds_whole_at_start(self):
+        self.assertRegex(readelf("-d", LIBRARY), r"FLAGS.*NOW|BIND_NOW")
 
     def test_exports_are_the_golden_list(self):
         with open(GOLDEN, encoding="ascii") as file:
