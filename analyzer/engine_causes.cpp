@@ -157,6 +157,20 @@ Cause Causes::DeathCause(int32_t rank_index) const {
                                        CommText(bundle_.comms[rank.memberships[last->membership].comm])),
                           {rank_index}});
   }
+  for (size_t s = 0; s < rank.streams.size(); ++s) {
+    const ring::StreamSnapshot& stream = rank.streams[s];
+    if (stream.late_completed == 0) continue;
+    const Op* newest = nullptr;
+    for (const Op& op : rank.ops) {
+      if (op.stream != s || op.membership == kNoIndex || op.ticket <= 0 || static_cast<uint64_t>(op.ticket) > stream.completed) continue;
+      if (static_cast<uint64_t>(op.ticket) <= stream.completed - stream.late_completed) continue;
+      if (newest == nullptr || op.ticket > newest->ticket) newest = &op;
+    }
+    const std::string what = newest == nullptr ? "" : absl::StrCat(", the newest ", OpText(bundle_, rank, *newest));
+    c.evidence.push_back({absl::StrCat("reached by its GPU after the process died: ", stream.late_completed,
+                                       stream.late_completed == 1 ? " operation" : " operations", what),
+                          {rank_index}});
+  }
   c.refuted_by = "the process still running, or another rank's process having ended before it";
   return c;
 }

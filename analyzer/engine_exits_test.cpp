@@ -51,6 +51,19 @@ TEST(Exits, TheFirstToDieIsToldFromThoseThatFellWithIt) {
   }
 }
 
+TEST(Exits, WhatTheGpuReachedAfterTheProcessDiedIsSaid) {
+  Bundle b = AllEnded(5, HostFault::kDie, 9, "tp");
+  const auto said = [](const Verdict& v) { return v.DebugString().find("reached by its GPU after the process died") != std::string::npos; };
+  EXPECT_FALSE(said(Analyze(b)));
+  Rank& rank = b.ranks[5];
+  if (rank.streams.empty()) rank.streams.resize(1);
+  rank.streams[0].completed = std::max<uint64_t>(rank.streams[0].completed, 2);
+  rank.streams[0].late_completed = 2;
+  const Verdict v = Analyze(b);
+  EXPECT_TRUE(said(v)) << v.DebugString();
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{5});
+}
+
 TEST(Exits, LeavingEarlyIsACauseToo) {
   const Verdict v = Analyze(AllEnded(5, HostFault::kExit, 0, "tp"));
   ASSERT_EQ(v.findings_size(), 1) << v.DebugString();

@@ -109,6 +109,8 @@ void EncodeStream(const ring::StreamSnapshot& stream, Stream* out) {
   out->set_started(static_cast<int64_t>(stream.started));
   out->set_completed(static_cast<int64_t>(stream.completed));
   out->set_first_error(stream.first_error);
+  out->set_late_started(static_cast<int64_t>(stream.late_started));
+  out->set_late_completed(static_cast<int64_t>(stream.late_completed));
   for (const auto& dependency : stream.depends_on) {
     out->add_depends_stream(dependency.stream);
     out->add_depends_ticket(static_cast<int64_t>(dependency.ticket));
@@ -125,6 +127,8 @@ ring::StreamSnapshot DecodeStream(const Stream& message) {
   stream.started = static_cast<uint64_t>(message.started());
   stream.completed = static_cast<uint64_t>(message.completed());
   stream.first_error = message.first_error();
+  stream.late_started = std::min(static_cast<uint64_t>(message.late_started()), stream.started);
+  stream.late_completed = std::min(static_cast<uint64_t>(message.late_completed()), stream.completed);
   for (int i = 0; i < message.depends_stream_size() && i < message.depends_ticket_size() && i < 256; ++i) {
     stream.depends_on.push_back({message.depends_stream(i), static_cast<uint64_t>(message.depends_ticket(i))});
   }

@@ -113,7 +113,7 @@ std::string Describe(const Bundle& bundle, const Rank& rank) {
   }
   for (const ring::StreamSnapshot& s : rank.streams) {
     out << "\nstream " << s.index << ' ' << s.handle << ' ' << s.device << ' ' << s.marked << ' ' << s.issued << ' '
-        << s.started << ' ' << s.completed << ' ' << s.first_error;
+        << s.started << ' ' << s.completed << ' ' << s.late_started << ' ' << s.late_completed << ' ' << s.first_error;
     for (const auto& d : s.depends_on) out << " d" << d.stream << ':' << d.ticket;
   }
   for (const Op& o : rank.ops) {
@@ -243,6 +243,8 @@ class RandomBundle {
       s.issued = static_cast<uint64_t>(Big());
       s.started = static_cast<uint64_t>(Big());
       s.completed = static_cast<uint64_t>(Big());
+      s.late_started = s.started / 2;
+      s.late_completed = s.completed / 3;
       s.first_error = Number(0, 700);
       if (Coin()) s.depends_on.push_back({static_cast<uint32_t>(Number(0, streams - 1)), static_cast<uint64_t>(Big())});
       rank.streams.push_back(s);

@@ -257,6 +257,12 @@ std::vector<RingInput> Agent::Collect(bool whole) {
     if (!whole) {
       input.snapshot = ring->digest;
     } else if (ring->last) {
+      // The host's part is over; the GPU may still have written since.
+      ring::ReadOptions marks;
+      marks.digest_only = true;
+      ring::Snapshot later;
+      std::string error;
+      if (ring::ReadRing(ring->fd, marks, &later, &error)) AddLateMarks(later, &*ring->last);
       input.snapshot = *ring->last;
     } else if (!ring::ReadRing(ring->fd, {}, &input.snapshot, &ring->error)) {
       input.snapshot = ring->digest;

@@ -28,4 +28,21 @@ void MergeEarlierOps(const ring::Snapshot& earlier, ring::Snapshot* into) {
   });
 }
 
+void AddLateMarks(const ring::Snapshot& later, ring::Snapshot* last) {
+  for (ring::StreamSnapshot& stream : last->streams) {
+    for (const ring::StreamSnapshot& now : later.streams) {
+      if (now.index != stream.index || now.handle != stream.handle || now.device != stream.device) continue;
+      if (now.started > stream.started) {
+        stream.late_started += now.started - stream.started;
+        stream.started = now.started;
+      }
+      if (now.completed > stream.completed) {
+        stream.late_completed += now.completed - stream.completed;
+        stream.completed = now.completed;
+      }
+      break;
+    }
+  }
+}
+
 }  // namespace lockstep

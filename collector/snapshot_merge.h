@@ -10,6 +10,9 @@ namespace lockstep {
 // operation is the same when its thread and its index in it are; the later reading of it is kept.
 void MergeEarlierOps(const ring::Snapshot& earlier, ring::Snapshot* into);
 
+// What the GPU has reached since a dead process's ring was read for the last time: into `last`, labelled as late.
+void AddLateMarks(const ring::Snapshot& later, ring::Snapshot* last);
+
 }  // namespace lockstep
 
 #endif  // LOCKSTEP_COLLECTOR_SNAPSHOT_MERGE_H_

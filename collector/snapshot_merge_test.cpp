@@ -29,5 +29,31 @@ TEST(SnapshotMergeTest, BringsBackOverwrittenOpsInProgramOrder) {
   EXPECT_EQ(later.ops[3].thread, 1u);
 }
 
+TEST(SnapshotMergeTest, MarksThatLandAfterDeathAreLabelled) {
+  ring::Snapshot last, later;
+  last.streams.resize(2);
+  last.streams[0].index = 0;
+  last.streams[0].issued = 9;
+  last.streams[0].started = 5;
+  last.streams[0].completed = 4;
+  last.streams[1].index = 1;
+  last.streams[1].completed = 7;
+  later = last;
+  later.streams[0].started = 6;
+  later.streams[0].completed = 6;
+  AddLateMarks(later, &last);
+  EXPECT_EQ(last.streams[0].completed, 6u);
+  EXPECT_EQ(last.streams[0].late_completed, 2u);
+  EXPECT_EQ(last.streams[0].late_started, 1u);
+  EXPECT_EQ(last.streams[1].late_completed, 0u);
+  later.streams[0].completed = 8;
+  AddLateMarks(later, &last);
+  EXPECT_EQ(last.streams[0].late_completed, 4u) << "they add up";
+  later.streams[0].handle = 1;
+  later.streams[0].completed = 9;
+  AddLateMarks(later, &last);
+  EXPECT_EQ(last.streams[0].completed, 8u) << "another stream by that index";
+}
+
 }  // namespace
 }  // namespace lockstep

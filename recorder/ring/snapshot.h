@@ -159,6 +159,8 @@ struct StreamSnapshot {
   int32_t device = -1;
   bool marked = false;               // GPU marks are written for this stream
   uint64_t issued = 0, started = 0, completed = 0;  // tickets; started only with full marks
+  // Of `started` and `completed` the last so many were reached after the process had died: who watched it can tell, a file alone cannot.
+  uint64_t late_started = 0, late_completed = 0;
   int32_t first_error = 0;           // cudaError_t
   struct Dependency {
     uint32_t stream = 0;
