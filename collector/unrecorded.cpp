@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace lockstep {
@@ -16,15 +17,19 @@ void Unrecorded::Look(const std::vector<pid_t>& processes) {
     seen.mapped.nccl |= mapped->nccl;
     seen.mapped.dynamic |= mapped->dynamic;
     const std::optional<std::string> preload = ReadEnvironment(pid, "LD_PRELOAD");
+    const std::optional<std::string> hook = ReadEnvironment(pid, "LOCKSTEP_HOOK");
+    if (hook) seen.hook = *hook;
     seen.preload_kept = preload && preload->find(library_) != std::string::npos;
   }
 }
 
 std::string Unrecorded::Reason(bool switched_off) const {
   if (switched_off) return "LOCKSTEP=0 is set";
-  size_t loaded = 0, without = 0, fixed = 0, dropped = 0, nccl = 0;
+  size_t hook_off = 0, symbols = 0, loaded = 0, without = 0, fixed = 0, dropped = 0, nccl = 0;
   for (const auto& [pid, seen] : seen_) {
     nccl += seen.mapped.nccl ? 1 : 0;
+    hook_off += seen.mapped.lockstep && absl::EqualsIgnoreCase(seen.hook, "off") ? 1 : 0;
+    symbols += seen.mapped.lockstep && seen.mapped.nccl && absl::EqualsIgnoreCase(seen.hook, "symbols") ? 1 : 0;
     if (seen.mapped.lockstep) {
       ++loaded;
       continue;
@@ -32,6 +37,12 @@ std::string Unrecorded::Reason(bool switched_off) const {
     ++without;
     if (!seen.mapped.dynamic) ++fixed;
     if (seen.mapped.dynamic && !seen.preload_kept) ++dropped;
+  }
+  if (hook_off > 0) return "LOCKSTEP_HOOK=off is set";
+  if (symbols > 0) {
+    return absl::StrCat("NCCL was loaded in ", symbols, symbols == 1 ? " process" : " processes",
+                        ", but LOCKSTEP_HOOK=symbols sees linked calls only: where a program opens NCCL by hand (ctypes, vLLM, "
+                        "JAX, nccl4py) set LOCKSTEP_HOOK=dlsym");
   }
   if (nccl > 0 && loaded > 0) return "NCCL was loaded, but no communicator was made or no ring could be";
   if (without > 0 && loaded == 0) {

@@ -25,6 +25,7 @@ class Unrecorded {
   struct Seen {
     Mapped mapped;
     bool preload_kept = false;
+    std::string hook;  // LOCKSTEP_HOOK
   };
   const std::string library_;
   std::map<pid_t, Seen> seen_;

@@ -248,6 +248,65 @@ TEST_F(WaysTest, ManyThreadsLookUpOpenAndClose) {
   EXPECT_EQ(outcome.out, "0\n");
 }
 
+// Four ranks of a Python program: 8 collectives and a send and a receive in a group on the world, one on a half.
+class PythonTest : public WaysTest, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(PythonTest, CollectivesThroughCtypes) {
+  const std::string python = LOCKSTEP_PYTHON;
+  if (python.empty()) GTEST_SKIP() << "no Python here";
+  const bool threads = GetParam() == std::string("threads");
+  const std::string job = Quoted(python) + " '" LOCKSTEP_PYTHON_JOB "' '" LOCKSTEP_STANDIN_NCCL "' '" LOCKSTEP_STANDIN_CUDART "' ";
+  const Outcome outcome = Run(job + GetParam());
+  ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  std::vector<uint32_t> callers;
+  std::istringstream words(outcome.out);
+  for (std::string word; words >> word;) {
+    uint32_t caller = 0;
+    if (word == "caller" && words >> caller) callers.push_back(caller);
+  }
+  ASSERT_FALSE(callers.empty()) << outcome.out;
+
+  const std::vector<Snapshot> rings = Rings();
+  ASSERT_THAT(rings, SizeIs(threads ? 1 : 4));
+  std::map<int32_t, std::vector<CallKind>> by_rank;  // of the world's operations, in program order
+  for (const Snapshot& ring : rings) {
+    ASSERT_THAT(ring.comms, SizeIs(threads ? 8 : 2));
+    EXPECT_EQ(ring.records_lost, 0u);
+    std::vector<OpSnapshot> ops;
+    for (const OpSnapshot& op : ring.ops) {
+      if (op.thread != UINT32_MAX) ops.push_back(op);
+    }
+    std::sort(ops.begin(), ops.end(), [](const OpSnapshot& a, const OpSnapshot& b) { return a.index < b.index; });
+    for (const OpSnapshot& op : ops) {
+      if (op.kind != CallKind::kSend && op.kind != CallKind::kRecv) {  // in a group they have the group's call site
+        EXPECT_THAT(callers, ::testing::Contains(op.caller_object));
+        EXPECT_NE(op.caller, 0u);
+      }
+      if (op.comm == UINT32_MAX || ring.comms.at(op.comm).size != 4) continue;
+      EXPECT_NE(op.stage, OpStage::kFailed);
+      by_rank[ring.comms.at(op.comm).member_rank].push_back(op.kind);
+    }
+    for (const CommSnapshot& comm : ring.comms) {
+      EXPECT_EQ(comm.issued_seq, comm.size == 4 ? 8u : 1u);
+      EXPECT_EQ(comm.launched_seq, comm.issued_seq);
+      EXPECT_EQ(comm.state, ring::CommState::kDestroyed);
+    }
+  }
+  ASSERT_THAT(by_rank, SizeIs(4));
+  for (const auto& [rank, kinds] : by_rank) {
+    const CallKind all = CallKind::kAllReduce;
+    EXPECT_THAT(kinds, ElementsAre(CallKind::kCommInitRank, all, all, all, all, all, CallKind::kAllGather,
+                                   CallKind::kReduceScatter, CallKind::kBroadcast, CallKind::kSend, CallKind::kRecv,
+                                   CallKind::kCommDestroy))
+        << rank;
+  }
+  std::filesystem::remove_all(rings_);
+  EXPECT_EQ(Run(job + GetParam(), LOCKSTEP_LIBRARY, "LOCKSTEP_HOOK=symbols").status, 0);
+  EXPECT_THAT(Rings(), IsEmpty());
+}
+INSTANTIATE_TEST_SUITE_P(Ways, PythonTest, ::testing::Values("threads", "processes"),
+                         [](const auto& info) { return std::string(info.param); });
+
 TEST_F(WaysTest, SymbolsAloneLeaveLookupsAlone) {
   const Outcome plain = Run(Program("handle " + kFirst), "");
   for (const char* hook : {"symbols", "off"}) {

@@ -141,6 +141,19 @@ class RunTest(unittest.TestCase):
         result = self.run_lockstep("run", "--", "sleep", "1", environment=self.environment(LOCKSTEP="0"))
         self.assertIn("LOCKSTEP=0", result.stderr)
 
+    def test_the_reason_names_a_hook_that_leaves_lookups_alone(self):
+        libraries = [os.path.join(BUILD, "standin/lib", name) for name in ("libnccl.so.2", "libcudart.so.13")]
+        job = os.path.join(os.path.dirname(__file__), "../../recorder/testing/ctypes_job.py")
+        script = (f"import runpy, sys, time; sys.argv = ['', {libraries[0]!r}, {libraries[1]!r}, 'threads']; "
+                  f"runpy.run_path({job!r}, run_name='__main__'); time.sleep(1.5)")
+        for hook, said in (("symbols", "set LOCKSTEP_HOOK=dlsym"), ("off", "LOCKSTEP_HOOK=off is set"), ("dlsym", None)):
+            result = self.run_lockstep("run", "--", sys.executable, "-c", script, environment=self.environment(LOCKSTEP_HOOK=hook))
+            self.assertEqual(result.returncode, 0, result.stderr)
+            if said is None:
+                self.assertNotIn("nothing was recorded", result.stderr)
+            else:
+                self.assertIn(said, result.stderr)
+
     def test_dies_of_the_commands_signal(self):
         self.assertEqual(self.run_lockstep("run", "--", "sh", "-c", "kill -TERM $$").returncode, -signal.SIGTERM)
         self.assertEqual(self.run_lockstep("run", "--", "sh", "-c", "kill -KILL $$").returncode, -signal.SIGKILL)
