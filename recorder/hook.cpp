@@ -63,8 +63,8 @@ void* Wrapped(const Request& request, void* found, const HookedNccl& nccl) noexc
   return nullptr;
 }
 
-// What the object around the caller would find in what it needs itself, opened RTLD_LOCAL. Another tool's dlsym may hide
-// that from the real one, and then nobody finds it.
+// What the object around the caller would find in what it needs itself, opened RTLD_LOCAL. Another tool's dlsym may
+// hide that from the real one, and then nobody finds it.
 void* AskInScopeOf(const Request& request) noexcept {
   LoadedObject object{};
   uint32_t hash = 0;
@@ -105,10 +105,11 @@ bool IsOurs(const void* address) noexcept {
   return address >= __ehdr_start && address < _end;
 }
 
-// The exports of the CUDA and HIP runtimes are there for dlsym to find, since references to them may carry a version. Where
-// the runtime itself is not there for the caller, they are not either.
+// The exports of the CUDA and HIP runtimes are there for dlsym to find, since references to them may carry a version.
+// Where the runtime itself is not there for the caller, they are not either.
 void* AnswerRuntime(const Request& request) noexcept {
-  if (!IsOurs(Ask(request, request.handle)) && (request.handle != RTLD_NEXT || !LiesBefore(request.caller))) return nullptr;
+  if (!IsOurs(Ask(request, request.handle)) && (request.handle != RTLD_NEXT || !LiesBefore(request.caller)))
+    return nullptr;
   if (Ask(request, RTLD_NEXT) != nullptr) return nullptr;
   if (request.handle == RTLD_DEFAULT && AskInScopeOf(request) != nullptr) return nullptr;
   Ask(request, RTLD_NEXT);  // says so by dlerror

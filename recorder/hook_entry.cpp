@@ -1,6 +1,6 @@
-// The machine code of the dlsym hook: the exported dlsym and dlvsym, and the wrappers' entries per NCCL library. Written
-// as assembly because a call from compiled code has this library as its caller, which the real dlsym would take for the one
-// that asks.
+// The machine code of the dlsym hook: the exported dlsym and dlvsym, and the wrappers' entries per NCCL library.
+// Written as assembly because a call from compiled code has this library as its caller, which the real dlsym would take
+// for the one that asks.
 #include "recorder/hook_entry.h"
 
 #include <stddef.h>
@@ -15,6 +15,7 @@ __attribute__((visibility("hidden"))) void* (*lockstep_libc_dlsym)(void*, const 
 __attribute__((visibility("hidden"))) void* (*lockstep_next_dlvsym)(void*, const char*, const char*) = nullptr;
 }
 
+// clang-format off
 #if defined(__x86_64__)
 // Two characters tell nearly every other name: "nc", "pn", "cu", "hi", "dl".
 #define LOCKSTEP_LOOKUP_ENTRY(NAME, NEXT, WHICH) \
@@ -199,13 +200,16 @@ __asm__(".pushsection .text\n"
   LOCKSTEP_LOCAL void lockstep_copy3_##NAME();
 LOCKSTEP_RECORDED_NAMES(LOCKSTEP_DECLARE)
 
+// clang-format on
+
 namespace lockstep::recorder {
 
 static_assert(kMaxNcclCopies == 4 && kAskedTwin == 5 && offsetof(AskedLibrary, asked) == 0);
 
-#define LOCKSTEP_ENTRY(NAME)                                                                                   \
-  {#NAME, reinterpret_cast<void*>(&NAME),                                                                      \
-   {reinterpret_cast<void*>(&lockstep_copy0_##NAME), reinterpret_cast<void*>(&lockstep_copy1_##NAME),          \
+#define LOCKSTEP_ENTRY(NAME)                                                                          \
+  {#NAME,                                                                                             \
+   reinterpret_cast<void*>(&NAME),                                                                    \
+   {reinterpret_cast<void*>(&lockstep_copy0_##NAME), reinterpret_cast<void*>(&lockstep_copy1_##NAME), \
     reinterpret_cast<void*>(&lockstep_copy2_##NAME), reinterpret_cast<void*>(&lockstep_copy3_##NAME)}},
 static const HookedNccl kHookedNccl[] = {LOCKSTEP_RECORDED_NAMES(LOCKSTEP_ENTRY)};
 

@@ -22,7 +22,8 @@ LOCKSTEP_LOCAL void* (*lockstep_next_dlsym)(void* handle, const char* name);
 LOCKSTEP_LOCAL void* (*lockstep_next_dlvsym)(void* handle, const char* name, const char* version);
 // Finds and stores them.
 LOCKSTEP_LOCAL void* lockstep_hook_next(int which);
-// `which`: 0 dlsym, 1 dlvsym, 2 dlsym_of_libc. For the names that begin like a wrapped one. Null: go on to the next; kAnswerNone: the caller is given null.
+// `which`: 0 dlsym, 1 dlvsym, 2 dlsym_of_libc. For the names that begin like a wrapped one. Null: go on to the next;
+// kAnswerNone: the caller is given null.
 inline void* const kAnswerNone = reinterpret_cast<void*>(1);
 LOCKSTEP_LOCAL void* lockstep_hook_answer(void* handle, const char* name, const char* version, const void* caller,
                                           int which);

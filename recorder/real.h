@@ -19,9 +19,9 @@ inline bool Accepted(int result) noexcept {
 
 inline constexpr uint32_t kMaxNcclCopies = 4;
 
-// Of NCCL functions that dlsym handed out: the library whose function is wanted, counted from 1; kAskedTwin: the function
-// was called by its second name, pncclX; 0: neither. Written by the machine code in hook_entry.cpp, taken by RealNccl.
-// `now` is what the call that runs on this thread took.
+// Of NCCL functions that dlsym handed out: the library whose function is wanted, counted from 1; kAskedTwin: the
+// function was called by its second name, pncclX; 0: neither. Written by the machine code in hook_entry.cpp, taken by
+// RealNccl. `now` is what the call that runs on this thread took.
 struct AskedLibrary {
   uint32_t asked, now;
 };
@@ -37,12 +37,12 @@ struct RealFunction {
   const void* host = nullptr;      // the last caller found to lie in no NCCL
   void* in_copy[kMaxNcclCopies] = {};
   void* twin = nullptr;  // pncclX of what is loaded
-  uint32_t noted = 0;  // that the loaded NCCL lacks it
+  uint32_t noted = 0;    // that the loaded NCCL lacks it
 };
 
 // Null when nothing loaded defines it; that is written into the ring's note. Of two NCCL libraries in a process each is
-// given its own functions for its inner calls, and whoever looked a function up in one is given that one's; everybody else
-// is given the first one's.
+// given its own functions for its inner calls, and whoever looked a function up in one is given that one's; everybody
+// else is given the first one's.
 void* ResolveNccl(RealFunction* function, const void* caller) noexcept;
 void* ResolveAsked(RealFunction* function, uint32_t library) noexcept;
 inline void* RealNccl(RealFunction* function, const void* caller) noexcept {

@@ -50,9 +50,9 @@ class WaysTest : public ::testing::Test {
   // `preload`: what stands in LD_PRELOAD, empty for a run without the recorder.
   Outcome Run(const std::string& program, const std::string& preload = LOCKSTEP_LIBRARY,
               const std::string& environment = "") const {
-    const std::string command = "LOCKSTEP_DIR=" + Quoted(rings_) + " " + environment + " LD_PRELOAD=" + Quoted(preload) +
-                                " timeout 60 " + program + " >" + Quoted(folder_ + "/out") + " 2>" +
-                                Quoted(folder_ + "/err");
+    const std::string command = "LOCKSTEP_DIR=" + Quoted(rings_) + " " + environment +
+                                " LD_PRELOAD=" + Quoted(preload) + " timeout 60 " + program + " >" +
+                                Quoted(folder_ + "/out") + " 2>" + Quoted(folder_ + "/err");
     Outcome outcome;
     outcome.status = std::system(command.c_str());
     outcome.out = Slurp(folder_ + "/out");
@@ -173,8 +173,13 @@ TEST_F(WaysTest, TwoLibrariesAreEachServedByTheirOwn) {
 
 TEST_F(WaysTest, LookupsAnswerAsWithoutTheRecorder) {
   const std::string probe = Program("probe " + kFirst + " " + kSecond + " " + Quoted(LOCKSTEP_PLUGIN));
-  std::vector<std::string> beside = {"", LOCKSTEP_TOOL_1, LOCKSTEP_TOOL_2, LOCKSTEP_TOOL_3, LOCKSTEP_SHIM,
-                                     LOCKSTEP_TOOL_3 ":" LOCKSTEP_TOOL_1, LOCKSTEP_TOOL_3 ":" LOCKSTEP_SHIM};
+  std::vector<std::string> beside = {"",
+                                     LOCKSTEP_TOOL_1,
+                                     LOCKSTEP_TOOL_2,
+                                     LOCKSTEP_TOOL_3,
+                                     LOCKSTEP_SHIM,
+                                     LOCKSTEP_TOOL_3 ":" LOCKSTEP_TOOL_1,
+                                     LOCKSTEP_TOOL_3 ":" LOCKSTEP_SHIM};
   for (const std::string& others : beside) {
     const Outcome plain = Run(probe, others);
     ASSERT_EQ(plain.status, 0) << others << plain.err;
@@ -205,14 +210,16 @@ TEST_F(WaysTest, OtherToolsInEveryOrder) {
     }
   }
   // Shims that lead a call on by NCCL's second names, or by a library they opened themselves: recorded once.
-  const std::string linked = "'" LOCKSTEP_HOST_PROGRAM "' kinds", environment = "LOCKSTEP_TEST_NCCL=" LOCKSTEP_STANDIN_NCCL;
+  const std::string linked = "'" LOCKSTEP_HOST_PROGRAM "' kinds",
+                    environment = "LOCKSTEP_TEST_NCCL=" LOCKSTEP_STANDIN_NCCL;
   const Outcome plain = Run(linked);
   ASSERT_EQ(plain.status, 0) << plain.out << plain.err;
   const std::vector<Snapshot> alone = Rings();
   ASSERT_THAT(alone, SizeIs(1));
   std::filesystem::remove_all(rings_);
   for (const char* tool : {LOCKSTEP_TOOL_4, LOCKSTEP_TOOL_5}) {
-    for (const std::string& order : {std::string(tool) + ":" LOCKSTEP_LIBRARY, std::string(LOCKSTEP_LIBRARY ":") + tool}) {
+    for (const std::string& order :
+         {std::string(tool) + ":" LOCKSTEP_LIBRARY, std::string(LOCKSTEP_LIBRARY ":") + tool}) {
       SCOPED_TRACE(order);
       const Outcome recorded = Run(linked, order, environment);
       EXPECT_EQ(recorded.status, 0) << recorded.out << recorded.err;
@@ -233,13 +240,29 @@ TEST_F(WaysTest, OtherToolsInEveryOrder) {
 TEST_F(WaysTest, AnAllocatorAndASanitizerBesideIt) {
   for (const char* name : {"libjemalloc.so.2", "libasan.so.8"}) {
     const std::string option = "ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0";
-    if (Run("true", name, option).status != 0 || !Run("true", name, option).err.empty()) continue;  // not installed here
+    if (Run("true", name, option).status != 0 || !Run("true", name, option).err.empty())
+      continue;  // not installed here
     setenv("ASAN_OPTIONS", "detect_leaks=0:verify_asan_link_order=0", 1);
     for (const bool before : {true, false}) {
       EXPECT_THAT(Counts(ExpectSameAndRecorded("handle " + kFirst, name, before)), ElementsAre(10, 11));
       EXPECT_THAT(Counts(ExpectSameAndRecorded("default-first " + kFirst, name, before)), ElementsAre(50, 51));
     }
   }
+}
+
+TEST_F(WaysTest, TheRealLibraryAsFarAsItGoes) {
+  const std::string real = LOCKSTEP_REAL_NCCL;
+  if (real.empty()) GTEST_SKIP() << "no real libnccl.so.2 on this machine";
+  if (Run(Program("handle " + Quoted(real)), "").status != 0) GTEST_SKIP() << "it cannot be opened here";
+  for (const char* way : {"handle", "self", "default", "next", "default-first", "second-names", "reopen"}) {
+    const Snapshot ring = ExpectSameAndRecorded(way + (" " + Quoted(real)));
+    EXPECT_GT(ring.process.nccl_version, 20000) << way;
+    EXPECT_FALSE(ring.comms.empty()) << way << ": also where it could not be made";
+  }
+  const Snapshot ring = ExpectSameAndRecorded("two " + Quoted(real) + " " + kSecond);
+  EXPECT_THAT(ring.comms, SizeIs(2));
+  const std::string probe = Program("probe " + Quoted(real) + " " + kSecond + " " + Quoted(LOCKSTEP_PLUGIN));
+  EXPECT_EQ(Run(probe).out, Run(probe, "").out);
 }
 
 TEST_F(WaysTest, ManyThreadsLookUpOpenAndClose) {
@@ -255,7 +278,8 @@ TEST_P(PythonTest, CollectivesThroughCtypes) {
   const std::string python = LOCKSTEP_PYTHON;
   if (python.empty()) GTEST_SKIP() << "no Python here";
   const bool threads = GetParam() == std::string("threads");
-  const std::string job = Quoted(python) + " '" LOCKSTEP_PYTHON_JOB "' '" LOCKSTEP_STANDIN_NCCL "' '" LOCKSTEP_STANDIN_CUDART "' ";
+  const std::string job =
+      Quoted(python) + " '" LOCKSTEP_PYTHON_JOB "' '" LOCKSTEP_STANDIN_NCCL "' '" LOCKSTEP_STANDIN_CUDART "' ";
   const Outcome outcome = Run(job + GetParam());
   ASSERT_EQ(outcome.status, 0) << outcome.out << outcome.err;
   std::vector<uint32_t> callers;

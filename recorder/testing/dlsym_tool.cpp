@@ -1,6 +1,6 @@
 // Other tools that are preloaded beside the recorder and stand in the way of lookups.
-//   LOCKSTEP_TOOL: 1 a dlsym, 2 a dlvsym, each a plain function that calls the next; 3 a dlsym as a tail jump; 4 a shim that calls
-//   NCCL by its second names; 5 a shim that opens NCCL by hand; 6 lookups while the process starts
+//   LOCKSTEP_TOOL: 1 a dlsym, 2 a dlvsym, each a plain function that calls the next; 3 a dlsym as a tail jump; 4 a shim
+//   that calls NCCL by its second names; 5 a shim that opens NCCL by hand; 6 lookups while the process starts
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -46,7 +46,9 @@ API void* dlvsym(void* handle, const char* name, const char* version) {
 #elif LOCKSTEP_TOOL == 3 && defined(__x86_64__)
 extern "C" {
 __attribute__((visibility("hidden"))) void* tool_next;
-__attribute__((visibility("hidden"))) void* tool_find() { return tool_next = Next("dlsym"); }
+__attribute__((visibility("hidden"))) void* tool_find() {
+  return tool_next = Next("dlsym");
+}
 }
 __asm__(
     ".globl dlsym\n.type dlsym, @function\n"
@@ -92,7 +94,8 @@ __attribute__((constructor(101))) static void Begin() {
   const auto next = reinterpret_cast<void* (*)(size_t)>(dlsym(RTLD_NEXT, "malloc"));
   if (next == nullptr) abort();
   free(next(10));
-  for (const char* name : {"ncclAllReduce", "pncclGroupStart", "cuInit", "cudaMalloc", "hipMalloc", "dlsym", "no such name"}) {
+  for (const char* name :
+       {"ncclAllReduce", "pncclGroupStart", "cuInit", "cudaMalloc", "hipMalloc", "dlsym", "no such name"}) {
     for (void* handle : {RTLD_DEFAULT, RTLD_NEXT}) {
       void* found = dlsym(handle, name);
       const char* error = dlerror();

@@ -142,10 +142,28 @@ void Say(const char* what, void* handle, const char* name, const char* version =
   if (again != nullptr) std::printf("said twice: %s\n", again);
 }
 void SayAll(const char* what, void* handle) {
-  for (const char* name :
-       {"ncclAllReduce", "pncclAllReduce", "ncclCommSplit", "pncclCommSplit", "ncclGetVersion", "ncclNewInTheFuture",
-        "nc", "n", "", "p", "pn", "cu", "cuInit", "cudaMalloc", "dl", "dlsym", "dlvsym", "dlopen",
-        "malloc", "pthread_create", "cos", "no such name"}) {
+  for (const char* name : {"ncclAllReduce",
+                           "pncclAllReduce",
+                           "ncclCommSplit",
+                           "pncclCommSplit",
+                           "ncclGetVersion",
+                           "ncclNewInTheFuture",
+                           "nc",
+                           "n",
+                           "",
+                           "p",
+                           "pn",
+                           "cu",
+                           "cuInit",
+                           "cudaMalloc",
+                           "dl",
+                           "dlsym",
+                           "dlvsym",
+                           "dlopen",
+                           "malloc",
+                           "pthread_create",
+                           "cos",
+                           "no such name"}) {
     Say(what, handle, name);
   }
   Say(what, handle, "memcpy", "GLIBC_2.14");
@@ -169,7 +187,8 @@ int Probe(char** paths, int count) {
         for (const char* name : {"ncclAllReduce", "ncclCommSplit", "ncclGetVersion", "malloc", "no such name"}) {
           const char* error = nullptr;
           void* found = reinterpret_cast<void* (*)(void*, const char*, const char**)>(lookup)(handle, name, &error);
-          std::printf("plugin %s: %s, %s\n", name, found != nullptr ? "found" : "none", error != nullptr ? error : "no error");
+          std::printf("plugin %s: %s, %s\n", name, found != nullptr ? "found" : "none",
+                      error != nullptr ? error : "no error");
         }
       }
     }

@@ -22,6 +22,18 @@ target_compile_options(reader_bench PRIVATE -O2)
 target_link_libraries(reader_bench PRIVATE lockstep_ring)
 set_target_properties(recorder_calls recorder_bench reader_bench PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bench")
 
+add_executable(recorder_lookups EXCLUDE_FROM_ALL recorder_lookups.cpp)
+lockstep_common(recorder_lookups NO_SANITIZE)
+target_compile_options(recorder_lookups PRIVATE -O2)
+target_link_libraries(recorder_lookups PRIVATE ${CMAKE_DL_LIBS})
+set_target_properties(recorder_lookups PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bench")
+set(preloaded ${CMAKE_COMMAND} -E env "LD_PRELOAD=$<TARGET_FILE:lockstep>")
+add_custom_target(bench-lookups
+  COMMAND recorder_lookups $<TARGET_FILE:recorder_idle_nccl> "without the recorder"
+  COMMAND ${preloaded} LOCKSTEP_HOOK=symbols $<TARGET_FILE:recorder_lookups> $<TARGET_FILE:recorder_idle_nccl> "with LOCKSTEP_HOOK=symbols"
+  COMMAND ${preloaded} LOCKSTEP_HOOK=dlsym $<TARGET_FILE:recorder_lookups> $<TARGET_FILE:recorder_idle_nccl> "with LOCKSTEP_HOOK=dlsym"
+  DEPENDS recorder_lookups recorder_idle_nccl lockstep USES_TERMINAL VERBATIM)
+
 add_custom_target(bench-recorder
   COMMAND recorder_bench $<TARGET_FILE:recorder_calls> $<TARGET_FILE:lockstep> ${CMAKE_BINARY_DIR}/bench/rings
   COMMAND ${CMAKE_COMMAND} -E rm -rf ${CMAKE_BINARY_DIR}/bench/rings
