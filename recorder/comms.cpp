@@ -120,6 +120,7 @@ LOCKSTEP_COLD CommLocal* NewComm(const CommPlan& plan) noexcept {
   comm->magic = plan.magic;
   comm->root_hash = plan.root_hash;
   comm->root_use = plan.root_use;
+  comm->pending_parent = plan.parent != nullptr ? plan.parent->index : kNone;
   comm->group_next = kNone;
   comm->needs_rank = plan.member_rank < 0 || plan.size < 0;
   return comm;

@@ -30,32 +30,37 @@ OpStage StageOf(const ThreadState* thread, uint16_t stream, OpStage stage) noexc
 }
 
 // An operation the group dropped never happened: the counts of its peer go back.
-void TakeBackPeer(uint32_t comm, int32_t rank, bool receive) noexcept {
+void TakeBackPeer(uint32_t comm, int32_t rank, CallKind kind, uint64_t amount) noexcept {
   if (comm >= g.map.capacities.comms) return;
   const uint64_t key = ring::PeerKey(comm, rank);
   auto at = static_cast<uint32_t>((key * 0x9e3779b97f4a7c15u) >> 40);
   for (uint32_t probe = 0; probe < 16; ++probe, ++at) {
     ring::PeerEntry* peer = &g.map.peers[at & (g.map.capacities.peers - 1)];
     if (Load(&peer->key) != key) continue;
-    uint64_t* issued = receive ? &peer->recvs : &peer->sends;
-    if (*issued > 0) Store(issued, *issued - 1);
+    uint64_t* counter = PeerCounter(peer, kind);
+    if (*counter >= amount) Store(counter, *counter - amount);
     break;
   }
   ring::CommEntry* entry = &g.map.comms[comm];
   if (entry->p2p_issued > 0) Store(&entry->p2p_issued, entry->p2p_issued - 1);
 }
 
+bool IsOperation(CallKind kind) noexcept {
+  return ring::IsCollective(kind) || ring::IsPointToPoint(kind) || ring::IsOneSided(kind);
+}
+
 void TakeBackMembers(const ring::MemberSlot* slot) noexcept {
   for (uint32_t i = 0; i < slot->used && i < ring::kMembersPerSlot; ++i) {
     if ((slot->flags & 1u << i) != 0) continue;  // taken back when its call failed
-    TakeBackPeer(slot->comm, slot->members[i].peer, (slot->members[i].word >> 47 & 1) != 0);
+    const bool receive = (slot->members[i].word >> 47 & 1) != 0;
+    TakeBackPeer(slot->comm, slot->members[i].peer, receive ? CallKind::kRecv : CallKind::kSend, 1);
   }
 }
 
 void TakeBackOp(const ring::OpSlot* slot) noexcept {
   const auto kind = static_cast<CallKind>(slot->kind);
-  if (!ring::IsPointToPoint(kind) || slot->stage == Value(OpStage::kFailed)) return;
-  TakeBackPeer(slot->comm, slot->root_or_peer, kind == CallKind::kRecv);
+  if (ring::IsCollective(kind) || slot->stage == Value(OpStage::kFailed)) return;
+  TakeBackPeer(slot->comm, slot->root_or_peer, kind, kind == CallKind::kWaitSignal ? slot->count : 1);
 }
 
 void SettleSlots(ThreadState* thread, OpStage stage, bool dropped) noexcept {
@@ -78,8 +83,7 @@ void SettleSlots(ThreadState* thread, OpStage stage, bool dropped) noexcept {
       auto* members = reinterpret_cast<ring::MemberSlot*>(slot);
       if (dropped) TakeBackMembers(members);
       Settle(&members->stage, StageOf(thread, members->stream, stage));
-    } else if (ring::IsCollective(static_cast<CallKind>(slot->kind)) ||
-               ring::IsPointToPoint(static_cast<CallKind>(slot->kind))) {
+    } else if (IsOperation(static_cast<CallKind>(slot->kind))) {
       if (dropped) TakeBackOp(slot);
       Settle(&slot->stage, StageOf(thread, slot->stream, stage));
     }

@@ -51,9 +51,11 @@ int MakeNow(CallKind kind, const CommPlan& plan, void** out, const void* caller,
   if (!begun || !Recording() || flight.epoch != g.epoch) return result;
   ErrnoKeeper keep;
   if (comm != nullptr) {
-    if (!Accepted(result)) {
+    if (comm->entry->ended_ticks != 0) {
+      // A watchdog has aborted it meanwhile.
+    } else if (!Accepted(result)) {
       CommEnded(comm, CommState::kInitFailed);
-    } else if (comm->entry->ended_ticks == 0) {  // else a watchdog has aborted it meanwhile
+    } else {
       BindHandle(comm, out != nullptr ? *out : nullptr);
       if (Grouped()) {
         JoinGroup(flight.thread, comm);
@@ -126,13 +128,14 @@ void NameRoot(CommLocal* comm, const void* unique_id) noexcept {
             FirstWord(unique_id));
 }
 
-// How often this process has shrunk `parent` by a set of ranks.
+// How often `parent`, this process's member, was shrunk by a set of ranks.
 int32_t ShrinksBefore(const CommLocal* parent, uint64_t set) noexcept {
   int32_t before = 0;
   const uint32_t used = Load(&g.comms_used);
   for (uint32_t i = 0; i < used; ++i) {
     const CommLocal& comm = g_tables.comms[i];
-    before += comm.root_hash == set && comm.entry != nullptr && comm.entry->parent_id == parent->entry->id &&
+    before += comm.root_hash == set && comm.entry != nullptr && comm.pending_parent == parent->index &&
+              comm.entry->parent_id == parent->entry->id &&
               comm.entry->origin == static_cast<uint16_t>(CallKind::kCommShrink);
   }
   return before;

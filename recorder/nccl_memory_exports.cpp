@@ -1,5 +1,4 @@
-// NCCL's calls on memory, windows, one-sided operations and custom reductions: they can block or change what later
-// calls mean.
+// NCCL's calls on memory, windows and custom reductions: they can block or change what later calls mean.
 #include "recorder/nccl_abi.h"
 #include "recorder/ops.h"
 #include "recorder/real.h"
@@ -100,29 +99,4 @@ LOCKSTEP_EXPORT int ncclCommWindowDeregister(NcclComm comm, void* window) {
   if (real == nullptr) return kNcclInvalidUsage;
   return Around(CallKind::kWindowDeregister, comm, CallArguments(), LOCKSTEP_CALLER,
                 [&] { return real(comm, window); });
-}
-
-LOCKSTEP_EXPORT int ncclPutSignal(const void* local, size_t count, int type, int peer, void* window, size_t offset,
-                                  int signal, int context, unsigned flags, NcclComm comm, CudaStream stream) {
-  static RealFunction function = {"ncclPutSignal"};
-  const auto real = reinterpret_cast<decltype(&ncclPutSignal)>(RealNccl(&function, LOCKSTEP_CALLER));
-  if (real == nullptr) return kNcclInvalidUsage;
-  return Around(CallKind::kPutSignal, comm, {count, peer, local, stream}, LOCKSTEP_CALLER,
-                [&] { return real(local, count, type, peer, window, offset, signal, context, flags, comm, stream); });
-}
-
-LOCKSTEP_EXPORT int ncclSignal(int peer, int signal, int context, unsigned flags, NcclComm comm, CudaStream stream) {
-  static RealFunction function = {"ncclSignal"};
-  const auto real = reinterpret_cast<decltype(&ncclSignal)>(RealNccl(&function, LOCKSTEP_CALLER));
-  if (real == nullptr) return kNcclInvalidUsage;
-  return Around(CallKind::kSignal, comm, {0, peer, nullptr, stream}, LOCKSTEP_CALLER,
-                [&] { return real(peer, signal, context, flags, comm, stream); });
-}
-
-LOCKSTEP_EXPORT int ncclWaitSignal(int count, void* signals, NcclComm comm, CudaStream stream) {
-  static RealFunction function = {"ncclWaitSignal"};
-  const auto real = reinterpret_cast<decltype(&ncclWaitSignal)>(RealNccl(&function, LOCKSTEP_CALLER));
-  if (real == nullptr) return kNcclInvalidUsage;
-  return Around(CallKind::kWaitSignal, comm, {static_cast<uint64_t>(count), -1, signals, stream}, LOCKSTEP_CALLER,
-                [&] { return real(count, signals, comm, stream); });
 }

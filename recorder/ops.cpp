@@ -59,34 +59,6 @@ uint8_t Reduction(const CommLocal* comm, int32_t reduction) noexcept {
   return custom;
 }
 
-ring::PeerEntry* FindPeer(const CommLocal* comm, int32_t peer) noexcept {
-  const uint64_t key = ring::PeerKey(comm->index, peer);
-  const uint32_t mask = g.map.capacities.peers - 1;
-  auto at = static_cast<uint32_t>((key * 0x9e3779b97f4a7c15u) >> 40);
-  const uint64_t created = comm->entry->created_ticks;
-  for (uint32_t probe = 0; probe < 16; ++probe, ++at) {
-    ring::PeerEntry* entry = &g.map.peers[at & mask];
-    const uint64_t there = LoadAcquire(&entry->key);
-    if (LOCKSTEP_LIKELY(there == key)) {
-      if (LOCKSTEP_UNLIKELY(entry->created_ticks != created)) {  // of a predecessor in the communicator's slot
-        Store(&entry->sends, 0u);
-        Store(&entry->recvs, 0u);
-        Store(&entry->last_send_ticks, 0u);
-        Store(&entry->last_recv_ticks, 0u);
-        StoreRelease(&entry->created_ticks, created);
-      }
-      return entry;
-    }
-    if (there == 0 && Swap<uint64_t>(&entry->key, 0, key)) {
-      StoreRelease(&entry->created_ticks, created);
-      return entry;
-    }
-    if (LoadAcquire(&entry->key) == key) return entry;
-  }
-  Store(&comm->entry->lost_peers, comm->entry->lost_peers + 1);
-  return nullptr;
-}
-
 // The group's record: slot and number are taken with its first operation, so that empty groups leave nothing.
 void OpenGroup(ThreadState* thread) noexcept {
   thread->group = ++thread->groups;
@@ -188,7 +160,7 @@ LOCKSTEP_COLD void TakeBack(const ThreadState::Undo& undo) noexcept {
     Store(&entry->signature_hash, undo.other);
     StoreRelease(&entry->issued_check, undo.issued);
   } else {
-    if (undo.peer != nullptr) Store(undo.receive ? &undo.peer->recvs : &undo.peer->sends, undo.issued);
+    if (undo.counter != nullptr) Store(undo.counter, undo.issued);
     Store(&entry->p2p_issued, undo.other);
   }
 }
@@ -225,6 +197,36 @@ LOCKSTEP_COLD bool LeftTheCall(ThreadState* thread, const void* frame) noexcept 
   Store(&thread->cell->begun, thread->begun);
   LeaveCall(thread);
   return true;
+}
+
+ring::PeerEntry* FindPeer(const CommLocal* comm, int32_t peer) noexcept {
+  const uint64_t key = ring::PeerKey(comm->index, peer);
+  const uint32_t mask = g.map.capacities.peers - 1;
+  auto at = static_cast<uint32_t>((key * 0x9e3779b97f4a7c15u) >> 40);
+  const uint64_t created = comm->entry->created_ticks;
+  for (uint32_t probe = 0; probe < 16; ++probe, ++at) {
+    ring::PeerEntry* entry = &g.map.peers[at & mask];
+    const uint64_t there = LoadAcquire(&entry->key);
+    if (LOCKSTEP_LIKELY(there == key)) {
+      if (LOCKSTEP_UNLIKELY(entry->created_ticks != created)) {  // of a predecessor in the communicator's slot
+        Store(&entry->sends, 0u);
+        Store(&entry->recvs, 0u);
+        Store(&entry->signals, 0u);
+        Store(&entry->waited, 0u);
+        Store(&entry->last_send_ticks, 0u);
+        Store(&entry->last_recv_ticks, 0u);
+        StoreRelease(&entry->created_ticks, created);
+      }
+      return entry;
+    }
+    if (there == 0 && Swap<uint64_t>(&entry->key, 0, key)) {
+      StoreRelease(&entry->created_ticks, created);
+      return entry;
+    }
+    if (LoadAcquire(&entry->key) == key) return entry;
+  }
+  Store(&comm->entry->lost_peers, comm->entry->lost_peers + 1);
+  return nullptr;
 }
 
 void JoinGroup(ThreadState* thread, CommLocal* comm) noexcept {
@@ -336,18 +338,16 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
     recent_guard = n + 1;
   } else {
     ring::PeerEntry* peer = FindPeer(comm, op.root_or_peer);
-    const bool receive = op.kind == CallKind::kRecv;
-    undo->peer = peer;
-    undo->receive = receive;
+    undo->counter = peer != nullptr ? PeerCounter(peer, op.kind) : nullptr;
     undo->other = entry->p2p_issued;
     seq = 0;
     if (peer != nullptr) {
-      uint64_t* issued = receive ? &peer->recvs : &peer->sends;
-      undo->issued = *issued;
+      const bool waits = op.kind == CallKind::kWaitSignal;
+      undo->issued = *undo->counter;
       SetEntering(thread, true);
-      seq = *issued + 1;
-      Store(issued, seq);
-      Store(receive ? &peer->last_recv_ticks : &peer->last_send_ticks, now);
+      seq = undo->issued + (waits ? op.count : 1);
+      Store(undo->counter, seq);
+      Store(waits || op.kind == CallKind::kRecv ? &peer->last_recv_ticks : &peer->last_send_ticks, now);
     } else {
       SetEntering(thread, true);
     }
@@ -383,7 +383,7 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
   Store(&cell->comm, comm->index);
   StoreRelease(&cell->call, static_cast<uint16_t>(op.kind));
 
-  if (grouped && !collective) {
+  if (grouped && ring::IsPointToPoint(op.kind)) {
     flight->members = AddMember(thread, op, comm->index, stream, seq, ticket, now, &flight->member);
   }
   if (flight->members == nullptr) {

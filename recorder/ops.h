@@ -8,7 +8,8 @@
 
 namespace lockstep::recorder {
 
-// A collective or a send or receive, as the host passed it.
+// A collective, a send or receive, or a one-sided call, as the host passed it. A wait for a peer's signals has their number
+// as count.
 struct Op {
   ring::CallKind kind;
   int32_t datatype;      // -1: none
@@ -43,6 +44,23 @@ struct OpInFlight {
 bool BeginOp(const Op& op, OpInFlight* flight) noexcept;
 // The call returned `result`: notes it, or takes the progress back where NCCL refused the call. Puts the GPU's mark.
 void EndOp(OpInFlight* flight, int result) noexcept;
+
+// The counts of a peer; null where the table is full, which is counted.
+ring::PeerEntry* FindPeer(const CommLocal* comm, int32_t peer) noexcept;
+
+// Which of a peer's counts a call of this kind raises; waits raise theirs by as many signals as they ask for.
+inline uint64_t* PeerCounter(ring::PeerEntry* peer, ring::CallKind kind) noexcept {
+  switch (kind) {
+    case ring::CallKind::kSend:
+      return &peer->sends;
+    case ring::CallKind::kRecv:
+      return &peer->recvs;
+    case ring::CallKind::kWaitSignal:
+      return &peer->waited;
+    default:
+      return &peer->signals;
+  }
+}
 
 // The outermost group end: `forward` is called between the two. EndGroup(kSimulated) is for ncclGroupSimulateEnd.
 // `mark` lies on the caller's stack until EndGroup.

@@ -46,7 +46,7 @@ struct CommLocal {
   uint64_t group_recent, group_recent_p2p;
   // The caller's variable that NCCL will store the handle to; null once bound.
   void** pending;
-  uint32_t pending_parent;
+  uint32_t pending_parent;  // kNone: no parent
 };
 
 struct StreamLocal {
@@ -83,8 +83,8 @@ struct ThreadState {
   bool entering;
   struct Undo {
     CommLocal* comm;
-    ring::PeerEntry* peer;
-    bool collective, receive;
+    uint64_t* counter;  // of the peer; null: it found no place
+    bool collective;
     uint64_t issued, other;  // collective: sequence and hash before; else the peer's count and the communicator's
   } undo;
   const void* wait_frame;  // of the host wait the thread is inside

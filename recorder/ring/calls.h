@@ -74,6 +74,8 @@ constexpr bool IsCollective(CallKind kind) {
   return kind >= CallKind::kAllReduce && kind <= CallKind::kOtherCollective;
 }
 constexpr bool IsPointToPoint(CallKind kind) { return kind == CallKind::kSend || kind == CallKind::kRecv; }
+// One-sided: one number per communicator, peer and direction, signals sent and signals waited for.
+constexpr bool IsOneSided(CallKind kind) { return kind >= CallKind::kPutSignal && kind <= CallKind::kWaitSignal; }
 constexpr bool IsCommInit(CallKind kind) {
   return kind >= CallKind::kCommInitRank && kind <= CallKind::kCommGrow;
 }

@@ -219,7 +219,8 @@ struct PeerEntry {
   uint64_t sends, recvs;
   uint64_t last_send_ticks, last_recv_ticks;
   uint64_t created_ticks;  // of the communicator entry's use
-  uint64_t reserved[2];
+  uint64_t signals;        // sent to the peer by one-sided calls
+  uint64_t waited;         // signals of the peer that one-sided waits asked for, all together
 };
 static_assert(sizeof(PeerEntry) == 64);
 constexpr uint64_t PeerKey(uint32_t comm, int32_t peer) {

@@ -201,7 +201,7 @@ void ReadOps(Reading* reading, const std::vector<ThreadCell>& cells) {
   for (const OpSnapshot& op : out->ops) {
     ++by_thread[op.thread];
     const bool counted = op.stage != OpStage::kFailed && op.stage != OpStage::kSimulated &&
-                         (IsCollective(op.kind) || IsPointToPoint(op.kind));
+                         (IsCollective(op.kind) || IsPointToPoint(op.kind) || IsOneSided(op.kind));
     if (counted && op.comm != UINT32_MAX) ++by_comm[op.comm];
   }
   for (ThreadSnapshot& thread : out->threads) {

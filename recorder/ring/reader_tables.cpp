@@ -139,6 +139,8 @@ void AddPeers(Reading* reading, const std::vector<uint32_t>& place) {
     peer.peer = static_cast<int32_t>(static_cast<uint32_t>(entry.key));
     peer.sends = entry.sends;
     peer.recvs = entry.recvs;
+    peer.signals = entry.signals;
+    peer.waited = entry.waited;
     peer.last_send_ns = reading->clock.ToNs(entry.last_send_ticks);
     peer.last_recv_ns = reading->clock.ToNs(entry.last_recv_ticks);
     reading->out->comms[place[slot]].peers.push_back(peer);

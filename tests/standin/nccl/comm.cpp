@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <new>
 #include <cstdlib>
 #include <unordered_map>
 
@@ -39,8 +40,42 @@ int DebugLevel() {
 
 }  // namespace
 
+// What was freed last is given out first: a destroyed communicator's handle comes back at once, as malloc often does it.
+template <class T>
+struct LastFreedFirst {
+  using value_type = T;
+  LastFreedFirst() = default;
+  template <class U>
+  LastFreedFirst(const LastFreedFirst<U>&) {}
+  static std::vector<void*>& Free() {
+    static auto* free = new std::vector<void*>;
+    return *free;
+  }
+  static std::mutex& Lock() {
+    static auto* lock = new std::mutex;
+    return *lock;
+  }
+  T* allocate(size_t count) {
+    const std::lock_guard lock(Lock());
+    if (count == 1 && !Free().empty()) {
+      void* last = Free().back();
+      Free().pop_back();
+      return static_cast<T*>(last);
+    }
+    return static_cast<T*>(::operator new(count * sizeof(T), std::align_val_t{64}));
+  }
+  void deallocate(T* pointer, size_t) {
+    const std::lock_guard lock(Lock());
+    Free().push_back(pointer);
+  }
+  template <class U>
+  bool operator==(const LastFreedFirst<U>&) const {
+    return true;
+  }
+};
+
 CommPtr NewComm(ncclComm_t* handle) {
-  auto comm = std::make_shared<ncclComm>();
+  auto comm = std::allocate_shared<ncclComm>(LastFreedFirst<ncclComm>());
   Comms& comms = TheComms();
   const std::lock_guard lock(comms.mutex);
   comms.all[comm.get()] = comm;

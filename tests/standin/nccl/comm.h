@@ -41,6 +41,7 @@ struct ncclComm {
   std::atomic<bool> aborted{false};
   std::atomic<bool> revoked{false};
   std::atomic<bool> finalized{false};
+  std::atomic<bool> suspended{false};
 
   // Touched by the one thread that uses the communicator.
   uint64_t boot_seq = 0;
@@ -57,6 +58,7 @@ struct ncclComm {
   uint64_t turn = 0;
   uint64_t published = 0;
   std::atomic<int> running{0};
+  std::vector<uint32_t> signals_taken;  // of each peer, by waits that have ended
 
   std::mutex mutex;
   std::map<int, standin::Reduction> reductions;  // by plain number, 5 and up
@@ -125,6 +127,7 @@ struct Task {
   int peer = 0;  // or root
   std::shared_ptr<Stream> stream;
   uint64_t seq = 0;
+  std::function<void(ncclComm&)> one_sided;  // instead of `kind`
 };
 
 // A call that makes or changes a communicator; run at the outermost group end, each in a thread of its own where there are
@@ -133,6 +136,7 @@ struct Job {
   CommPtr comm;
   std::function<ncclResult_t()> run;
   std::function<void(ncclResult_t)> finish;
+  std::function<void()> drop = {};  // instead of `finish` where the group never ran it
 };
 
 // The group of the calling thread.

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "tests/standin/nccl/comm.h"
+#include "tests/standin/nccl/level.h"
 
 namespace standin {
 
@@ -19,8 +20,8 @@ int Mangle(const ncclComm* comm, int op) {
 
 ncclResult_t FindReduction(ncclComm& comm, ncclRedOp_t op, Task* task) {
   const int number = static_cast<int>(op);
-  if (number >= 0 && number < ncclNumOps) {
-    task->reduction.op = op;
+  if (number >= 0 && number < kReductions) {
+    task->reduction.op = number < ncclNumOps ? op : ncclMax;
     return ncclSuccess;
   }
   const std::lock_guard lock(comm.mutex);
@@ -51,8 +52,8 @@ ncclResult_t Check(const Arguments& arguments, const char* name, Task* task) {
   if (const ncclResult_t ready = EnsureReady(arguments.comm, &comm); ready != ncclSuccess) {
     return ready;
   }
-  if (comm->revoked.load() || comm->finalized.load()) {
-    Warn(comm.get(), "%s: the communicator was revoked or finalized", name);
+  if (comm->revoked.load() || comm->finalized.load() || comm->suspended.load()) {
+    Warn(comm.get(), "%s: the communicator was revoked, finalized or suspended", name);
     return ncclInvalidUsage;
   }
   if (comm->nranks == 0) {

@@ -344,7 +344,7 @@ ncclResult_t Launch(const CommPtr& comm, std::vector<Task> tasks) {
   std::vector<std::shared_ptr<Stream>> streams;
   int to_self = 0;
   for (const Task& task : tasks) {
-    if (task.peer == comm->rank && task.kind >= Kind::kSend) {
+    if (!task.one_sided && task.peer == comm->rank && task.kind >= Kind::kSend) {
       to_self += task.kind == Kind::kSend ? 1 : -1;
     }
   }
@@ -356,7 +356,7 @@ ncclResult_t Launch(const CommPtr& comm, std::vector<Task> tasks) {
     if (std::find(streams.begin(), streams.end(), task.stream) == streams.end()) {
       streams.push_back(task.stream);
     }
-    (task.kind >= Kind::kSend ? transfers : collectives)->push_back(std::move(task));
+    (task.kind >= Kind::kSend && !task.one_sided ? transfers : collectives)->push_back(std::move(task));
   }
   const std::shared_ptr<Capture> capture = CaptureOf(streams[0]);
   for (const auto& stream : streams) {
@@ -385,7 +385,7 @@ ncclResult_t Launch(const CommPtr& comm, std::vector<Task> tasks) {
     auto own_collectives = std::make_shared<std::vector<Task>>(*collectives);
     auto own_transfers = std::make_shared<std::vector<Task>>(*transfers);
     for (Task& task : *own_collectives) {
-      task.seq = ++comm->coll_seq;
+      task.seq = task.one_sided ? 0 : ++comm->coll_seq;
     }
     for (Task& task : *own_transfers) {
       const auto peer = static_cast<size_t>(task.peer);
@@ -397,7 +397,12 @@ ncclResult_t Launch(const CommPtr& comm, std::vector<Task> tasks) {
       lock.unlock();
       comm->running.fetch_add(1);
       for (const Task& task : *own_collectives) {
-        if (!comm->aborted.load() && !comm->revoked.load()) {
+        if (comm->aborted.load() || comm->revoked.load()) {
+          continue;
+        }
+        if (task.one_sided) {
+          task.one_sided(*comm);
+        } else {
           RunCollective(*comm, task);
         }
       }

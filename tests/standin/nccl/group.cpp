@@ -170,7 +170,11 @@ ncclResult_t GroupEnd(bool simulate) {
   group = Group{};
   if (ended.error != ncclSuccess) {
     for (const Job& job : ended.jobs) {
-      job.finish(ended.error);
+      if (job.drop) {
+        job.drop();
+      } else {
+        job.finish(ended.error);
+      }
     }
     return ended.error;
   }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "tests/standin/nccl/comm.h"
+#include "tests/standin/nccl/meeting.h"
 
 namespace standin {
 
@@ -18,13 +19,26 @@ IdContent ContentOf(const ncclUniqueId& id) {
   return content;
 }
 
+uint64_t Combine(uint64_t magic, int number) {
+  Hash hash;
+  hash.Eat(&magic, sizeof magic);
+  hash.Eat(&number, sizeof number);
+  return hash.Digest();
+}
+
 // Meets the other members; returns when all are there.
 ncclResult_t Join(ncclComm& comm, const IdContent& id, int nranks, int rank, uint64_t hash) {
   if (nranks > kMaxRanks) {
     Warn(&comm, "the stand-in takes at most %d ranks, not %d", kMaxRanks, nranks);
     return ncclInvalidUsage;
   }
-  const ncclResult_t attached = Segment::Attach(id, nranks, rank, comm.device, &comm.segment);
+  IdContent place = id;
+  if (IdContent fixed; id.pid == 0 && FixedId(&fixed)) {
+    if (const ncclResult_t met = Meet(comm, nranks, rank, &place); met != ncclSuccess) {
+      return met;
+    }
+  }
+  const ncclResult_t attached = Segment::Attach(place, nranks, rank, comm.device, &comm.segment);
   if (attached != ncclSuccess) {
     Warn(&comm, attached == ncclSystemError
                     ? "no shared memory to meet in: /dev/shm is full or missing, or the process that made the id is gone"
@@ -43,7 +57,7 @@ ncclResult_t Join(ncclComm& comm, const IdContent& id, int nranks, int rank, uin
   if (!AllGatherBoot(comm, &nothing, 1, &all)) {
     return ncclInternalError;
   }
-  Segment::ForgetId(id);
+  Segment::ForgetId(place);
   Info("comm %p rank %d nranks %d cudaDev %d commId 0x%016llx name \"%s\" - Init COMPLETE", static_cast<void*>(&comm), rank,
        nranks, comm.device, static_cast<unsigned long long>(hash), comm.name.c_str());
   return ncclSuccess;
@@ -51,7 +65,7 @@ ncclResult_t Join(ncclComm& comm, const IdContent& id, int nranks, int rank, uin
 
 // The handle is known at once, also inside a group; it stays when a grouped or background initialization fails.
 ncclResult_t InitRank(ncclComm_t* handle, int nranks, const ncclUniqueId& id, int rank, const ncclConfig_t* config,
-                      int device) {
+                      int device, bool grow = false) {
   if (!handle || nranks < 1 || rank < 0 || rank >= nranks) {
     Warn(nullptr, "invalid rank %d of %d", rank, nranks);
     return GroupError(ncclInvalidArgument);
@@ -68,7 +82,8 @@ ncclResult_t InitRank(ncclComm_t* handle, int nranks, const ncclUniqueId& id, in
   hash.Eat(id.internal, sizeof id.internal);
   const bool alone = GroupDepth() == 0 && comm->blocking;
   const ncclResult_t result = AddJob({comm,
-                                      [comm, content = ContentOf(id), nranks, rank, digest = hash.Digest()] {
+                                      [comm, content = ContentOf(id), nranks, rank,
+                                       digest = grow ? Combine(ContentOf(id).magic, nranks) : hash.Digest()] {
                                         return Join(*comm, content, nranks, rank, digest);
                                       },
                                       [comm](ncclResult_t ended) {
@@ -120,17 +135,18 @@ ncclResult_t JoinChild(ncclComm& parent, ncclComm& child, const std::vector<int>
   return joined;
 }
 
-// The late handle: stored when all jobs of the group have ended, by whichever thread runs them.
-std::function<void(ncclResult_t)> PublishLate(ncclComm_t* handle, ncclComm_t made) {
-  return [handle, made](ncclResult_t ended) {
-    if (ended != ncclSuccess) {
-      if (made) {
-        ForgetComm(made);
-      }
-      return;
+// The late handle: stored when all jobs of the group have ended, by whichever thread runs them, and also where its making
+// failed: it is to be aborted then. A group that is given up before its jobs ran stores none.
+Job LateJob(const CommPtr& parent, std::function<ncclResult_t()> run, ncclComm_t* handle, ncclComm_t made) {
+  Job job{parent, std::move(run), {}};
+  job.finish = [handle, made](ncclResult_t ended) {
+    if (const CommPtr child = FindComm(made); child && ended != ncclSuccess) {
+      child->async_result.store(ended);
     }
     __atomic_store_n(handle, made, __ATOMIC_RELEASE);
   };
+  job.drop = [made] { ForgetComm(made); };
+  return job;
 }
 
 }  // namespace
@@ -144,7 +160,8 @@ STANDIN_API(ncclResult_t, ncclGetUniqueId, (ncclUniqueId * id)) {
     return ncclInvalidArgument;
   }
   standin::IdContent content;
-  if (const ncclResult_t made = standin::Segment::NewId(&content); made != ncclSuccess) {
+  if (const ncclResult_t made = standin::FixedId(&content) ? ncclSuccess : standin::Segment::NewId(&content);
+      made != ncclSuccess) {
     standin::Warn(nullptr, "no shared memory to meet in: /dev/shm is full or missing");
     return made;
   }
@@ -245,7 +262,7 @@ STANDIN_API(ncclResult_t, ncclCommSplit,
     // Those without a colour hold a child of their own that nobody sees.
     return standin::JoinChild(*parent, child ? *child : *parent, members, nullptr, digest);
   };
-  return standin::AddJob({parent, run, standin::PublishLate(child_handle, made)});
+  return standin::AddJob(standin::LateJob(parent, run, child_handle, made));
 }
 
 STANDIN_API(ncclResult_t, ncclCommShrink,
@@ -292,7 +309,7 @@ STANDIN_API(ncclResult_t, ncclCommShrink,
     }
     return standin::JoinChild(*parent, *child, members, &members, digest);
   };
-  return standin::AddJob({parent, run, standin::PublishLate(child_handle, made)});
+  return standin::AddJob(standin::LateJob(parent, run, child_handle, made));
 }
 
 STANDIN_API(ncclResult_t, ncclCommGetUniqueId, (ncclComm_t handle, ncclUniqueId* id)) {
@@ -300,7 +317,18 @@ STANDIN_API(ncclResult_t, ncclCommGetUniqueId, (ncclComm_t handle, ncclUniqueId*
   if (const ncclResult_t ready = standin::EnsureReady(handle, &comm); ready != ncclSuccess) {
     return ready;
   }
-  return ncclGetUniqueId(id);
+  standin::IdContent content;
+  if (!id || standin::FixedId(&content)) {
+    return id ? ncclInvalidUsage : ncclInvalidArgument;
+  }
+  // Members that are never told the id can still work out its first word: what the communicator is grown by.
+  const uint64_t magic = standin::Combine(comm->magic, comm->child_count + 1);
+  if (const ncclResult_t made = standin::Segment::NewId(&content, &magic); made != ncclSuccess) {
+    return made;
+  }
+  memset(id, 0, sizeof *id);
+  memcpy(id->internal, &content, sizeof content);
+  return ncclSuccess;
 }
 
 STANDIN_API(ncclResult_t, ncclCommGrow,
@@ -313,7 +341,7 @@ STANDIN_API(ncclResult_t, ncclCommGrow,
     if (!id) {
       return standin::GroupError(ncclInvalidArgument);
     }
-    return standin::InitRank(child_handle, nranks, *id, rank, config, standin::CurrentDevice());
+    return standin::InitRank(child_handle, nranks, *id, rank, config, standin::CurrentDevice(), true);
   }
   CommPtr parent;
   if (const ncclResult_t ready = standin::EnsureReady(handle, &parent); ready != ncclSuccess) {
@@ -349,9 +377,8 @@ STANDIN_API(ncclResult_t, ncclCommGrow,
       Vote other{};
       memcpy(&other, bytes.data(), sizeof other);
       if (other.given) {
-        standin::Hash hash;
-        hash.Eat(other.id.internal, sizeof other.id.internal);
-        return standin::Join(*child, standin::ContentOf(other.id), nranks, parent->rank, hash.Digest());
+        const standin::IdContent content = standin::ContentOf(other.id);
+        return standin::Join(*child, content, nranks, parent->rank, standin::Combine(content.magic, nranks));
       }
     }
     standin::Warn(parent.get(), "no rank brought the unique id to grow with");

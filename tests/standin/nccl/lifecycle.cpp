@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "tests/standin/nccl/comm.h"
+#include "tests/standin/nccl/level.h"
 
 namespace standin {
 
@@ -106,25 +107,30 @@ STANDIN_API(ncclResult_t, ncclCommRevoke, (ncclComm_t handle, int flags)) {
   if (const ncclResult_t ready = standin::EnsureReady(handle, &comm); ready != ncclSuccess) {
     return ready;
   }
-  if (flags != NCCL_REVOKE_DEFAULT) {
+  if (flags != NCCL_REVOKE_DEFAULT || comm->finalized.load() || comm->revoked.exchange(true)) {
     return ncclInvalidArgument;
   }
-  comm->revoked.store(true);
   standin::WaitUntilIdle(*comm);
   return ncclSuccess;
 }
 
-// Nothing of ours can be given back and taken again; both are legal no-operations.
+// Nothing of ours can be given back and taken again, but a suspended communicator is not to be used.
 STANDIN_API(ncclResult_t, ncclCommSuspend, (ncclComm_t handle, int flags)) {
   CommPtr comm;
   if (const ncclResult_t ready = standin::EnsureReady(handle, &comm); ready != ncclSuccess) {
     return ready;
   }
-  return flags == NCCL_SUSPEND_MEM ? ncclSuccess : ncclInvalidArgument;
+  if (flags != NCCL_SUSPEND_MEM) {
+    return ncclInvalidArgument;
+  }
+  return comm->suspended.exchange(true) ? ncclInvalidUsage : ncclSuccess;
 }
 STANDIN_API(ncclResult_t, ncclCommResume, (ncclComm_t handle)) {
   CommPtr comm;
-  return standin::EnsureReady(handle, &comm);
+  if (const ncclResult_t ready = standin::EnsureReady(handle, &comm); ready != ncclSuccess) {
+    return ready;
+  }
+  return comm->suspended.exchange(false) ? ncclSuccess : ncclInvalidUsage;
 }
 STANDIN_API(ncclResult_t, ncclCommMemStats, (ncclComm_t handle, ncclCommMemStat_t stat, uint64_t* value)) {
   CommPtr comm;
@@ -142,7 +148,7 @@ STANDIN_API(ncclResult_t, ncclGetVersion, (int* version)) {
   if (!version) {
     return ncclInvalidArgument;
   }
-  *version = NCCL_VERSION_CODE;
+  *version = standin::kVersion;
   return ncclSuccess;
 }
 

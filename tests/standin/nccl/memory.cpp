@@ -1,14 +1,11 @@
-// Memory, registration, windows and one-sided calls.
+// Memory, registration and windows.
+#include <string.h>
+#include <unistd.h>
+
 #include <cstdint>
 
 #include "tests/standin/nccl/comm.h"
-
-struct ncclWindow_vidmem {
-  ncclComm* comm;
-  void* pointer;
-  size_t size;
-  void* registration;
-};
+#include "tests/standin/nccl/window.h"
 
 using standin::CommPtr;
 
@@ -76,10 +73,14 @@ STANDIN_API(ncclResult_t, ncclCommWindowRegister,
       return registered;
     }
     std::vector<std::vector<unsigned char>> all;
-    if (!standin::AllGatherBoot(*comm, &size, sizeof size, &all)) {
+    const standin::WindowPart own{buffer, size, getpid()};
+    if (!standin::AllGatherBoot(*comm, &own, sizeof own, &all)) {
       return ncclInternalError;
     }
-    *made = new ncclWindow_vidmem{handle, buffer, size, registration};
+    *made = new ncclWindow_vidmem{handle, buffer, size, registration, {}};
+    for (const auto& bytes : all) {
+      memcpy(&(*made)->parts.emplace_back(), bytes.data(), sizeof own);
+    }
     return ncclSuccess;
   };
   return standin::AddJob({comm, run, [window, made](ncclResult_t ended) {
@@ -115,23 +116,4 @@ STANDIN_API(ncclResult_t, ncclWinGetUserPtr, (ncclComm_t handle, ncclWindow_t wi
   }
   *pointer = window->pointer;
   return ncclSuccess;
-}
-
-// One-sided transfers answer like a build whose hardware has no support for them.
-STANDIN_API(ncclResult_t, ncclPutSignal,
-            (const void*, size_t, ncclDataType_t, int, ncclWindow_t, size_t, int, int, unsigned int, ncclComm_t handle,
-             cudaStream_t)) {
-  CommPtr comm;
-  const ncclResult_t ready = standin::EnsureReady(handle, &comm);
-  return standin::GroupError(ready == ncclSuccess ? ncclInvalidUsage : ready);
-}
-STANDIN_API(ncclResult_t, ncclSignal, (int, int, int, unsigned int, ncclComm_t handle, cudaStream_t)) {
-  CommPtr comm;
-  const ncclResult_t ready = standin::EnsureReady(handle, &comm);
-  return standin::GroupError(ready == ncclSuccess ? ncclInvalidUsage : ready);
-}
-STANDIN_API(ncclResult_t, ncclWaitSignal, (int, ncclWaitSignalDesc_t*, ncclComm_t handle, cudaStream_t)) {
-  CommPtr comm;
-  const ncclResult_t ready = standin::EnsureReady(handle, &comm);
-  return standin::GroupError(ready == ncclSuccess ? ncclInvalidUsage : ready);
 }

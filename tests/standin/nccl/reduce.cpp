@@ -1,5 +1,7 @@
 #include "tests/standin/nccl/reduce.h"
 
+#include "tests/standin/nccl/level.h"
+
 #include <string.h>
 
 #include <algorithm>
@@ -136,9 +138,9 @@ T Times(T a, T b) {
 }  // namespace
 
 size_t TypeBytes(ncclDataType_t type) {
-  static constexpr size_t kBytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+  static constexpr size_t kBytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1, 1};
   const auto index = static_cast<unsigned>(type);
-  return index < static_cast<unsigned>(ncclNumTypes) ? kBytes[index] : 0;
+  return index < static_cast<unsigned>(kDatatypes) ? kBytes[index] : 0;
 }
 
 void Accumulator::Add(const void* data, size_t count) {

@@ -136,7 +136,7 @@ void Bell::Wait(uint32_t seen) {
   waiters.fetch_sub(1, std::memory_order_seq_cst);
 }
 
-ncclResult_t Segment::NewId(IdContent* id) {
+ncclResult_t Segment::NewId(IdContent* id, const uint64_t* given) {
   const int fd = OpenUnnamed();
   if (fd < 0) {
     return ncclSystemError;
@@ -145,8 +145,8 @@ ncclResult_t Segment::NewId(IdContent* id) {
   if (Reserve(fd, kHeaderBytes)) {
     page = mmap(nullptr, kHeaderBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   }
-  uint64_t magic = 0;
-  if (page == MAP_FAILED || getrandom(&magic, sizeof magic, 0) != sizeof magic) {
+  uint64_t magic = given ? *given : 0;
+  if (page == MAP_FAILED || (!given && getrandom(&magic, sizeof magic, 0) != sizeof magic)) {
     close(fd);
     return ncclSystemError;
   }

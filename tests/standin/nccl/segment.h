@@ -62,12 +62,14 @@ struct alignas(64) Mailbox {
   std::atomic<uint32_t> got{0};
   uint64_t tags[2] = {0, 0};
   uint32_t bytes[2] = {0, 0};
+  std::atomic<uint32_t> signals{0};  // one-sided ones, ever sent
 };
 
 class Segment {
  public:
   // Makes the file behind a new unique id. ncclSystemError where /dev/shm has no room.
-  static ncclResult_t NewId(IdContent* id);
+  // `given`: instead of a random magic.
+  static ncclResult_t NewId(IdContent* id, const uint64_t* given = nullptr);
   // Maps the file of `id` as rank `rank` of `nranks`; the first to come gives it its size. ncclSystemError: no room, or the
   // process that made the id is gone; ncclInvalidUsage: that rank is taken, or another rank named another size.
   static ncclResult_t Attach(const IdContent& id, int nranks, int rank, int device, std::unique_ptr<Segment>* segment);
