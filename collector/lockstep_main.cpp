@@ -27,6 +27,7 @@ constexpr KnownVerb kVerbs[] = {
     {"top", "show running jobs"},
     {"view", "open the trace viewer"},
     {"keygen", "make keys for agents and collectors"},
+    {"clean", "remove ring files that no process writes any more"},
     {"doctor", "check this host"},
 };
 

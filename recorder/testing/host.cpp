@@ -301,6 +301,36 @@ int DefaultStreams() {
   return 0;
 }
 
+// Many operations on one stream, in groups now and then, with events that CUDA's tables take in.
+int Long(int rounds) {
+  cudaStream_t stream, other;
+  float* buffer;
+  cudaEvent_t event;
+  CHECK(cudaStreamCreate(&stream));
+  CHECK(cudaStreamCreate(&other));
+  CHECK(cudaEventCreate(&event));
+  CHECK(cudaMalloc(reinterpret_cast<void**>(&buffer), kCount * sizeof(float)));
+  ncclUniqueId id;
+  CHECK(ncclGetUniqueId(&id));
+  ncclComm_t comm = nullptr;
+  CHECK(ncclCommInitRank(&comm, 1, id, 0));
+  int bad = 0;
+  for (int i = 0; i < rounds; ++i) {
+    if (i % 8 == 0) CHECK(ncclGroupStart());
+    bad += ncclAllReduce(buffer, buffer, kCount, ncclFloat, ncclSum, comm, stream) != ncclSuccess;
+    if (i % 8 == 0) CHECK(ncclGroupEnd());
+    if (i % 16 == 0) {
+      CHECK(cudaEventRecord(event, stream));
+      CHECK(cudaStreamWaitEvent(other, event, 0));
+    }
+    if (i % 64 == 0) CHECK(cudaStreamSynchronize(stream));
+  }
+  CHECK(cudaDeviceSynchronize());
+  CHECK(ncclCommDestroy(comm));
+  std::printf("%d\n", bad);
+  return 0;
+}
+
 // Streams come and go, on two devices in turn; their handles are given out again.
 int StreamChurn(int rounds) {
   std::vector<Device> devices = MakeDevices();
@@ -352,9 +382,10 @@ int main(int argc, char** argv) {
   if (std::strcmp(mode, "nonblocking-group") == 0) return NonblockingGroup();
   if (std::strcmp(mode, "default-streams") == 0) return DefaultStreams();
   if (std::strcmp(mode, "stream-churn") == 0) return StreamChurn(argc > 2 ? std::atoi(argv[2]) : 10);
+  if (std::strcmp(mode, "long") == 0) return Long(argc > 2 ? std::atoi(argv[2]) : 1000);
   if (std::strcmp(mode, "die") == 0) return Die();
   std::fprintf(stderr,
                "usage: recorder_host kinds|threads|nonblocking|nonblocking-group|default-streams|stream-churn "
-               "ROUNDS|fork|fork-after|results|die\n");
+               "ROUNDS|long ROUNDS|fork|fork-after|results|die\n");
   return 2;
 }

@@ -1,0 +1,34 @@
+// `lockstep clean`: removes the rings that no process writes any more.
+#ifndef LOCKSTEP_COLLECTOR_CLEAN_H_
+#define LOCKSTEP_COLLECTOR_CLEAN_H_
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+namespace lockstep {
+
+struct CleanOptions {
+  std::string folder;           // empty: LOCKSTEP_DIR, else the recorder's default
+  int64_t older_than_s = 0;     // only rings in which nothing was recorded for so long
+  bool dry_run = false;
+  bool help = false;
+};
+
+// False with one line in `error`.
+bool ParseCleanOptions(int argc, char** argv, CleanOptions* options, std::string* error);
+const char* CleanHelp();
+
+struct Cleaned {
+  int removed = 0, kept = 0, failed = 0;
+  uint64_t bytes = 0;
+};
+
+// Looks at FOLDER/*.ring and FOLDER/*/*.ring. Never follows a link, never touches another user's file, never removes the
+// ring of a process that may be running. Says what it did, a line a ring, and removes job folders that are empty then.
+// False when the folder cannot be used.
+bool CleanRings(const CleanOptions& options, FILE* out, Cleaned* cleaned, std::string* error);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_CLEAN_H_
