@@ -248,15 +248,6 @@ TEST_F(PreloadTest, RecordsOutliveAKilledProcess) {
   EXPECT_EQ(rings[0].streams.at(0).completed, 37u);
 }
 
-TEST_F(PreloadTest, NothingIsAllocatedByAMillionCalls) {
-  const Outcome outcome = Run("'" LOCKSTEP_ALLOCATION_PROGRAM "'", "");
-  ASSERT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_EQ(outcome.out, "0\n");
-  const std::vector<Snapshot> rings = Rings();
-  ASSERT_THAT(rings, SizeIs(1));
-  EXPECT_EQ(rings[0].comms.at(0).issued_seq, 500000u);
-}
-
 TEST_F(PreloadTest, AnNcclOpenedByHandStillFindsItself) {
   const std::string program = "'" LOCKSTEP_DLOPEN_PROGRAM "' '" LOCKSTEP_STANDIN_NCCL "'";
   const Outcome outcome = Run(program, "");

@@ -51,3 +51,9 @@ if(LOCKSTEP_TESTS)
     set_tests_properties(recorder_build_test PROPERTIES TIMEOUT 900)
   endif()
 endif()
+
+if(LOCKSTEP_TESTS)
+  lockstep_test(recorder_allocation_test SOURCES allocation_test.cpp LIBS lockstep_ring LAYER ring
+    DEFINES LOCKSTEP_LIBRARY="$<TARGET_FILE:lockstep>" LOCKSTEP_ALLOCATION_PROGRAM="$<TARGET_FILE:recorder_allocation_host>")
+  add_dependencies(recorder_allocation_test lockstep recorder_allocation_host)
+endif()
