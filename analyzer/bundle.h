@@ -173,6 +173,7 @@ struct Rank {
   int32_t nccl_version = 0, cuda_version = 0;
   ring::RecorderState recorder_state = ring::RecorderState::kUnknown;
   std::string stop_reason;
+  int64_t stopped_ns = 0;             // when recording stopped although the process went on; 0: it did not, or not known
   ring::GpuMarks gpu_marks = ring::GpuMarks::kOff;
   bool host_waits = false;
   Process process;

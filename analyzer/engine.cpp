@@ -1,5 +1,7 @@
 #include "analyzer/engine.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -114,9 +116,39 @@ void FoldHostsOfFailedGpus(std::vector<Cause>* causes) {
   std::erase_if(*causes, [](const Cause& c) { return c.kind == FINDING_UNSPECIFIED; });
 }
 
-}  // namespace
+// A rank whose recording was stopped (a switch, its budget) or ended with a program it no longer runs: what it did since
+// is not known, so what its record lacks proves nothing. How its process ended is known without it.
+bool IsBlind(const Rank& rank) {
+  const bool stopped =
+      rank.recorder_state == ring::RecorderState::kStopped || rank.recorder_state == ring::RecorderState::kReplaced;
+  const bool died = rank.process.life == Life::kKilled || (rank.process.life == Life::kExited && rank.process.exit_code != 0);
+  return stopped && !died;
+}
 
-Verdict Analyze(const Bundle& bundle, const AnalyzeOptions& options) {
+std::string StoppedText(const Rank& rank) {
+  std::string at;
+  const time_t seconds = (rank.stopped_ns + rank.real_minus_mono_ns) / 1'000'000'000;
+  tm utc{};
+  char text[32];
+  if (rank.stopped_ns > 0 && gmtime_r(&seconds, &utc) != nullptr && strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &utc) > 0) {
+    at = absl::StrCat(" at ", text);
+  }
+  return absl::StrCat("recording stopped", at, " because: ", rank.stop_reason.empty() ? "no reason is given" : rank.stop_reason,
+                      "; what rank ", rank.rank, " did since is not known");
+}
+
+// The bundle without them, and why.
+Bundle WithoutBlindRanks(const Bundle& bundle) {
+  Bundle seen = bundle;
+  seen.ranks_expected = std::max(bundle.ranks_expected, static_cast<int32_t>(bundle.ranks.size()));
+  for (const Rank& rank : bundle.ranks) {
+    if (IsBlind(rank)) seen.problems.push_back({rank.path, -1, StoppedText(rank), rank.rank});
+  }
+  std::erase_if(seen.ranks, IsBlind);
+  return seen;
+}
+
+Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options) {
   Verdict verdict;
   verdict.set_job(bundle.job);
   verdict.set_stalled_ns(bundle.stalled_ns);
@@ -184,6 +216,13 @@ Verdict Analyze(const Bundle& bundle, const AnalyzeOptions& options) {
     }
   }
   return verdict;
+}
+
+}  // namespace
+
+Verdict Analyze(const Bundle& bundle, const AnalyzeOptions& options) {
+  if (std::none_of(bundle.ranks.begin(), bundle.ranks.end(), IsBlind)) return AnalyzeSeen(bundle, options);
+  return AnalyzeSeen(WithoutBlindRanks(bundle), options);
 }
 
 }  // namespace lockstep

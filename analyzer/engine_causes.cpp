@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -184,6 +185,9 @@ Cause Causes::NoDataCause(int32_t global_rank) const {
   c.advice = "1. Look at this rank by hand: is its process alive, was the recorder loaded, was its dump written?\n"
              "2. Add its dump and analyze again.";
   c.refuted_by = "its data showing that it had arrived";
+  for (const Problem& problem : bundle_.problems) {
+    if (problem.rank == global_rank && absl::StartsWith(problem.text, "recording stopped")) c.what = problem.text;
+  }
   return c;
 }
 
@@ -216,7 +220,8 @@ Cause Causes::HostCause(uint32_t node) const {
   if (r < 0) {
     c = NoDataCause(graph_->MissingRank(node));
     c.nodes = {node};
-    c.what = "others wait for it and it left no data";
+    const bool stopped = absl::StartsWith(c.what, "recording stopped");
+    c.what = stopped ? absl::StrCat("others wait for it, and its ", c.what) : "others wait for it and it left no data";
     for (const Rank& rank : bundle_.ranks) {
       if (rank.damaged && rank.rank == c.missing[0]) c.what = "others wait for it, and the part of its data that would tell is lost";
     }

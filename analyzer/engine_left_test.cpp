@@ -1,4 +1,5 @@
-// Ranks that left the program ahead of the others, communicators that all gave up, and dumps whose end is lost.
+// Ranks that left the program ahead of the others, communicators that all gave up, dumps whose end is lost, and ranks
+// whose recording was stopped.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -121,6 +122,85 @@ TEST(Left, ACutDumpIsNotHeldAgainstItsRank) {
   EXPECT_EQ(v.findings(0).kind(), RANK_NO_DATA);
   EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{2});
   EXPECT_NE(v.findings(0).summary().find("lost"), std::string::npos) << v.findings(0).summary();
+}
+
+void StopRecording(Rank* rank, size_t operations) {
+  rank->recorder_state = ring::RecorderState::kStopped;
+  rank->stop_reason = "switched off by the file /run/lockstep/off";
+  rank->stopped_ns = 61'000'000'000;
+  rank->real_minus_mono_ns = 0;
+  rank->ops.resize(operations);
+  for (Membership& ms : rank->memberships) {
+    ms.issued = ms.launched = 0;
+    for (const Op& op : rank->ops) {
+      if (op.membership < rank->memberships.size() && rank->memberships[op.membership].comm == ms.comm && ring::IsCollective(op.kind)) {
+        ms.issued = ms.launched = op.seq;
+      }
+    }
+    ms.completed = kUnknown;
+  }
+}
+
+TEST(StoppedRecording, IsBlindAndNoCulprit) {
+  // Rank 2 stands still; rank 6 works, but nobody records that any more.
+  Job job(2, 2, 2, 6);
+  job.ranks[2].host_fault = testing::HostFault::kStall;
+  job.ranks[2].host_fault_at = job.Find(2, "tp", 4);
+  Bundle b = job.Run();
+  StopRecording(&b.ranks[6], 10);
+  const Verdict v = Analyze(b);
+  ASSERT_GE(v.findings_size(), 1) << v.DebugString();
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{2}) << v.DebugString();
+  for (const Finding& f : v.findings()) {
+    if (f.kind() == RANK_NO_DATA) continue;
+    for (int32_t culprit : Culprits(f)) EXPECT_NE(culprit, 6) << v.DebugString();
+  }
+  EXPECT_EQ(v.ranks_read(), 7);
+  EXPECT_EQ(v.ranks_expected(), 8);
+  ASSERT_EQ(v.problems_size(), 1);
+  EXPECT_EQ(v.problems(0).rank(), 6);
+  EXPECT_EQ(v.problems(0).text(),
+            "recording stopped at 1970-01-01 00:01:01 UTC because: switched off by the file /run/lockstep/off; what rank 6 "
+            "did since is not known");
+}
+
+TEST(StoppedRecording, IsNamedAsSuchWhereOthersWait) {
+  Job job(2, 2, 2, 6);
+  job.ranks[5].host_fault = testing::HostFault::kStall;
+  job.ranks[5].host_fault_at = job.Find(5, "tp", 3);
+  Bundle b = job.Run();
+  StopRecording(&b.ranks[5], 10);
+  Verdict v = Analyze(b);
+  ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+  EXPECT_EQ(v.findings(0).kind(), RANK_NO_DATA);
+  EXPECT_EQ(v.verdict(), VERDICT_INCOMPLETE_DATA);
+  EXPECT_NE(v.findings(0).summary().find("recording stopped at 1970-01-01 00:01:01 UTC because"), std::string::npos)
+      << v.findings(0).summary();
+  // A process that was killed is dead whatever its recorder did.
+  b.ranks[5].process.life = Life::kKilled;
+  b.ranks[5].process.signal = 9;
+  v = Analyze(b);
+  ASSERT_GE(v.findings_size(), 1);
+  EXPECT_EQ(v.findings(0).kind(), RANK_DEAD) << v.DebugString();
+}
+
+TEST(StoppedRecording, OfAllLeavesNoVerdict) {
+  Job job(2, 2, 2, 6);
+  Bundle b = job.Run();
+  for (Rank& rank : b.ranks) StopRecording(&rank, 10);
+  b.known_stalled = true;
+  const Verdict stalled = Analyze(b);
+  for (const Finding& f : stalled.findings()) {
+    EXPECT_EQ(f.kind(), RANK_NO_DATA);
+    EXPECT_EQ(f.summary().rfind("recording stopped at", 0), 0u) << f.summary();
+  }
+  b.known_stalled = false;
+  const Verdict v = Analyze(b);
+  EXPECT_EQ(v.findings_size(), 0) << v.DebugString();
+  EXPECT_EQ(v.verdict(), VERDICT_INCOMPLETE_DATA);
+  EXPECT_EQ(v.ranks_read(), 0);
+  EXPECT_EQ(v.ranks_expected(), 8);
+  EXPECT_EQ(v.problems_size(), 8);
 }
 
 }  // namespace

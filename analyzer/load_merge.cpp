@@ -242,7 +242,10 @@ void BundleBuilder::KeepOnePerRank() {
       kept.push_back(std::move(loose));
       continue;
     }
-    if (Knowledge(loose.rank) > Knowledge(kept.back().rank)) std::swap(loose, kept.back());
+    // What a process recorded before it became another program (exec) is over, however much it was.
+    const bool over = loose.rank.recorder_state == ring::RecorderState::kReplaced;
+    const bool kept_over = kept.back().rank.recorder_state == ring::RecorderState::kReplaced;
+    if (over != kept_over ? kept_over : Knowledge(loose.rank) > Knowledge(kept.back().rank)) std::swap(loose, kept.back());
     const Rank &winner = kept.back().rank, &loser = loose.rank;
     // The same process met twice, or one that never used a communicator, takes nothing away when it is dropped.
     const bool same_process = winner.pid == loser.pid && winner.host == loser.host && winner.boot_id == loser.boot_id;

@@ -274,6 +274,7 @@ RankHeader EncodeRank(const Rank& rank) {
   out.set_start_recorded(rank.start_recorded);
   out.set_time_source(static_cast<uint32_t>(rank.time_source));
   out.set_time_uncertainty_ns(rank.time_uncertainty_ns);
+  out.set_stopped_mono_ns(rank.stopped_ns);
   return out;
 }
 
@@ -311,6 +312,7 @@ Rank DecodeRank(const RankHeader& header) {
   rank.start_recorded = header.start_recorded();
   rank.time_source = Bounded(header.time_source(), TimeSource::kFrameworkDurations);
   rank.time_uncertainty_ns = std::max<int64_t>(header.time_uncertainty_ns(), 0);
+  rank.stopped_ns = std::max<int64_t>(header.stopped_mono_ns(), 0);
   return rank;
 }
 

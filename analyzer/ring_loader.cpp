@@ -266,6 +266,9 @@ class RankMaker {
     rank.cuda_version = process.cuda_version;
     rank.recorder_state = process.state;
     rank.stop_reason = CleanUtf8(process.stop_reason, 1024);
+    if (process.state == ring::RecorderState::kStopped || process.state == ring::RecorderState::kReplaced) {
+      rank.stopped_ns = process.stopped_ns;
+    }
     rank.gpu_marks = process.gpu_marks;
     rank.start_recorded = process.gpu_marks == ring::GpuMarks::kFull;
     rank.host_waits = process.host_waits;

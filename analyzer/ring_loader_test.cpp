@@ -322,5 +322,24 @@ TEST(RingLoader, OrderOfTheFilesDoesNotMatter) {
   for (size_t i = 0; i < forward.problems.size(); ++i) EXPECT_EQ(forward.problems[i].text, backward.problems[i].text);
 }
 
+// exec leaves pid and start time as they were: the ring of the old program and the new one's are of one process.
+TEST(RingLoader, WhatAProcessRecordedBeforeItBecameAnotherProgramIsOver) {
+  for (const bool old_first : {true, false}) {
+    RingInput old = Ring(0, 1, 4711), fresh = Ring(0, 1, 4711);
+    old.path = "/rings/old.ring";
+    old.snapshot.process.state = ring::RecorderState::kReplaced;
+    old.snapshot.process.stop_reason = "the process became another program";
+    old.snapshot.comms = {Comm(0, 0xabc, 0, 1, 900)};
+    for (uint64_t i = 1; i < 20; ++i) old.snapshot.ops.push_back(Call(0, i, OpStage::kLaunched, 0));
+    fresh.path = "/rings/fresh.ring";
+    fresh.snapshot.process.state = ring::RecorderState::kRecording;
+    fresh.snapshot.comms = {Comm(0, 0xdef, 0, 1, 1)};
+    std::vector<RingInput> inputs = {old_first ? old : fresh, old_first ? fresh : old};
+    const Bundle bundle = BundleFromRings(inputs);
+    ASSERT_EQ(bundle.ranks.size(), 1u);
+    EXPECT_EQ(bundle.ranks[0].path, "/rings/fresh.ring");
+  }
+}
+
 }  // namespace
 }  // namespace lockstep
