@@ -68,7 +68,8 @@ std::string Describe(const Bundle& bundle, const Rank& rank) {
   out << rank.rank << ' ' << rank.world_size << ' ' << rank.local_rank << ' ' << rank.host << ' ' << rank.boot_id << ' '
       << rank.job << ' ' << rank.restart_count << ' ' << rank.pid << ' ' << rank.gpu_index << ' ' << rank.gpu_uuid
       << ' ' << rank.gpu_pci << ' ' << rank.nccl_version << ' ' << rank.cuda_version << ' '
-      << static_cast<int>(rank.recorder_state) << ' ' << rank.stop_reason << ' ' << static_cast<int>(rank.gpu_marks)
+      << static_cast<int>(rank.recorder_state) << ' ' << rank.stop_reason << ' ' << rank.stopped_ns
+      << ' ' << static_cast<int>(rank.gpu_marks)
       << ' ' << rank.host_waits << ' ' << rank.captured_ns << ' ' << rank.real_minus_mono_ns << ' ' << rank.records_lost
       << ' ' << rank.damaged << rank.only_active << rank.start_recorded << '\n';
   const Process& p = rank.process;
@@ -187,6 +188,7 @@ class RandomBundle {
     rank.cuda_version = 13000;
     rank.recorder_state = static_cast<ring::RecorderState>(Number(0, 4));
     rank.stop_reason = Coin() ? "over budget" : "";
+    rank.stopped_ns = Coin() ? Number(1, 1000000000) : 0;
     rank.gpu_marks = static_cast<ring::GpuMarks>(Number(0, 2));
     rank.host_waits = Coin();
     rank.process.life = static_cast<Life>(Number(0, 4));

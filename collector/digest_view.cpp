@@ -31,6 +31,11 @@ bool Active(ring::CommState state) {
 RankView ViewOf(const ring::Snapshot& digest) {
   RankView view;
   Mixer mark;
+  // Nobody writes it any more although its process may go on: what it shows as under way is not, and that it moves no
+  // more says nothing.
+  if (digest.process.state == ring::RecorderState::kStopped || digest.process.state == ring::RecorderState::kReplaced) {
+    return view;
+  }
   for (const ring::CommSnapshot& comm : digest.comms) {
     CommView entry;
     entry.id = comm.id;

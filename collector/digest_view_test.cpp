@@ -12,7 +12,7 @@ ring::Snapshot Digest() {
   comm.state = ring::CommState::kReady;
   comm.issued_seq = 10;
   comm.issued_ns = 100;
-  comm.peers.push_back({1, 3, 4, 200, 150});
+  comm.peers.push_back({1, 3, 4, 0, 0, 200, 150});
   digest.comms.push_back(comm);
   ring::ThreadSnapshot thread;
   digest.threads.push_back(thread);
@@ -67,6 +67,21 @@ TEST(DigestViewTest, ProgressIsIssuedAndFinishedWorkNotHostWaits) {
   digest = Digest();
   digest.comms[0].peers[0].sends = 4;
   EXPECT_NE(ViewOf(digest).progress_mark, before);
+}
+
+TEST(DigestView, ARingThatNobodyWritesAnyMoreWaitsForNothing) {
+  ring::Snapshot digest = Digest();
+  digest.threads[0].call = ring::CallKind::kAllReduce;
+  digest.threads[0].since_ns = 5;
+  ASSERT_NE(ViewOf(digest).blocked_since_ns, 0);
+  ASSERT_FALSE(ViewOf(digest).comms.empty());
+  for (const auto state : {ring::RecorderState::kStopped, ring::RecorderState::kReplaced}) {
+    digest.process.state = state;
+    const RankView view = ViewOf(digest);
+    EXPECT_EQ(view.blocked_since_ns, 0);
+    EXPECT_FALSE(view.gpu_in_flight);
+    EXPECT_TRUE(view.comms.empty()) << "its numbers hold nobody back";
+  }
 }
 
 }  // namespace
