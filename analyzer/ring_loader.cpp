@@ -94,7 +94,7 @@ Op MakeOp(const ring::OpSnapshot& from, uint32_t membership, uint32_t thread, ui
   op.datatype = from.datatype;
   op.reduction = from.reduction;
   op.root_or_peer = from.root_or_peer;
-  op.seq = Total(from.seq);
+  op.seq = ring::IsOneSided(from.kind) ? 0 : Total(from.seq);  // numbers of signals, not of calls: they stand with the peers
   op.count = Total(from.count);
   op.thread = thread;
   op.index = Total(from.index);
@@ -314,7 +314,7 @@ class RankMaker {
     using Key = std::tuple<uint32_t, uint16_t, uint64_t, int32_t>;
     absl::flat_hash_set<Key> in_rings;
     auto key = [](const ring::OpSnapshot& op) {
-      return Key{op.comm, static_cast<uint16_t>(op.kind), op.seq, ring::IsPointToPoint(op.kind) ? op.root_or_peer : -1};
+      return Key{op.comm, static_cast<uint16_t>(op.kind), op.seq, ring::IsCollective(op.kind) ? -1 : op.root_or_peer};
     };
     auto add = [&](const ring::OpSnapshot& from, bool recent) {
       const uint32_t stream = Find(stream_at_, from.stream);
@@ -366,8 +366,26 @@ class RankMaker {
         thread.seq = thread.wait_ticket = 0;
         thread.since_ns = thread.group_since_ns = thread.wait_since_ns = 0;
         thread.wait_stream = kNoIndex;
+      } else if (WaitsForAnotherDevice(thread)) {
+        thread.wait = ring::CallKind::kNone;
+        thread.wait_ticket = 0;
+        thread.wait_since_ns = 0;
+        thread.wait_stream = kNoIndex;
       }
     }
+  }
+
+  // One thread drives several devices and waits for one of them: that is no wait for the others' work.
+  bool WaitsForAnotherDevice(const ring::ThreadSnapshot& thread) const {
+    if (thread.wait == ring::CallKind::kNone) return false;
+    const std::vector<ring::StreamSnapshot>& streams = loose_.rank.streams;
+    if (thread.wait_stream < streams.size()) return streams[thread.wait_stream].device != draft_.part.device;
+    // For a device, and which was not recorded: for one that has something to do.
+    bool own = false, others = false;
+    for (const ring::StreamSnapshot& stream : streams) {
+      if (stream.marked && stream.completed < stream.issued) (stream.device == draft_.part.device ? own : others) = true;
+    }
+    return others && !own;
   }
 
   const RingInput& input_;

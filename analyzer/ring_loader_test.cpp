@@ -198,6 +198,35 @@ TEST(RingLoader, AProcessWithSeveralDevicesIsSeveralRanks) {
   }
 }
 
+// The thread drives both and waits for device 0, whose operation wants device 1's: that is no wait of device 1's rank.
+TEST(RingLoader, AWaitForOneDeviceIsNoWaitOfTheOthersRanks) {
+  for (const bool known : {true, false}) {
+    RingInput ring = Ring(0, 1);
+    ring.snapshot.process.gpu_marks = ring::GpuMarks::kFull;
+    for (int32_t i = 0; i < 2; ++i) {
+      ring.snapshot.comms.push_back(Comm(static_cast<uint32_t>(i), 7, i, 2, i == 0 ? 3 : 2));
+      ring.snapshot.comms.back().device = i;
+      ring.snapshot.streams.push_back(Stream(i == 0 ? 3 : 2, i == 0 ? 3 : 2, 2));
+      ring.snapshot.streams.back().index = static_cast<uint32_t>(i);
+      ring.snapshot.streams.back().device = i;
+    }
+    ring::ThreadSnapshot& thread = ring.snapshot.threads[0];
+    thread.wait = known ? CallKind::kStreamSynchronize : CallKind::kDeviceSynchronize;
+    thread.wait_stream = known ? 0 : UINT32_MAX;
+    thread.wait_since_ns = 1000;
+    for (uint32_t comm = 0; comm < 2; ++comm) {
+      ring.snapshot.ops.push_back(Call(comm, 2, OpStage::kLaunched, 2));
+      ring.snapshot.ops.back().stream = comm;
+    }
+    const Bundle bundle = BundleFromRings({ring});
+    ASSERT_EQ(bundle.ranks.size(), 2u);
+    EXPECT_EQ(bundle.ranks[0].gpu_index, 0);
+    EXPECT_EQ(bundle.ranks[1].gpu_index, 1);
+    EXPECT_EQ(bundle.ranks[0].threads.at(0).wait, thread.wait);
+    EXPECT_EQ(bundle.ranks[1].threads.at(0).wait, CallKind::kNone);
+  }
+}
+
 TEST(RingLoader, RecentOperationsFillOnlyWhatTheRingsLost) {
   RingInput input = Ring(0, 2);
   input.snapshot.comms = {Comm(0, 0x1, 0, 2, 9)};

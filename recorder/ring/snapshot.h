@@ -67,8 +67,8 @@ struct HashCheckpoint {
 struct PeerProgress {
   int32_t peer = -1;                 // member rank in the communicator
   uint64_t sends = 0, recvs = 0;     // issued so far, per direction
-  uint64_t signals = 0, waited = 0;  // one-sided: signals sent to the peer, signals of the peer waited for
   int64_t last_send_ns = 0, last_recv_ns = 0;
+  uint64_t signals = 0, waited = 0;  // one-sided: signals sent to the peer, signals of the peer waited for
 };
 
 struct CommSnapshot {
