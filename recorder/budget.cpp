@@ -72,7 +72,7 @@ LOCKSTEP_COLD void StepDown(uint64_t call_ns, uint64_t permille) noexcept {
   snprintf(cost, sizeof(cost), "own time %llu ns a call, %llu.%llu %% of a thread", static_cast<unsigned long long>(call_ns),
            static_cast<unsigned long long>(permille / 10), static_cast<unsigned long long>(permille % 10));
   const uint64_t after_ms = Ns(Now() - header->created_ticks) / 1000000;
-  if (g.gpu != GpuMode::kOff) {
+  if (g.gpu != GpuMode::kOff && g.gpu != GpuMode::kProfiler) {  // NCCL's own plugin interface cannot be left half-way
     const GpuMode from = g.gpu;
     g.gpu = from == GpuMode::kFull ? GpuMode::kDone : GpuMode::kOff;
     if (from == GpuMode::kProfiler) profiler::AskForNothing();

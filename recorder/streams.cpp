@@ -199,6 +199,11 @@ bool EnterWait(ring::CallKind kind, uint32_t stream, uint64_t ticket) noexcept {
   ThreadState* thread = Thread();
   if (thread == nullptr || thread->inside) return false;
   ring::ThreadCell* cell = thread->cell;
+  const uint64_t now = Now();
+  if (LOCKSTEP_UNLIKELY(now >= Load(&g.next_calibration))) {
+    Calibrate(now);
+    if (!Recording()) return false;
+  }
   // One wait inside another is NCCL's or the runtime's own; one that begins no deeper in the stack than the last has
   // taken the place of one that was left by an exception or a jump.
   const void* frame = __builtin_frame_address(0);
@@ -208,7 +213,7 @@ bool EnterWait(ring::CallKind kind, uint32_t stream, uint64_t ticket) noexcept {
   thread->wait_frame = frame;
   Store(&cell->wait_stream, stream == kNone ? ring::kNoIndex16 : stream);
   Store(&cell->wait_ticket, ticket);
-  Store(&cell->wait_since_ticks, Now());
+  Store(&cell->wait_since_ticks, now);
   StoreRelease(&cell->wait, static_cast<uint16_t>(kind));
   return true;
 }
