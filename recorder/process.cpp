@@ -166,13 +166,12 @@ LOCKSTEP_COLD bool StartNow() noexcept {
     BeginTables(env.gpu, env.cuda);
     static bool watching_forks;  // children inherit the handler
     if (!watching_forks) watching_forks = __register_atfork(nullptr, nullptr, DetachFromParent, nullptr) == 0;
-    // Given up on by others, or in a child that was made meanwhile: then it is not ours to start.
+    // In a child that was made meanwhile the word is wiped: then this is not ours to start.
     return Swap(word, kStarting, kRecording);
   }
   // Another thread is making the ring: a fraction of a millisecond at set-up, and bounded.
   const uint64_t since = MonotonicNs();
   while (LoadAcquire(word) == kStarting && MonotonicNs() - since < 500000000) Sys(SYS_sched_yield);
-  Swap(word, kStarting, kOff);  // it will not come back: not to be waited for again
   return LoadAcquire(word) == kRecording;
 }
 
