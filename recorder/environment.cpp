@@ -123,7 +123,7 @@ void ReadEnvironment(Environment* env) noexcept {
   while (env->ring_bytes * 2 <= static_cast<uint64_t>(asked) << 10) env->ring_bytes *= 2;
 
   env->gpu = ReadGpuMode(env->note, sizeof(env->note));
-  env->cuda = !CudaSwitchedOff();
+  env->cuda = ReadCudaLayers();
   const char* clock = getenv("LOCKSTEP_CLOCK");
   env->monotonic_clock = clock != nullptr && Is(clock, "monotonic");
 }
@@ -139,8 +139,12 @@ HookMode ReadHookMode() noexcept {
 bool SwitchedOff() noexcept {
   return PrivilegedProgram() || IsOff(getenv("LOCKSTEP")) || ReadHookMode() == HookMode::kOff;
 }
-bool CudaSwitchedOff() noexcept {
-  return IsOff(getenv("LOCKSTEP_CUDA"));
+uint8_t ReadCudaLayers() noexcept {
+  const char* value = getenv("LOCKSTEP_CUDA");
+  if (IsOff(value)) return 0;
+  if (value != nullptr && Is(value, "runtime")) return kCudaRuntime;
+  if (value != nullptr && Is(value, "driver")) return kCudaDriver;
+  return kCudaRuntime | kCudaDriver;
 }
 
 namespace {

@@ -11,6 +11,8 @@ namespace lockstep::recorder {
 // kProfiler: no marks, NCCL's profiler interface instead.
 enum class GpuMode : uint32_t { kOff = 0, kDone = 1, kFull = 2, kProfiler = 4 };
 
+inline constexpr uint8_t kCudaRuntime = 1, kCudaDriver = 2;
+
 struct Environment {
   char folder[320];
   bool folder_is_default;
@@ -21,7 +23,7 @@ struct Environment {
   int32_t rank, world_size, local_rank;  // -1 unknown
   uint64_t ring_bytes;                   // a power of two within the layout's limits
   GpuMode gpu;
-  bool cuda;  // wrap CUDA host waits
+  uint8_t cuda;  // the layers at which CUDA's calls are seen: kCudaRuntime, kCudaDriver; 0: none
   bool monotonic_clock;
 };
 
@@ -39,7 +41,8 @@ HookMode ReadHookMode() noexcept;
 // nothing in this process.
 bool SwitchedOff() noexcept;
 
-bool CudaSwitchedOff() noexcept;
+// LOCKSTEP_CUDA: on, off, runtime, driver.
+uint8_t ReadCudaLayers() noexcept;
 
 uint64_t ProcessStartTicks() noexcept;  // field 22 of /proc/self/stat; 0 unknown
 uint64_t PidNamespaceInode() noexcept;

@@ -1,4 +1,5 @@
 #include "recorder/gpu_marks.h"
+#include "recorder/graphs.h"
 #include "recorder/ops.h"
 #include "recorder/real.h"
 #include "recorder/slots.h"
@@ -50,6 +51,7 @@ bool IsOperation(CallKind kind) noexcept {
 }
 
 void TakeBackMembers(const ring::MemberSlot* slot) noexcept {
+  if ((slot->flags & ring::kMembersCaptured) != 0) return;
   for (uint32_t i = 0; i < slot->used && i < ring::kMembersPerSlot; ++i) {
     if ((slot->flags & 1u << i) != 0) continue;  // taken back when its call failed
     const bool receive = (slot->members[i].word >> 47 & 1) != 0;
@@ -59,7 +61,7 @@ void TakeBackMembers(const ring::MemberSlot* slot) noexcept {
 
 void TakeBackOp(const ring::OpSlot* slot) noexcept {
   const auto kind = static_cast<CallKind>(slot->kind);
-  if (ring::IsCollective(kind) || slot->stage == Value(OpStage::kFailed)) return;
+  if (ring::IsCollective(kind) || slot->stage == Value(OpStage::kFailed) || slot->graph != 0) return;
   TakeBackPeer(slot->comm, slot->root_or_peer, kind, kind == CallKind::kWaitSignal ? slot->count : 1);
 }
 
@@ -83,7 +85,7 @@ void SettleSlots(ThreadState* thread, OpStage stage, bool dropped) noexcept {
       auto* members = reinterpret_cast<ring::MemberSlot*>(slot);
       if (dropped) TakeBackMembers(members);
       Settle(&members->stage, StageOf(thread, members->stream, stage));
-    } else if (IsOperation(static_cast<CallKind>(slot->kind))) {
+    } else if (slot->type == static_cast<uint8_t>(ring::SlotType::kOp) && IsOperation(static_cast<CallKind>(slot->kind))) {
       if (dropped) TakeBackOp(slot);
       Settle(&slot->stage, StageOf(thread, slot->stream, stage));
     }
@@ -175,6 +177,7 @@ void EndGroup(int result, bool simulated) noexcept {
   for (uint32_t i = 0; i < thread->group_stream_count; ++i) {
     const ThreadState::GroupStream& use = thread->group_streams[i];
     if (use.mark) WriteCompleted(&g_tables.streams[use.stream], use.ticket);
+    if (use.captured && dropped) SpoilCapture(use.graph);
   }
   const uint64_t now = Now();
   if (thread->group != 0) {

@@ -121,7 +121,7 @@ void* AnswerDriver(const Request& request) noexcept {
   if (request.handle == RTLD_NEXT) return nullptr;
   for (const HookedName* hooked = kDriverNames; hooked->name != nullptr; ++hooked) {
     if (strcmp(hooked->name, request.name) != 0) continue;
-    void* found = CudaSwitchedOff() ? nullptr : Ask(request, request.handle);
+    void* found = (ReadCudaLayers() & kCudaDriver) == 0 ? nullptr : Ask(request, request.handle);
     return found != nullptr ? FindHookedName(request.name, found) : nullptr;
   }
   return nullptr;

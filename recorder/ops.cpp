@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include "recorder/gpu_marks.h"
+#include "recorder/graphs.h"
 #include "recorder/host_memory.h"
 #include "recorder/profiler_events.h"
 #include "recorder/real.h"
@@ -92,23 +93,23 @@ ThreadState::GroupStream* JoinStream(ThreadState* thread, uint32_t stream, bool 
   ThreadState::GroupStream* use = &thread->group_streams[thread->group_stream_count++];
   *use = {stream, 0, 0, false, false};
   StreamLocal* local = &g_tables.streams[stream];
-  if (local->device_mark == 0) return use;
-  const Capture capture = QueryCapture(*local, &use->graph);
+  if (local->device_mark == 0 && !Capturing()) return use;
+  const Capture capture = LookForCapture(*local, &use->graph);
   use->captured = capture == Capture::kYes;
-  use->mark = capture == Capture::kNo && !nonblocking;  // a ticket that no mark follows would look stuck for good
+  use->mark = capture == Capture::kNo && !nonblocking && local->device_mark != 0;  // a ticket that no mark follows would look stuck for good
   if (use->mark) use->ticket = Add(&local->cell->issued, 1) + 1;
   return use;
 }
 
 // Packs a grouped send or receive beside its neighbours; null when it needs a slot of its own.
 MemberSlot* AddMember(ThreadState* thread, const Op& op, uint32_t comm, uint32_t stream, uint64_t seq, uint64_t ticket,
-                      uint64_t now, uint32_t* member) noexcept {
+                      uint64_t now, uint32_t* member, uint8_t flags) noexcept {
   if (thread->overflow || op.count > ring::kMemberMaxCount || static_cast<uint32_t>(op.datatype) > 14) return nullptr;
   MemberSlot* slot = thread->member_slot;
-  const uint8_t flags = ticket == 0 ? ring::kMembersNoTicket : 0;
+  constexpr uint8_t kKind = ring::kMembersNoTicket | ring::kMembersCaptured;
   const auto stream16 = static_cast<uint16_t>(stream);
   const bool fits = slot != nullptr && slot->used < ring::kMembersPerSlot && slot->comm == comm &&
-                    slot->stream == stream16 && (slot->flags & ring::kMembersNoTicket) == flags;
+                    slot->stream == stream16 && (slot->flags & kKind) == flags;
   Slot fresh{};
   if (!fits) {
     fresh = TakeSlot(thread);
@@ -243,6 +244,85 @@ void JoinGroup(ThreadState* thread, CommLocal* comm) noexcept {
   thread->group_comms = comm->index;
 }
 
+namespace {
+
+// Into a CUDA graph: it runs when the graph is launched, and is numbered then.
+LOCKSTEP_COLD bool BeginCaptured(const Op& op, const CallSite& site, uint8_t reduction, uint64_t graph, uint64_t now,
+                                 OpInFlight* flight) noexcept {
+  ThreadState* thread = flight->thread;
+  ring::ThreadCell* cell = thread->cell;
+  flight->op = &op;
+  flight->graph = graph;
+  flight->reduction = reduction;
+  flight->slot = nullptr;
+  Store(&cell->seq, uint64_t{0});
+  Store(&cell->since_ticks, now);
+  Store(&cell->comm, flight->comm->index);
+  StoreRelease(&cell->call, static_cast<uint16_t>(op.kind));
+  if (flight->grouped && ring::IsPointToPoint(op.kind)) {
+    flight->members = AddMember(thread, op, flight->comm->index, flight->stream, 0, 0, now, &flight->member,
+                                ring::kMembersNoTicket | ring::kMembersCaptured);
+  }
+  if (flight->members == nullptr) {
+    thread->member_slot = nullptr;
+    const Slot slot = TakeSlot(thread);
+    flight->slot = slot.op;
+    flight->slot_number = slot.number;
+    if (slot.op != nullptr) {
+      OpSlot* record = slot.op;
+      FillEmpty(record);
+      record->type = static_cast<uint8_t>(ring::SlotType::kOp);
+      record->stage = Stage(OpStage::kEntered);
+      record->datatype = Datatype(op.datatype);
+      record->reduction = reduction;
+      record->kind = static_cast<uint16_t>(op.kind);
+      record->comm = static_cast<uint16_t>(flight->comm->index);
+      record->root_or_peer = op.root_or_peer;
+      record->caller_object = site.object;
+      record->count = op.count;
+      record->index_low = static_cast<uint32_t>(thread->ops);
+      record->group_low = static_cast<uint32_t>(thread->group);
+      record->stream = static_cast<uint16_t>(flight->stream);
+      record->thread = static_cast<uint16_t>(thread->index);
+      record->graph = graph != 0 ? graph : UINT64_MAX;
+      record->enter_ticks = now;
+      record->caller = site.offset;
+      record->send_address = reinterpret_cast<uint64_t>(op.send);
+      record->recv_address = reinterpret_cast<uint64_t>(op.recv);
+      PublishSlot(thread, slot);
+    }
+  }
+  Store(&cell->ops, ++thread->ops);
+  if (LOCKSTEP_UNLIKELY(flight->sampled != 0)) flight->sampled = Now() - flight->sampled;
+  return true;
+}
+
+LOCKSTEP_COLD void EndCaptured(OpInFlight* flight, int result) noexcept {
+  ThreadState* thread = flight->thread;
+  const Op& op = *flight->op;
+  const uint64_t now = Now();
+  if (Accepted(result)) {
+    AddCapturedOp(flight->graph, {op.kind, Datatype(op.datatype), flight->reduction, op.root_or_peer, op.count, flight->comm,
+                                  flight->stream, static_cast<uint32_t>(thread->group), FindCallSite(op.caller)});
+  }
+  OpStage stage = flight->grouped ? OpStage::kQueued : OpStage::kCaptured;
+  if (!Accepted(result)) stage = OpStage::kFailed;
+  if (flight->members != nullptr) {
+    if (!Accepted(result)) flight->members->flags = static_cast<uint8_t>(flight->members->flags | 1u << flight->member);
+  } else if (thread->overflow) {
+    UpdateOverflow(flight->slot_number, Stage(stage), result, now);
+  } else if (flight->slot != nullptr) {
+    flight->slot->stage = Stage(stage);
+    flight->slot->result = result;
+    StoreRelease(&flight->slot->return_ticks, now);
+  }
+  StoreRelease(&thread->cell->call, uint16_t{0});
+  Store(&thread->cell->last_call_ticks, now);
+  LeaveCall(thread);
+}
+
+}  // namespace
+
 bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
   if (LOCKSTEP_UNLIKELY(Load(g.stop_word) != 0)) {
     StopAsTold();
@@ -285,7 +365,7 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
     if (thread->group == 0) OpenGroup(thread);
     JoinGroup(thread, comm);
     ++thread->group_ops;
-    if (g.gpu != GpuMode::kOff && stream != kNone) {
+    if ((g.gpu != GpuMode::kOff || Capturing()) && stream != kNone) {
       ThreadState::GroupStream* use = JoinStream(thread, stream, comm->nonblocking);
       if (use != nullptr) {
         flight->captured = use->captured;
@@ -293,17 +373,17 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
         if (use->mark) ticket = use->ticket;
       }
     }
-  } else if (g.gpu != GpuMode::kOff && stream != kNone && g_tables.streams[stream].device_mark != 0 &&
-             !comm->nonblocking) {
+  } else if (stream != kNone && ((g.gpu != GpuMode::kOff && g_tables.streams[stream].device_mark != 0) || Capturing())) {
     StreamLocal* local = &g_tables.streams[stream];
-    const Capture capture = QueryCapture(*local, &graph);
+    const Capture capture = LookForCapture(*local, &graph);
     flight->captured = capture == Capture::kYes;
-    if (capture == Capture::kNo) {
+    if (capture == Capture::kNo && local->device_mark != 0 && !comm->nonblocking) {
       flight->mark = true;
       ticket = Add(&local->cell->issued, 1) + 1;
     }
   }
   flight->ticket = ticket;
+  if (LOCKSTEP_UNLIKELY(flight->captured)) return BeginCaptured(op, site, reduction, graph, now, flight);
 
   uint64_t seq, recent_guard;
   RecentOp* recent;
@@ -384,7 +464,8 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
   StoreRelease(&cell->call, static_cast<uint16_t>(op.kind));
 
   if (grouped && ring::IsPointToPoint(op.kind)) {
-    flight->members = AddMember(thread, op, comm->index, stream, seq, ticket, now, &flight->member);
+    flight->members = AddMember(thread, op, comm->index, stream, seq, ticket, now, &flight->member,
+                                ticket == 0 ? ring::kMembersNoTicket : 0);
   }
   if (flight->members == nullptr) {
     thread->member_slot = nullptr;
@@ -429,6 +510,10 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
 void EndOp(OpInFlight* flight, int result) noexcept {
   // A fork inside the call: the child has neither the ring nor this thread's state.
   if (LOCKSTEP_UNLIKELY(!Recording() || flight->epoch != g.epoch)) return;
+  if (LOCKSTEP_UNLIKELY(flight->captured)) {
+    EndCaptured(flight, result);
+    return;
+  }
   ThreadState* thread = flight->thread;
   ring::ThreadCell* cell = thread->cell;
   RecentOp* recent = flight->recent;
@@ -449,7 +534,7 @@ void EndOp(OpInFlight* flight, int result) noexcept {
     stage = OpStage::kQueued;
     now = recent->enter_ticks;  // nothing happens but queueing: not worth a look at the clock
   } else {
-    stage = flight->captured ? OpStage::kCaptured : OpStage::kLaunched;
+    stage = OpStage::kLaunched;
     // In progress: NCCL's own thread is still queueing it; ncclCommGetAsyncError tells when it is done.
     if (flight->collective && LOCKSTEP_LIKELY(result == kNcclSuccess))
       Store(&flight->comm->entry->launched_seq, thread->undo.issued + 1);

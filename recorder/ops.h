@@ -38,6 +38,10 @@ struct OpInFlight {
   uint32_t member;
   uint32_t epoch;
   bool collective, grouped, mark, captured;
+  // Only of a captured one.
+  uint8_t reduction;
+  const Op* op;
+  uint64_t graph;
 };
 
 // Writes the operation and the communicator's progress. False: not recorded; EndOp must not be called.
@@ -70,6 +74,8 @@ void EndGroup(int result, bool simulated) noexcept;
 void NoteGroupStart(const void* caller) noexcept;
 // The depth has changed.
 void NoteGroupDepth() noexcept;
+// What was sent to and received from one peer; made at its first use, null when there is no room.
+ring::PeerEntry* FindPeer(const CommLocal* comm, int32_t peer) noexcept;
 // The group's communicator list takes in `comm`; at most once per group.
 void JoinGroup(ThreadState* thread, CommLocal* comm) noexcept;
 

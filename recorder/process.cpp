@@ -6,6 +6,7 @@
 
 #include "recorder/comms.h"
 #include "recorder/gpu_marks.h"
+#include "recorder/graphs.h"
 #include "recorder/loaded.h"
 #include "recorder/profiler_events.h"
 #include "recorder/profiler_request.h"
@@ -93,11 +94,13 @@ void ForgetParent() noexcept {
   ForgetEvents();
   profiler::ForgetEvents();
   g.profiler_finds = false;
+  ForgetGraphs();
 }
 
-void BeginTables(GpuMode gpu, bool cuda) noexcept {
+void BeginTables(GpuMode gpu, uint8_t cuda) noexcept {
   g.gpu = gpu;
-  g.cuda = cuda;
+  g.cuda = cuda != 0;
+  g.cuda_layers = cuda;
   g.stop_word = &g.map.header->stop_word;
   g.map.header->gpu_marks = static_cast<uint32_t>(gpu);
   g.map.header->host_waits = cuda ? 1 : 0;
@@ -214,7 +217,7 @@ void StartOn(uint8_t* zeroed, uint64_t bytes, GpuMode gpu) noexcept {
   header->state = static_cast<uint32_t>(ring::RecorderState::kRecording);
   memcpy(header->magic, ring::kMagic, sizeof(ring::kMagic));
   g.begun = true;
-  BeginTables(gpu, true);
+  BeginTables(gpu, kCudaRuntime | kCudaDriver);
   word = kRecording;
   g.word = &word;
 }

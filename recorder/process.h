@@ -124,6 +124,7 @@ struct ThreadLocal {
   uint32_t epoch;
   int32_t group_depth;  // also counted while nothing is recorded: a group may hold the first init
   GroupCall in_group_call;  // another tool's shim may lead one group call by here twice
+  bool in_runtime;      // inside a wrapped call of the CUDA runtime: what that asks of the driver was seen already
 };
 extern constinit thread_local ThreadLocal t_local __attribute__((tls_model("initial-exec")));
 
@@ -148,6 +149,7 @@ struct Process {
   GpuMode gpu = GpuMode::kOff;
   bool cuda = false;
   bool profiler_finds = false;  // NCCL's profiler tells of operations without naming the host's call
+  uint8_t cuda_layers = 0;  // kCudaRuntime, kCudaDriver
   alignas(64) RingMap map{};
   CodeRange more_nccl[kMaxNcclCopies]{};
   uintptr_t nccl_texts[kMaxNcclCopies]{};  // where the code of each NCCL library begins; 0: none

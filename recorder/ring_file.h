@@ -23,6 +23,8 @@ struct RingMap {
   ring::StreamCell* streams = nullptr;
   ring::MarkLine* marks = nullptr;
   uint64_t marks_bytes = 0;
+  ring::GraphCell* graphs = nullptr;
+  ring::GraphOp* graph_ops = nullptr;
   ring::ProfilerState* profiler = nullptr;
   ring::KernelEntry* kernels = nullptr;  // kernels[0] is not there: it is `profiler`
   ring::ProxyEntry* proxies = nullptr;

@@ -1,6 +1,7 @@
 #include "recorder/streams.h"
 
 #include "recorder/gpu_marks.h"
+#include "recorder/graphs.h"
 
 namespace lockstep::recorder {
 namespace {
@@ -21,6 +22,7 @@ constexpr uint32_t kEvents = 4096;
 constexpr uint32_t kEventProbes = 8;
 constexpr uint64_t kTicketMask = (uint64_t{1} << 48) - 1;
 EventEntry g_events[kEvents];
+uint32_t g_default_streams;  // in the table
 
 uint32_t EventSlot(const void* event) noexcept {
   return static_cast<uint32_t>(Mix(reinterpret_cast<uintptr_t>(event)) % kEvents);
@@ -57,6 +59,7 @@ uint32_t NewStream(const void* handle, int32_t device, uint64_t owner) noexcept 
   local->device_mark = 0;
   EnableMarks(local, index);
   StoreRelease(&cell->in_use, 1u);
+  if (IsDefault(handle)) Store(&g_default_streams, 1u);
   Raise(&g.map.header->streams_used, index + 1);
   StoreRelease(&g_tables.stream_handles[index], handle);
   return index;
@@ -98,6 +101,17 @@ uint32_t KnownStream(const void* handle) noexcept {
   return kNone;
 }
 
+namespace {
+
+// Asked for every event on a default stream: at once where no operation used one.
+uint32_t KnownDefault(const void* handle) noexcept {
+  if (LOCKSTEP_LIKELY(Load(&g_default_streams) == 0)) return kNone;
+  ThreadState* thread = Thread();
+  return thread != nullptr ? KnownDefaultStream(thread, handle) : kNone;
+}
+
+}  // namespace
+
 uint32_t ForgetStream(const void* handle) noexcept {
   const uint32_t index = KnownStream(handle);
   if (index != kNone) StoreRelease(&g_tables.stream_handles[index], static_cast<const void*>(nullptr));
@@ -130,7 +144,10 @@ LOCKSTEP_COLD uint32_t FindStreamSlow(ThreadState* thread, const void* handle, i
 
 void NoteEventRecorded(const void* event, const void* stream) noexcept {
   const TableTime timed;
-  uint32_t index = KnownStream(stream);
+  uint32_t index = IsDefault(stream) ? KnownDefault(stream) : KnownStream(stream);
+  uint64_t capture = 0;
+  // In a capture it orders what is captured, and says nothing of a time.
+  if (index != kNone && Capturing() && LookForCapture(g_tables.streams[index], &capture) != Capture::kNo) index = kNone;
   uint64_t value = 0;
   if (index != kNone) {
     value = (uint64_t{index} + 1) << 48 | (Load(&g.map.streams[index].issued) & kTicketMask);
@@ -159,6 +176,7 @@ uint32_t EventStream(const void* event, uint64_t* ticket) noexcept {
     const EventEntry* entry = &g_events[(first + probe) % kEvents];
     if (LoadAcquire(&entry->event) != event) continue;
     const uint64_t value = LoadAcquire(&entry->value);
+    if (value == 0) return kNone;
     *ticket = value & kTicketMask;
     return static_cast<uint32_t>(value >> 48) - 1;
   }
@@ -169,10 +187,11 @@ void NoteStreamWaits(const void* stream, const void* event) noexcept {
   const TableTime timed;
   uint64_t ticket = 0;
   const uint32_t source = EventStream(event, &ticket);
-  if (source == kNone || IsDefault(stream)) return;
+  if (source == kNone) return;
   ThreadState* thread = Thread();
   if (thread == nullptr) return;
-  const uint32_t target = FindStream(thread, stream, -1);
+  // A default stream that no operation used is not worth a place in the table.
+  const uint32_t target = IsDefault(stream) ? KnownDefault(stream) : FindStream(thread, stream, -1);
   if (target == kNone || target == source) return;
   ring::Dependency* places = g.map.streams[target].depends_on;
   ring::Dependency* place = &places[0];
@@ -191,7 +210,16 @@ void NoteStreamWaits(const void* stream, const void* event) noexcept {
   StoreRelease(&place->stream_plus_one, source + 1);
 }
 
+void ForgetEvent(const void* event) noexcept {
+  const uint32_t first = EventSlot(event);
+  for (uint32_t probe = 0; probe < kEventProbes; ++probe) {
+    EventEntry* entry = &g_events[(first + probe) % kEvents];
+    if (LoadAcquire(&entry->event) == event) StoreRelease(&entry->value, uint64_t{0});
+  }
+}
+
 void ForgetEvents() noexcept {
+  g_default_streams = 0;
   memset(g_events, 0, sizeof(g_events));
 }
 

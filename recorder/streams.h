@@ -38,6 +38,9 @@ void NoteStreamWaits(const void* stream, const void* event) noexcept;
 // The stream an event was last recorded on and the ticket then; kNone when not known.
 uint32_t EventStream(const void* event, uint64_t* ticket) noexcept;
 
+// The event is destroyed, or another one's value.
+void ForgetEvent(const void* event) noexcept;
+
 void ForgetEvents() noexcept;  // in a forked child
 
 // A host wait: into the thread's cell, out of it. `stream` kNone: the device, or not known. Waits may nest (a cudaFree

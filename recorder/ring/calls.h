@@ -65,7 +65,14 @@ enum class CallKind : uint16_t {
   kMemcpy = 67,
   kCudaMalloc = 68,
   kCudaFree = 69,
-  kGraphLaunch = 72,
+  kHostAlloc = 70,      // cudaMallocHost, cudaHostAlloc, cudaHostRegister
+  kHostFree = 71,       // cudaFreeHost, cudaHostUnregister
+  kGraphLaunch = 72,    // also the record of a launch whose operations are not told one by one
+  kCudaMallocAsync = 73,
+  kCudaFreeAsync = 74,
+  kGraphInstantiate = 75,
+  kGraphDestroy = 76,
+  kMemPoolTrim = 77,
   // A communicator that only NCCL's profiler interface told of: how it was made is not known.
   kProfilerComm = 80,
 };
@@ -80,7 +87,7 @@ constexpr bool IsCommInit(CallKind kind) {
   return kind >= CallKind::kCommInitRank && kind <= CallKind::kCommGrow;
 }
 constexpr bool IsHostWait(CallKind kind) {
-  return kind >= CallKind::kStreamSynchronize && kind <= CallKind::kCudaFree;
+  return kind >= CallKind::kStreamSynchronize && kind <= CallKind::kMemPoolTrim;
 }
 
 // "AllReduce", "Send", "CommInitRank", "cudaStreamSynchronize"; "call 77" never: unknown values give "unknown call".
@@ -137,7 +144,14 @@ constexpr const char* CallName(CallKind kind) {
     case CallKind::kMemcpy: return "cudaMemcpy";
     case CallKind::kCudaMalloc: return "cudaMalloc";
     case CallKind::kCudaFree: return "cudaFree";
+    case CallKind::kHostAlloc: return "cudaHostAlloc";
+    case CallKind::kHostFree: return "cudaFreeHost";
     case CallKind::kGraphLaunch: return "cudaGraphLaunch";
+    case CallKind::kCudaMallocAsync: return "cudaMallocAsync";
+    case CallKind::kCudaFreeAsync: return "cudaFreeAsync";
+    case CallKind::kGraphInstantiate: return "cudaGraphInstantiate";
+    case CallKind::kGraphDestroy: return "cudaGraphExecDestroy";
+    case CallKind::kMemPoolTrim: return "cudaMemPoolTrimTo";
     case CallKind::kProfilerComm: return "communicator told by NCCL's profiler interface";
   }
   return "unknown call";

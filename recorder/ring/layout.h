@@ -39,6 +39,8 @@ enum class SectionKind : uint32_t {
   kOverflow = 5,  // one ring of Slots shared by threads that have none of their own
   kStreams = 6,   // StreamCell
   kMarks = 7,     // MarkLine, index as in kStreams; alone on its pages, registered with the GPU driver
+  kGraphs = 8,    // GraphCell
+  kGraphOps = 9,  // GraphOp, the captured operations of all graphs
   kKernels = 11,  // element 0: ProfilerState; then KernelEntry
   kProxies = 12,  // ProxyEntry
 };
@@ -262,7 +264,7 @@ static_assert(offsetof(ThreadCell, wait) == 64);
 static_assert(offsetof(ThreadCell, tid) == 128);
 static_assert(sizeof(ThreadCell) == 192);
 
-enum class SlotType : uint8_t { kEmpty = 0, kOp = 1, kMembers = 2 };
+enum class SlotType : uint8_t { kEmpty = 0, kOp = 1, kMembers = 2, kReplay = 3 };
 
 // Event rings. In a thread's ring slot n (from 0) lies at n % capacity with guard n + 1; a reader takes it when the
 // guard fits and n + capacity >= ThreadCell::begun read afterwards. In the overflow ring guard is (n + 1) << 1, odd
@@ -303,6 +305,7 @@ static_assert(sizeof(Member) == 24);
 inline constexpr uint64_t kMemberMaxCount = (uint64_t{1} << 43) - 1;
 inline constexpr uint32_t kMembersPerSlot = 4;
 inline constexpr uint8_t kMembersNoTicket = 0x10;  // MemberSlot::flags; bits 0 to 3: that member's call failed
+inline constexpr uint8_t kMembersCaptured = 0x20;  // into a CUDA graph: never counted
 
 struct MemberSlot {
   uint64_t guard;
@@ -320,6 +323,96 @@ struct MemberSlot {
 static_assert(sizeof(MemberSlot) == 128);
 static_assert(offsetof(MemberSlot, type) == offsetof(OpSlot, type));
 static_assert(offsetof(MemberSlot, stage) == offsetof(OpSlot, stage));
+
+// One launch of a CUDA graph in which operations were captured: it issues them all, in the order of their capture. Each lane
+// (a communicator's collectives, or its sends to or receives from one peer) goes on from its own number. A launch with
+// more than four lanes takes several slots in a row, `first_lane` 0, 4, ...
+struct ReplayLane {
+  uint64_t word;  // number of the first operation: 40 bits | how many: 24, from the lowest bit
+  uint16_t comm;
+  uint8_t direction;  // 0 collectives, 1 sends, 2 receives
+  uint8_t reserved;
+  int32_t peer;
+};
+static_assert(sizeof(ReplayLane) == 16);
+inline constexpr uint32_t kReplayLanes = 4;
+inline constexpr uint32_t kMaxGraphLanes = 128;
+
+struct ReplaySlot {
+  uint64_t guard;
+  uint8_t type;   // SlotType::kReplay
+  uint8_t stage;  // kEntered, kLaunched, kFailed
+  uint8_t used;   // lanes in this slot
+  uint8_t first_lane;
+  uint16_t stream;
+  uint16_t graph;  // index in kGraphs
+  uint64_t replay;  // of the graph, from 1
+  uint64_t ticket;
+  uint64_t enter_ticks;
+  uint64_t return_ticks;
+  uint32_t index_low;  // of the first operation, the others follow
+  int32_t result;
+  uint32_t graph_use;  // GraphCell::use
+  uint16_t thread;
+  uint16_t lanes;  // of the launch
+  ReplayLane lane[kReplayLanes];
+};
+static_assert(sizeof(ReplaySlot) == 128);
+static_assert(offsetof(ReplaySlot, type) == offsetof(OpSlot, type));
+static_assert(offsetof(ReplaySlot, stage) == offsetof(OpSlot, stage));
+
+// One of a graph's last launches. `number` is 0 while it is written.
+struct GraphLaunch {
+  uint64_t number;
+  uint64_t ticket;  // 0: no GPU mark
+  uint64_t ticks;
+  uint16_t stream;
+  uint16_t thread;
+  int32_t result;  // of the call; -1: has not returned
+};
+static_assert(sizeof(GraphLaunch) == 32);
+inline constexpr uint32_t kGraphLaunches = 8;
+
+// What was captured as one CUDA graph. Its clones and everything instantiated or updated from it are the same graph here.
+struct GraphCell {
+  uint32_t state;  // GraphState; written last when the cell is claimed
+  uint32_t use;    // times the cell has been given to a graph
+  uint64_t id;     // of the capture, as CUDA numbers them: OpSlot::graph of what was captured
+  uint64_t exec;   // handle that was launched last
+  uint32_t ops;    // captured
+  uint32_t ops_lost;  // of these not in kGraphOps, or not numbered when the graph is launched
+  uint32_t lanes;
+  uint32_t handles;  // graphs and executable graphs that are this one and not destroyed
+  uint64_t captured_ticks;  // capture ended
+  uint64_t ended_ticks;     // last handle destroyed
+  uint64_t reserved0;
+  // Line 1.
+  uint64_t launches;
+  uint64_t reserved1[7];
+  GraphLaunch last[kGraphLaunches];  // [(number - 1) % 8]
+};
+static_assert(offsetof(GraphCell, launches) == 64);
+static_assert(sizeof(GraphCell) == 384);
+
+// Operations captured into a graph that are alike and follow each other.
+struct GraphOp {
+  uint32_t owner;     // index of its graph + 1; 0 free
+  uint32_t use;       // GraphCell::use
+  uint32_t position;  // of the first in the graph's order of capture
+  uint32_t repeats;   // how many
+  uint16_t kind;
+  uint16_t comm;
+  uint16_t stream;
+  uint8_t datatype, reduction;
+  int32_t root_or_peer;
+  uint32_t group;  // number of the explicit group, low half; 0 none
+  uint64_t count;
+  uint64_t caller;
+  uint32_t caller_object;
+  uint32_t reserved;
+  uint64_t comm_created;  // CommEntry::created_ticks
+};
+static_assert(sizeof(GraphOp) == 64);
 
 // Two threads may make the same stream wait at once: `check` (0 in old files) tells a mix of two.
 struct Dependency {
@@ -424,18 +517,19 @@ static_assert(sizeof(ProxyEntry) == 64);
 struct Capacities {
   uint32_t comms, peers, threads, rings, ring_slots, overflow_slots, streams;
   uint32_t kernels, proxies;
+  uint32_t graphs, graph_ops;
 };
 constexpr Capacities CapacitiesFor(uint64_t bytes) {
   if (bytes >= (4u << 20)) {
-    Capacities c{256, 4096, 128, 16, 1024, 2048, 256, 1024, 2048};
+    Capacities c{256, 4096, 128, 16, 1024, 2048, 256, 1024, 2048, 256, 1536};
     for (uint64_t b = bytes; b >= (8u << 20); b /= 2) {
       c.ring_slots *= 2;
     }
     return c;
   }
-  if (bytes >= (2u << 20)) return {128, 2048, 64, 8, 1024, 1024, 128, 512, 1024};
-  if (bytes >= (1u << 20)) return {64, 1024, 64, 8, 512, 512, 128, 256, 512};
-  return {32, 512, 32, 4, 512, 512, 64, 96, 192};
+  if (bytes >= (2u << 20)) return {128, 2048, 64, 8, 1024, 1024, 128, 512, 1024, 128, 768};
+  if (bytes >= (1u << 20)) return {64, 1024, 64, 8, 512, 512, 128, 256, 512, 64, 384};
+  return {32, 512, 32, 4, 512, 512, 64, 96, 192, 32, 192};
 }
 
 // The largest file's tables, for the process's own fixed arrays.
@@ -444,6 +538,7 @@ inline constexpr uint32_t kMaxThreads = 128;
 inline constexpr uint32_t kMaxStreams = 256;
 inline constexpr uint32_t kMaxKernels = 1024;
 inline constexpr uint32_t kMaxProxies = 2048;
+inline constexpr uint32_t kMaxGraphs = 256;
 
 }  // namespace lockstep::ring
 

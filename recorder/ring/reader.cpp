@@ -159,6 +159,8 @@ void FindSections(Reading* reading) {
       {SectionKind::kMarks, &Reading::marks, sizeof(MarkLine), kMostElements, "marks"},
       {SectionKind::kKernels, &Reading::kernels, sizeof(KernelEntry), kMostElements, "kernels", true},
       {SectionKind::kProxies, &Reading::proxies, sizeof(ProxyEntry), kMostElements, "network operations", true},
+      {SectionKind::kGraphs, &Reading::graphs, sizeof(GraphCell), kMostElements, "graphs", true},
+      {SectionKind::kGraphOps, &Reading::graph_ops, sizeof(GraphOp), 1 << 17, "captured operations", true},
   };
   uint32_t sections = reading->header.section_count;
   if (sections > kMaxSections) {
@@ -287,6 +289,7 @@ bool ReadRing(int fd, const ReadOptions& options, Snapshot* out, std::string* er
   if (options.digest_only) {
     for (CommSnapshot& comm : out->comms) comm.lost_records = 0;  // only the rings can tell
   } else {
+    internal::ReadGraphs(&reading);
     internal::ReadOps(&reading, cells);
     internal::ReadProfiler(&reading);
   }

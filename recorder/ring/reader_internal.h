@@ -46,6 +46,16 @@ struct Table {
   bool present = false;
 };
 
+// Operations told one by one of one thread's launches of graphs, and of one graph: a hostile file must not grow without bound.
+constexpr uint64_t kMostReplayed = 4096;
+
+struct GraphTemplate {
+  uint32_t use = 0;  // 0: no such graph
+  uint64_t id = 0;
+  uint64_t total = 0;  // operations in `ops`
+  std::vector<GraphOp> ops;
+};
+
 struct Reading {
   const File& file;
   Header header;
@@ -57,6 +67,10 @@ struct Reading {
   std::vector<uint64_t> stream_issued;
   Snapshot* out;
   Table kernels{}, proxies{};
+  Table graphs{}, graph_ops{};
+  std::vector<GraphTemplate> templates{};  // by index in the graph table
+  uint64_t replayed_groups = 0;
+
 
   void Problem(const std::string& text);
 };
@@ -88,6 +102,11 @@ uint64_t Widen(uint64_t low, unsigned bits, uint64_t now);
 void ReadComms(Reading* reading);
 void ReadStreams(Reading* reading);
 void ReadThreads(Reading* reading, std::vector<ThreadCell>* cells);
+void ReadGraphs(Reading* reading);
+// How many operations the launch that begins in this slot issued; 0: none begins there.
+uint64_t ReplayedOps(const Reading& reading, const OpSlot& slot);
+// The launch that begins with slots[0], as its operations or, if not `one_by_one`, as one call. Gives how many slots it took.
+size_t AddReplay(Reading* reading, const std::vector<const OpSlot*>& slots, uint32_t thread, uint64_t thread_ops, bool one_by_one);
 void ReadOps(Reading* reading, const std::vector<ThreadCell>& cells);
 void ReadProfiler(Reading* reading);
 

@@ -141,6 +141,21 @@ void ReadThreadRing(Reading* reading, const Context& context, const ThreadCell& 
   }
   const size_t from = reading->out->ops.size();
   const uint64_t begun = cell.begun;
+  // The newest launches of graphs are told operation by operation, older ones as one call each.
+  uint64_t replayed = 0, one_by_one = begun;
+  for (; one_by_one > 0 && begun - one_by_one < slots && replayed <= kMostReplayed; --one_by_one) {
+    replayed += ReplayedOps(*reading, ring[(one_by_one - 1) % slots]);
+  }
+  if (replayed > kMostReplayed && one_by_one + 1 < begun) ++one_by_one;
+  std::vector<const OpSlot*> launch;
+  uint64_t launch_begin = 0;
+  auto end_launch = [&] {
+    for (size_t at = 0; at < launch.size();) {
+      const std::vector<const OpSlot*> rest(launch.begin() + static_cast<ptrdiff_t>(at), launch.end());
+      at += AddReplay(reading, rest, context.thread, context.ops, launch_begin >= one_by_one);
+    }
+    launch.clear();
+  };
   uint64_t damaged = 0;
   for (uint64_t n = begun > slots ? begun - slots : 0; n < begun; ++n) {
     const OpSlot& slot = ring[n % slots];
@@ -149,8 +164,19 @@ void ReadThreadRing(Reading* reading, const Context& context, const ThreadCell& 
       damaged += n + 1 < begun ? 1 : 0;  // the newest may not be finished
       continue;
     }
+    if (slot.type == static_cast<uint8_t>(SlotType::kReplay)) {
+      ReplaySlot replay;
+      std::memcpy(&replay, &slot, sizeof(replay));
+      if (replay.enter_ticks < context.created_ticks) continue;
+      if (replay.first_lane == 0) end_launch();
+      if (launch.empty()) launch_begin = n;
+      launch.push_back(&slot);
+      continue;
+    }
+    end_launch();
     AddSlot(*reading, slot, context, &reading->out->ops);
   }
+  end_launch();
   if (damaged != 0) {
     reading->Problem("thread " + std::to_string(cell.tid) + ": " + std::to_string(damaged) +
                      " records damaged in the ring at offset " + std::to_string(at));
@@ -201,6 +227,7 @@ void ReadOps(Reading* reading, const std::vector<ThreadCell>& cells) {
   for (const OpSnapshot& op : out->ops) {
     ++by_thread[op.thread];
     const bool counted = op.stage != OpStage::kFailed && op.stage != OpStage::kSimulated &&
+                         (op.stage != OpStage::kCaptured || op.seq != 0) &&
                          (IsCollective(op.kind) || IsPointToPoint(op.kind) || IsOneSided(op.kind));
     if (counted && op.comm != UINT32_MAX) ++by_comm[op.comm];
   }

@@ -126,7 +126,9 @@ struct OpSnapshot {
   uint64_t group = 0;                // 0: no explicit group; else a per-thread group number
   uint32_t stream = UINT32_MAX;      // StreamSnapshot::index
   uint64_t ticket = 0;               // of that stream; 0 without GPU marks
-  uint64_t graph = 0;                // CUDA graph id when captured
+  uint64_t graph = 0;                // CUDA graph id when captured or replayed
+  uint64_t replay = 0;               // launch of that graph, from 1, that issued it; 0: captured, or an ordinary call
+  uint32_t place = 0;                // of a replayed one: its place in the graph, from 1
   int64_t enter_ns = 0, return_ns = 0;  // return_ns 0: has not returned
   int32_t result = 0;                // ncclResult_t of the call; meaningful when return_ns != 0
   uint64_t caller = 0;               // offset of the caller in its object; with caller_object a stable call site
@@ -168,6 +170,29 @@ struct StreamSnapshot {
     uint64_t ticket = 0;
   };
   std::vector<Dependency> depends_on;
+};
+
+enum class GraphState : uint32_t {
+  kNone = 0,
+  kCapturing = 1,  // or its capture ended unseen
+  kCaptured = 2,
+  kEnded = 3,      // every handle of it is destroyed
+  kSpoilt = 4,     // the capture failed
+};
+
+// A CUDA graph in which operations were captured; its clones and what was instantiated from it are one with it.
+struct GraphSnapshot {
+  uint32_t index = 0;                // slot of the graph table
+  uint64_t id = 0;                   // of the capture: OpSnapshot::graph
+  GraphState state = GraphState::kNone;
+  uint64_t exec = 0;                 // handle that was launched last
+  uint64_t operations = 0;           // captured
+  uint64_t operations_lost = 0;      // of these not recorded one by one, or not numbered at a launch
+  uint64_t launches = 0;
+  uint64_t completed = 0;            // newest launch that the GPU is known to have completed; 0 none, or not known
+  uint32_t stream = UINT32_MAX;      // of the last launch
+  uint64_t ticket = 0;               // of the last launch; 0 without GPU marks
+  int64_t captured_ns = 0, last_launch_ns = 0, ended_ns = 0;
 };
 
 // What NCCL's profiler interface told, over all communicators.
@@ -220,6 +245,7 @@ struct Snapshot {
   std::vector<OpSnapshot> recent;
   std::vector<ThreadSnapshot> threads;
   std::vector<StreamSnapshot> streams;
+  std::vector<GraphSnapshot> graphs;
   // Of the profiler plugin; empty in a digest. Oldest first.
   ProfilerSnapshot profiler;
   std::vector<KernelSnapshot> kernels;

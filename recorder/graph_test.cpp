@@ -1,0 +1,175 @@
+// CUDA graphs as the recorder sees them: captured operations, launches, and captures that nothing of ours disturbs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "recorder/ring/reader.h"
+
+namespace lockstep {
+namespace {
+
+using ring::CallKind;
+using ring::GraphSnapshot;
+using ring::GraphState;
+using ring::OpSnapshot;
+using ring::OpStage;
+using ring::Snapshot;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class GraphTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char folder[] = "/tmp/lockstep_graph_XXXXXX";
+    ASSERT_NE(mkdtemp(folder), nullptr);
+    folder_ = folder;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  int Run(const std::string& mode, const std::string& environment, bool preload, std::string* out) const {
+    const std::string command = "RANK=0 WORLD_SIZE=1 LOCKSTEP_DIR='" + folder_ + "/rings' " + environment +
+                                (preload ? " LD_PRELOAD='" LOCKSTEP_LIBRARY "'" : "") + " timeout 60 '" LOCKSTEP_GRAPH_PROGRAM "' " +
+                                mode + " >'" + folder_ + "/out' 2>&1";
+    const int status = std::system(command.c_str());
+    std::ifstream file(folder_ + "/out");
+    *out = {std::istreambuf_iterator<char>(file), {}};
+    return status;
+  }
+  // The one ring of a run that must go as it goes without the recorder.
+  Snapshot Record(const std::string& mode, const std::string& environment) const {
+    std::string out, bare;
+    EXPECT_EQ(Run(mode, "", false, &bare), Run(mode, environment, true, &out)) << out;
+    EXPECT_EQ(out, bare) << "with the recorder: " << environment;
+    return Ring();
+  }
+  Snapshot Ring() const {
+    Snapshot snapshot;
+    int rings = 0;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ + "/rings")) {
+      if (!entry.is_regular_file()) continue;
+      std::string error;
+      EXPECT_TRUE(ring::ReadRingFile(entry.path(), {}, &snapshot, &error)) << error;
+      EXPECT_THAT(snapshot.problems, IsEmpty());
+      ++rings;
+    }
+    EXPECT_EQ(rings, 1);
+    return snapshot;
+  }
+
+  std::string folder_;
+};
+
+std::vector<uint64_t> Numbers(const Snapshot& ring, CallKind kind, OpStage stage) {
+  std::vector<uint64_t> numbers;
+  for (const OpSnapshot& op : ring.ops) {
+    if (op.kind == kind && op.stage == stage) numbers.push_back(op.seq);
+  }
+  return numbers;
+}
+
+class EachMarksTest : public GraphTest, public ::testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Marks, EachMarksTest, ::testing::Values("off", "done", "full"),
+                         [](const auto& mode) { return std::string(mode.param); });
+
+TEST_P(EachMarksTest, LaunchesIssueWhatWasCapturedInTheOrderOfTheCalls) {
+  const Snapshot ring = Record("replays", std::string("LOCKSTEP_GPU=") + GetParam());
+  ASSERT_THAT(ring.graphs, SizeIs(1));
+  const GraphSnapshot& graph = ring.graphs[0];
+  EXPECT_EQ(graph.state, GraphState::kCaptured);
+  EXPECT_EQ(graph.operations, 6u);
+  EXPECT_EQ(graph.operations_lost, 0u);
+  EXPECT_EQ(graph.launches, 5u);
+  EXPECT_EQ(graph.completed, std::string(GetParam()) == "off" ? 0u : 5u);
+  EXPECT_GT(graph.captured_ns, 0);
+  EXPECT_GT(graph.last_launch_ns, graph.captured_ns);
+  // Captured: recorded without a number. Then number 1 before the capture, and four collectives a launch and one behind it.
+  EXPECT_THAT(Numbers(ring, CallKind::kAllReduce, OpStage::kCaptured), ElementsAre(0, 0, 0));
+  EXPECT_THAT(Numbers(ring, CallKind::kAllReduce, OpStage::kLaunched),
+              ElementsAre(1, 2, 3, 4, 6, 7, 8, 9, 11, 12, 13, 14, 16, 17, 18, 19, 21, 22, 23, 24, 26));
+  EXPECT_THAT(Numbers(ring, CallKind::kBroadcast, OpStage::kLaunched), ElementsAre(5, 10, 15, 20, 25));
+  EXPECT_THAT(Numbers(ring, CallKind::kSend, OpStage::kLaunched), ElementsAre(1, 2, 3, 4, 5));
+  EXPECT_THAT(Numbers(ring, CallKind::kRecv, OpStage::kLaunched), ElementsAre(1, 2, 3, 4, 5));
+  ASSERT_THAT(ring.comms, SizeIs(1));
+  EXPECT_EQ(ring.comms[0].issued_seq, 26u);
+  EXPECT_EQ(ring.comms[0].launched_seq, 26u);
+  EXPECT_EQ(ring.comms[0].lost_records, 0u);
+  ASSERT_THAT(ring.comms[0].peers, SizeIs(1));
+  EXPECT_EQ(ring.comms[0].peers[0].sends, 5u);
+  uint64_t index = 0, tickets = 0;
+  for (const OpSnapshot& op : ring.ops) {
+    if (op.kind == CallKind::kGroup || op.seq == 0) continue;
+    EXPECT_GT(op.index, index);
+    index = op.index;
+    if (op.replay == 0) continue;
+    EXPECT_EQ(op.graph, graph.id);
+    EXPECT_NE(op.caller, 0u);
+    EXPECT_EQ(op.group != 0, ring::IsPointToPoint(op.kind));
+    EXPECT_EQ(op.place, op.kind == CallKind::kBroadcast ? 4u : op.kind == CallKind::kSend ? 5u : op.kind == CallKind::kRecv ? 6u : op.place);
+    tickets += op.ticket != 0;
+  }
+  EXPECT_EQ(tickets, std::string(GetParam()) == "off" ? 0u : 30u);
+}
+
+TEST_P(EachMarksTest, CapturesOfEveryModeAreLeftAsTheyAre) {
+  const Snapshot ring = Record("modes", std::string("LOCKSTEP_GPU=") + GetParam());
+  size_t captured = 0;
+  for (const GraphSnapshot& graph : ring.graphs) captured += graph.operations == 7 && graph.launches == 3;
+  EXPECT_EQ(captured, 6u);
+  EXPECT_EQ(ring.graphs[6].state, GraphState::kSpoilt);
+  EXPECT_EQ(ring.graphs[7].state, GraphState::kCaptured);
+  for (const ring::StreamSnapshot& stream : ring.streams) EXPECT_EQ(stream.first_error, 0);
+}
+
+TEST_F(GraphTest, ClonesUpdatesChildrenAndNestedLaunchesAreCounted) {
+  const Snapshot ring = Record("kin", "LOCKSTEP_GPU=done");
+  ASSERT_THAT(ring.graphs, SizeIs(3));
+  EXPECT_EQ(ring.graphs[0].launches, 4u);  // itself, its clone twice, as a child
+  EXPECT_EQ(ring.graphs[1].launches, 1u);  // what the executable graph was updated to
+  EXPECT_EQ(ring.graphs[2].launches, 2u);  // one of them after a launch that failed
+  EXPECT_EQ(ring.graphs[2].operations, 7u);
+  EXPECT_EQ(ring.graphs[2].operations_lost, 0u);
+  EXPECT_EQ(ring.graphs[0].state, GraphState::kEnded);
+  EXPECT_EQ(ring.graphs[2].state, GraphState::kCaptured);  // its executable graph lives
+  ASSERT_THAT(ring.comms, SizeIs(1));
+  EXPECT_EQ(ring.comms[0].issued_seq, 4u * 5 + 5 * 2);
+  EXPECT_EQ(ring.comms[0].lost_records, 0u);
+}
+
+TEST_F(GraphTest, ARingTellsTheReplayAfterTheProcessIsKilled) {
+  std::string out;
+  const int status = Run("stuck", "LOCKSTEP_GPU=full", true, &out);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 128 + 9) << status << out;
+  const Snapshot ring = Ring();
+  ASSERT_THAT(ring.graphs, SizeIs(1));
+  EXPECT_EQ(ring.graphs[0].launches, 4u);
+  EXPECT_EQ(ring.graphs[0].completed, 2u);
+  ASSERT_LT(ring.graphs[0].stream, ring.streams.size());
+  EXPECT_EQ(ring.streams[ring.graphs[0].stream].completed, 2u);
+  EXPECT_EQ(ring.streams[ring.graphs[0].stream].started, 2u);  // what stands ahead of the third is not NCCL's
+  EXPECT_EQ(ring.ops.back().replay, 4u);
+}
+
+TEST_F(GraphTest, MoreGraphsThanTheFileHoldsAreTakenInTurn) {
+  const Snapshot ring = Record("many", "LOCKSTEP_GPU=done LOCKSTEP_RING_KIB=512");
+  EXPECT_THAT(ring.graphs, SizeIs(32));
+  uint64_t launches = 0;
+  for (const GraphSnapshot& graph : ring.graphs) {
+    EXPECT_EQ(graph.state, GraphState::kEnded);
+    EXPECT_EQ(graph.operations, 20u);
+    launches += graph.launches;
+  }
+  EXPECT_EQ(launches, 32u * 3);
+  ASSERT_THAT(ring.comms, SizeIs(1));
+  EXPECT_EQ(ring.comms[0].issued_seq, 300u * 3 * 20);
+  EXPECT_EQ(ring.records_lost, 0u);
+}
+
+}  // namespace
+}  // namespace lockstep

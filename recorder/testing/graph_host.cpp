@@ -1,0 +1,232 @@
+// A program that captures NCCL operations into CUDA graphs and launches them; the graph tests run it with and without the
+// recorder and compare what it prints.
+//   recorder_graph_host MODE
+#include <cuda_runtime.h>
+#include <nccl.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+namespace {
+
+constexpr size_t kCount = 64;
+
+void Check(int result, const char* what, int line) {
+  if (result == 0) return;
+  std::printf("line %d: %s gave %d\n", line, what, result);
+  std::fflush(stdout);
+  _exit(1);
+}
+#define CHECK(call) Check(static_cast<int>(call), #call, __LINE__)
+
+struct Rank {
+  ncclComm_t comm = nullptr;
+  cudaStream_t stream = nullptr;
+  float* data = nullptr;
+};
+
+Rank Start(unsigned flags = cudaStreamNonBlocking) {
+  Rank rank;
+  ncclUniqueId id;
+  CHECK(cudaSetDevice(0));
+  CHECK(ncclGetUniqueId(&id));
+  CHECK(ncclCommInitRank(&rank.comm, 1, id, 0));
+  CHECK(cudaStreamCreateWithFlags(&rank.stream, flags));
+  CHECK(cudaMalloc(reinterpret_cast<void**>(&rank.data), kCount * sizeof(float)));
+  return rank;
+}
+
+int AllReduce(const Rank& rank, size_t count = kCount) {
+  return ncclAllReduce(rank.data, rank.data, count, ncclFloat, ncclSum, rank.comm, rank.stream);
+}
+
+// Three alike, another, one in a group with a send to itself.
+void Issue(const Rank& rank) {
+  for (int i = 0; i < 3; ++i) CHECK(AllReduce(rank));
+  CHECK(ncclBroadcast(rank.data, rank.data, kCount, ncclFloat, 0, rank.comm, rank.stream));
+  CHECK(ncclGroupStart());
+  CHECK(ncclSend(rank.data, 8, ncclFloat, 0, rank.comm, rank.stream));
+  CHECK(ncclRecv(rank.data, 8, ncclFloat, 0, rank.comm, rank.stream));
+  CHECK(ncclGroupEnd());
+}
+
+cudaGraph_t Capture(const Rank& rank, cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal) {
+  cudaGraph_t graph = nullptr;
+  CHECK(cudaStreamBeginCapture(rank.stream, mode));
+  Issue(rank);
+  CHECK(cudaStreamEndCapture(rank.stream, &graph));
+  size_t nodes = 0;
+  CHECK(cudaGraphGetNodes(graph, nullptr, &nodes));
+  std::printf("%zu nodes\n", nodes);
+  return graph;
+}
+
+void Finish(const Rank& rank) {
+  CHECK(cudaStreamSynchronize(rank.stream));
+  CHECK(ncclCommDestroy(rank.comm));
+  CHECK(cudaFree(rank.data));
+  CHECK(cudaStreamDestroy(rank.stream));
+}
+
+int Replays() {
+  const Rank rank = Start();
+  CHECK(AllReduce(rank));
+  cudaGraph_t graph = Capture(rank);
+  cudaGraphExec_t exec = nullptr;
+  CHECK(cudaGraphInstantiate(&exec, graph));
+  CHECK(cudaGraphDestroy(graph));
+  for (int i = 0; i < 5; ++i) {
+    CHECK(cudaGraphLaunch(exec, rank.stream));
+    CHECK(AllReduce(rank, 7));
+  }
+  Finish(rank);
+  return 0;
+}
+
+// Clones, updates, children and launches under capture keep what was captured; a launch that fails is none.
+int Kin() {
+  const Rank rank = Start();
+  cudaGraph_t graph = Capture(rank), clone = nullptr, outer = nullptr, again = nullptr, second = nullptr;
+  cudaGraphExec_t first_exec = nullptr, clone_exec = nullptr, outer_exec = nullptr, again_exec = nullptr, params_exec = nullptr;
+  CHECK(cudaGraphInstantiateWithFlags(&first_exec, graph, 0));
+  CHECK(cudaGraphClone(&clone, graph));
+  CHECK(cudaGraphInstantiate(&clone_exec, clone));
+  CHECK(cudaGraphLaunch(first_exec, rank.stream));
+  CHECK(cudaGraphLaunch(clone_exec, rank.stream));
+  cudaGraphInstantiateParams params{};
+  CHECK(cudaGraphInstantiateWithParams(&params_exec, clone, &params));
+  CHECK(cudaGraphLaunch(params_exec, rank.stream));
+  // The same shape captured anew, into the executable graph that was there.
+  second = Capture(rank);
+  cudaGraphExecUpdateResultInfo info{};
+  CHECK(cudaGraphExecUpdate(first_exec, second, &info));
+  CHECK(cudaGraphLaunch(first_exec, rank.stream));
+  // As a child of another graph.
+  cudaGraphNode_t node = nullptr;
+  CHECK(cudaGraphCreate(&outer, 0));
+  CHECK(cudaGraphAddChildGraphNode(&node, outer, nullptr, 0, graph));
+  CHECK(cudaGraphInstantiate(&outer_exec, outer));
+  CHECK(cudaGraphLaunch(outer_exec, rank.stream));
+  // Launched while capturing.
+  CHECK(cudaStreamBeginCapture(rank.stream, cudaStreamCaptureModeRelaxed));
+  CHECK(AllReduce(rank));
+  CHECK(cudaGraphLaunch(clone_exec, rank.stream));
+  CHECK(cudaStreamEndCapture(rank.stream, &again));
+  CHECK(cudaGraphInstantiate(&again_exec, again));
+  CHECK(cudaGraphLaunch(again_exec, rank.stream));
+  CHECK(cudaStreamSynchronize(rank.stream));
+  for (cudaGraphExec_t exec : {first_exec, clone_exec, params_exec, outer_exec}) CHECK(cudaGraphExecDestroy(exec));
+  for (cudaGraph_t each : {graph, clone, second, outer, again}) CHECK(cudaGraphDestroy(each));
+  std::printf("destroyed: %d\n", cudaGraphLaunch(first_exec, rank.stream));
+  cudaStream_t gone = nullptr;
+  CHECK(cudaStreamCreate(&gone));
+  CHECK(cudaStreamDestroy(gone));
+  std::printf("no stream: %d\n", cudaGraphLaunch(again_exec, gone));
+  CHECK(cudaGraphLaunch(again_exec, rank.stream));
+  Finish(rank);
+  return 0;
+}
+
+// The first use of a stream is in a capture, of each mode; another thread makes NCCL calls on another stream meanwhile.
+int Modes() {
+  for (const auto mode : {cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed}) {
+    for (const unsigned flags : {cudaStreamNonBlocking, cudaStreamDefault}) {
+      const Rank rank = Start(flags), other = Start();
+      CHECK(cudaStreamBeginCapture(rank.stream, mode));
+      std::thread([&] {
+        CHECK(cudaSetDevice(0));
+        CHECK(AllReduce(other));
+      }).join();
+      Issue(rank);
+      cudaEvent_t event = nullptr;
+      CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+      CHECK(cudaEventRecord(event, rank.stream));
+      cudaStream_t side = nullptr;
+      CHECK(cudaStreamCreateWithFlags(&side, cudaStreamNonBlocking));
+      CHECK(cudaStreamWaitEvent(side, event));
+      CHECK(ncclAllReduce(rank.data, rank.data, 5, ncclFloat, ncclMax, rank.comm, side));
+      CHECK(cudaEventRecord(event, side));
+      CHECK(cudaStreamWaitEvent(rank.stream, event));
+      cudaGraph_t graph = nullptr;
+      const int ended = cudaStreamEndCapture(rank.stream, &graph);
+      size_t nodes = 0;
+      if (ended == 0) CHECK(cudaGraphGetNodes(graph, nullptr, &nodes));
+      std::printf("mode %d flags %u: %d, %zu nodes\n", static_cast<int>(mode), flags, ended, nodes);
+      cudaGraphExec_t exec = nullptr;
+      CHECK(cudaGraphInstantiate(&exec, graph));
+      for (int i = 0; i < 3; ++i) CHECK(cudaGraphLaunch(exec, rank.stream));
+      CHECK(cudaStreamSynchronize(rank.stream));
+      CHECK(cudaStreamSynchronize(other.stream));
+    }
+  }
+  // A capture that the program itself spoils stays spoilt, with CUDA's own errors, and the next one is well.
+  const Rank rank = Start();
+  CHECK(cudaStreamBeginCapture(rank.stream, cudaStreamCaptureModeGlobal));
+  CHECK(AllReduce(rank));
+  void* memory = nullptr;
+  std::printf("malloc: %d\n", cudaMalloc(&memory, 8));
+  cudaGraph_t graph = nullptr;
+  std::printf("spoilt: %d\n", cudaStreamEndCapture(rank.stream, &graph));
+  cudaGetLastError();
+  Capture(rank);
+  CHECK(AllReduce(rank));
+  CHECK(cudaStreamSynchronize(rank.stream));
+  return 0;
+}
+
+void BlockForEver(void*) {
+  while (true) pause();
+}
+
+// Two launches end, the third does not come to its operations, a fourth stands behind it; then the process is killed.
+int Stuck() {
+  const Rank rank = Start();
+  cudaGraph_t graph = Capture(rank);
+  cudaGraphExec_t exec = nullptr;
+  CHECK(cudaGraphInstantiate(&exec, graph));
+  for (int i = 0; i < 2; ++i) CHECK(cudaGraphLaunch(exec, rank.stream));
+  CHECK(cudaStreamSynchronize(rank.stream));
+  CHECK(cudaLaunchHostFunc(rank.stream, BlockForEver, nullptr));
+  for (int i = 0; i < 2; ++i) CHECK(cudaGraphLaunch(exec, rank.stream));
+  kill(getpid(), SIGKILL);
+  return 0;
+}
+
+// More graphs, and more operations in them, than a small file has room for; handles come again.
+int Many() {
+  const Rank rank = Start();
+  for (int round = 0; round < 300; ++round) {
+    cudaGraph_t graph = nullptr;
+    CHECK(cudaStreamBeginCapture(rank.stream, cudaStreamCaptureModeThreadLocal));
+    for (int i = 0; i < 20; ++i) CHECK(AllReduce(rank, static_cast<size_t>(1 + i % 7)));
+    CHECK(cudaStreamEndCapture(rank.stream, &graph));
+    cudaGraphExec_t exec = nullptr;
+    CHECK(cudaGraphInstantiate(&exec, graph));
+    CHECK(cudaGraphDestroy(graph));
+    for (int i = 0; i < 3; ++i) CHECK(cudaGraphLaunch(exec, rank.stream));
+    CHECK(cudaStreamSynchronize(rank.stream));
+    CHECK(cudaGraphExecDestroy(exec));
+  }
+  Finish(rank);
+  return 0;
+}
+
+}  // namespace
+
+int main(int, char** argv) {
+  setvbuf(stdout, nullptr, _IOLBF, 0);
+  const std::string mode = argv[1] != nullptr ? argv[1] : "";
+  int status = 2;
+  if (mode == "replays") status = Replays();
+  if (mode == "kin") status = Kin();
+  if (mode == "modes") status = Modes();
+  if (mode == "stuck") status = Stuck();
+  if (mode == "many") status = Many();
+  std::printf("done %d\n", status);
+  return status;
+}
