@@ -78,7 +78,7 @@ class ArmTest(unittest.TestCase):
             f"{SOURCE}/tests/bench/recorder_idle_nccl.cpp")
         run(ARM_CXX, "-std=c++20", "-O2", "-pthread", "-o", cls.host, f"{SOURCE}/recorder/testing/arm_host.cpp", cls.nccl)
 
-    def host_says(self, *arguments, recorded=True, kib=512):
+    def host_says(self, *arguments, recorded=True, kib=512, program=None):
         rings = self.top / "rings"
         shutil.rmtree(rings, ignore_errors=True)
         variables = [f"LD_LIBRARY_PATH={self.nccl.parent}"]
@@ -87,7 +87,7 @@ class ArmTest(unittest.TestCase):
         command = ["qemu-aarch64", "-L", ARM_ROOT]
         for variable in variables:
             command += ["-E", variable]
-        return run(*command, str(self.host), *arguments)
+        return run(*command, program or str(self.host), *arguments)
 
     def ring(self):
         files = list(self.top.glob("rings/*/*.ring"))
@@ -119,6 +119,26 @@ class ArmTest(unittest.TestCase):
         self.assertEqual(ring["AllReduce"], "50")
         self.assertEqual((ring["comm0.issued"], ring["comm0.rank"]), ("50", "1"))
         self.assertEqual(said, self.host_says("by-hand", str(self.nccl), recorded=False))
+
+    def test_lookups_answer_as_without_the_recorder(self):
+        twins = []
+        for twin in (1, 2):
+            folder = self.top / f"twin{twin}"
+            folder.mkdir(exist_ok=True)
+            twins.append(str(folder / "libnccl.so.2"))
+            run(ARM_CXX, "-std=c++20", "-O2", "-fPIC", "-shared", f"-DLOCKSTEP_TWIN={twin}", "-Wl,-soname,libnccl.so.2",
+                "-o", twins[-1], f"{SOURCE}/recorder/testing/twin_nccl.cpp")
+        plugin = str(self.top / "plugin.so")
+        run(ARM_CXX, "-std=c++20", "-O2", "-fPIC", "-shared", f"-Wl,-rpath,{self.top}/twin1", "-o", plugin,
+            f"{SOURCE}/recorder/testing/plugin.cpp", twins[0])
+        host = str(self.top / "lookup_host")
+        run(ARM_CXX, "-std=c++20", "-O2", "-pthread", "-o", host, f"{SOURCE}/recorder/testing/lookup_host.cpp")
+        for arguments in (["probe", *twins, plugin], ["two", *twins], ["default-first", twins[0]], ["second-names", twins[0]],
+                          ["plugin-default", plugin], ["race", *twins]):
+            said = self.host_says(*arguments, program=host)
+            recorded = len(list(self.top.glob("rings/*/*.ring")))
+            self.assertEqual(recorded, 0 if arguments[0] == "probe" else 1, arguments)
+            self.assertEqual(said, self.host_says(*arguments, program=host, recorded=False))
 
     def test_records_threads(self):
         self.assertEqual(self.host_says("threads", kib=4096), "0\n")

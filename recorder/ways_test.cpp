@@ -254,7 +254,8 @@ TEST_F(WaysTest, TheRealLibraryAsFarAsItGoes) {
   const std::string real = LOCKSTEP_REAL_NCCL;
   if (real.empty()) GTEST_SKIP() << "no real libnccl.so.2 on this machine";
   if (Run(Program("handle " + Quoted(real)), "").status != 0) GTEST_SKIP() << "it cannot be opened here";
-  for (const char* way : {"handle", "self", "default", "next", "default-first", "second-names", "reopen"}) {
+  // Not closed and opened again: threads that the real one has begun may then run on without their code.
+  for (const char* way : {"handle", "self", "default", "next", "default-first", "second-names"}) {
     const Snapshot ring = ExpectSameAndRecorded(way + (" " + Quoted(real)));
     EXPECT_GT(ring.process.nccl_version, 20000) << way;
     EXPECT_FALSE(ring.comms.empty()) << way << ": also where it could not be made";
