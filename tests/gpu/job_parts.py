@@ -3,6 +3,7 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 
 from machine import HERE, Failed, NotMeasured, end, run
@@ -83,7 +84,7 @@ def torch(session, part):
         folder = session.ring_folder()
         command = [session.setup.python, os.path.join(HERE, "torch_job.py"), "--steps", "5", "--iterations", "50", "--width", "256",
                    "latency", "dp"]
-        done = run(command, session.environment("auto", rings=folder, hook=hook), min(120, session.left()))
+        done = run(command, session.torch_environment("auto", rings=folder, hook=hook), min(120, session.left()))
         rings = session.read_rings(folder)
         text = f"PyTorch {found[0]}: {issued(rings)} collectives recorded" if done.status == 0 else done.why()
         part.check(done.status == 0 and issued(rings) > 150, f"{name}, LOCKSTEP_HOOK={hook}", text)
@@ -125,9 +126,9 @@ def hang(session, part, name, mode, what, processes, expected, env, same_gpu):
     try:
         analyzer = session.find_analyzer()
     except NotMeasured as reason:
-        kept = os.path.join(session.out, "rings", os.path.basename(rings))
-        shutil.copytree(rings, kept, dirs_exist_ok=True)
-        part.line(NOT_MEASURED, name, f"{reason}; its rings are kept: run.py --judge {kept} --analyze LOCKSTEP-ANALYZE says the rest")
+        shutil.copytree(rings, os.path.join(session.work, "kept", os.path.basename(rings)), dirs_exist_ok=True)
+        archive = shutil.make_archive(os.path.join(session.out, "rings"), "gztar", os.path.join(session.work, "kept"))
+        part.line(NOT_MEASURED, name, f"{reason}; its rings are kept: run.py --judge {archive} --analyze LOCKSTEP-ANALYZE says the rest")
         return
     judge(analyzer, rings, part)
 
@@ -161,6 +162,17 @@ def make_hang(session, mode, what, processes, env, same_gpu):
         for file in files:
             file.close()
     return copies
+
+
+def judge_kept(analyzer, archive, part):
+    """The hangs whose rings a run without an analyzer kept."""
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.unpack_archive(archive, folder)
+        cases = sorted((int(name), name) for name in os.listdir(folder) if name.isdigit())
+        for _, name in cases:
+            judge(analyzer, os.path.join(folder, name), part)
+        if not cases:
+            raise Failed(f"{archive} holds no hangs")
 
 
 def judge(analyzer, folder, part):
@@ -208,7 +220,7 @@ def part_graph(session, part):
             if mode is None:
                 continue
             rings = session.read_rings(folder)
-            counted = sum(r.get("replays", 0) for r in rings)
+            counted = sum(r["replays"] for r in rings)
             captured = sum(r["captured"] for r in rings)
             part.check(line["ok"] and captured > 0 and counted == replays, label,
                        f"results {'right' if line['ok'] else 'WRONG'}, {captured} operations recorded as captured, {counted} of {replays} "
@@ -216,6 +228,29 @@ def part_graph(session, part):
     part.table(f"A graph of three collectives and two kernels, {replays} replays, each waited for.", ("job", "recorder", "us, median"),
                rows)
     stuck_replay(session, part, replays)
+    torch_graph(session, part)
+
+
+def torch_graph(session, part):
+    name = "PyTorch graph replay"
+    try:
+        session.torch_version()
+    except NotMeasured as reason:
+        part.line(NOT_MEASURED, name, reason)
+        return
+    for mode in (None, "done", "events"):
+        folder = session.ring_folder()
+        command = [session.setup.python, os.path.join(HERE, "torch_job.py"), "graph"]
+        done = run(command, session.torch_environment(mode, rings=folder), min(90, session.left()))
+        line = next((line for line in done.lines() if line["what"] == "graph"), None)
+        label = f"{name}, {'not recorded' if mode is None else 'LOCKSTEP_GPU=' + mode}"
+        if done.status != 0 or line is None:
+            part.line(FAIL if mode else NOT_MEASURED, label, done.why())
+            continue
+        counted = sum(r["replays"] for r in session.read_rings(folder))
+        part.check(line["ok"] and (mode is None or counted == len(line["us"])), label,
+                   f"results {'right' if line['ok'] else 'WRONG'}, {counted} of {len(line['us'])} replays counted, "
+                   f"{median(line['us']):.1f} us each")
 
 
 def stuck_replay(session, part, replays):
@@ -227,7 +262,7 @@ def stuck_replay(session, part, replays):
         part.line(FAIL, name, error)
         return
     rings = session.read_rings(copies)
-    counted = sum(r.get("replays", 0) for r in rings)
+    counted = sum(r["replays"] for r in rings)
     part.check(counted == replays + 1, name, f"the record counts {counted} replays, {replays + 1} were launched and the last is stuck")
     try:
         done = run([session.find_analyzer(), "--late-after", "1", *session.ring_files(copies)], timeout=60)

@@ -1,6 +1,7 @@
 """Parts that time jobs with and without the recorder: rounds of every configuration in random order, compared within rounds."""
 import os
 import random
+import socket
 import time
 
 from machine import HERE, Failed, end, finish, start
@@ -182,8 +183,12 @@ def part_torch(session, part):
 
     def launch(mode, connections, rings):
         started = []
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
         for rank in range(gpus):
-            env = session.environment(mode, connections, rings, RANK=str(rank), WORLD_SIZE=str(gpus), LOCAL_RANK=str(rank))
+            env = session.torch_environment(mode, connections, rings, RANK=str(rank), WORLD_SIZE=str(gpus), LOCAL_RANK=str(rank),
+                                            MASTER_PORT=str(port))
             started.append(start([session.setup.python, os.path.join(HERE, "torch_job.py"), *sizes, "latency", "dp"], env))
         give_up = time.monotonic() + min(120, session.left())
         try:

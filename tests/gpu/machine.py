@@ -11,6 +11,7 @@ import time
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
+OWN_HEADERS = os.path.join(ROOT, "tests", "standin", "include")
 
 
 class NotMeasured(Exception):
@@ -113,7 +114,7 @@ class Setup:
             self.cudart = os.path.join(libraries, "libcudart.so.13")
             self.nccl = os.path.join(libraries, "libnccl.so.2")
             self.includes = [os.path.join(self.standin, "include")]
-            self.stub = False
+            self.stub = self.cached = False
             return
         cache = linker_cache()
         wheels = self.wheel_folders()
@@ -123,6 +124,7 @@ class Setup:
         wheel_libraries = [os.path.join(w, "lib") for w in wheels]
         self.cuda = first([cache.get("libcuda.so.1")]) or find_file("libcuda.so.1", os.environ.get("LD_LIBRARY_PATH", "").split(":") + [
             "/usr/local/nvidia/lib64", "/usr/local/nvidia/lib", "/usr/lib64", f"/usr/lib/{machine}-linux-gnu", "/usr/lib/wsl/lib"])
+        self.cached = cache.get("libcuda.so.1") is not None
         self.stub = self.cuda is None
         if self.stub:  # enough to link with, not to run
             self.cuda = find_file("stubs/libcuda.so", library_folders)
@@ -135,14 +137,15 @@ class Setup:
             given = find_file("libnccl.so.2", [given, os.path.join(given, "lib"), os.path.join(given, "lib64")])
         self.nccl = given or find_file("libnccl.so.2", wheel_libraries + library_folders) or first([cache.get("libnccl.so.2")])
         self.includes = []
-        # Headers of any version will do; where there are none, those of the stand-in, which have the same names and layouts.
-        include_folders = [os.path.join(w, "include") for w in wheels] + [os.path.join(p, "include") for p in toolkits]
+        # Those beside the libraries first; where there are none, those of the stand-in, which have the same names and layouts.
+        beside = [os.path.join(os.path.dirname(os.path.dirname(p)), "include") for p in (self.cudart, self.nccl) if p]
+        include_folders = beside + [os.path.join(p, "include") for p in wheels + toolkits]
         for header in ("cuda.h", "cuda_runtime_api.h", "nccl.h"):
             folder = next((f for f in include_folders if os.path.exists(os.path.join(f, header))), None)
             if folder and folder not in self.includes:
                 self.includes.append(folder)
             elif not folder:
-                self.includes = [os.path.join(ROOT, "tests", "standin", "include")]
+                self.includes = [OWN_HEADERS]
                 break
 
     def wheel_folders(self):
@@ -155,7 +158,8 @@ class Setup:
         return [f for f in folders if os.path.isdir(os.path.join(f, "lib"))]
 
     def library_path(self):
-        return ":".join(dict.fromkeys(os.path.dirname(p) for p in (self.nccl, self.cudart, None if self.stub else self.cuda) if p))
+        driver = None if self.stub or self.cached else self.cuda  # what the linker finds anyway must not bring its neighbours along
+        return ":".join(dict.fromkeys(os.path.dirname(p) for p in (self.nccl, self.cudart, driver) if p))
 
     def missing(self):
         return [name for name, path in (("a C++ compiler", self.compiler), ("libcuda.so.1, the driver", None if self.stub else self.cuda),

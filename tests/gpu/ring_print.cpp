@@ -5,6 +5,20 @@
 
 #include "recorder/ring/reader.h"
 
+namespace {
+
+// Launches of graphs; 0 where the reader does not know of graphs.
+template <class Snapshot>
+uint64_t Replays(const Snapshot& snapshot) {
+  uint64_t replays = 0;
+  if constexpr (requires { snapshot.graphs; }) {
+    for (const auto& graph : snapshot.graphs) replays += graph.launches;
+  }
+  return replays;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   int status = 0;
   for (int i = 1; i < argc; ++i) {
@@ -23,12 +37,13 @@ int main(int argc, char** argv) {
     }
     uint64_t timed = 0;
     for (const auto& kernel : snapshot.kernels) timed += kernel.gpu_times ? 1 : 0;
-    std::printf("{\"rank\": %d, \"nccl\": %d, \"cuda\": %d, \"marks\": %u, \"clean\": %s, \"lost\": %llu, \"captured\": %llu, "
+    std::printf("{\"rank\": %d, \"nccl\": %d, \"cuda\": %d, \"marks\": %u, \"clean\": %s, \"lost\": %llu, \"captured\": %llu, \"replays\": %llu, "
                 "\"profiler\": %u, \"kernels\": %zu, \"gpu_times\": %llu, \"proxies\": %zu, \"issued\": [",
                 snapshot.process.rank, snapshot.process.nccl_version, snapshot.process.cuda_version,
                 static_cast<unsigned>(snapshot.process.gpu_marks),
                 snapshot.process.state == lockstep::ring::RecorderState::kCleanExit ? "true" : "false",
                 static_cast<unsigned long long>(snapshot.records_lost), static_cast<unsigned long long>(captured),
+                static_cast<unsigned long long>(Replays(snapshot)),
                 snapshot.profiler.interface_version, snapshot.kernels.size(), static_cast<unsigned long long>(timed),
                 snapshot.proxies.size());
     const char* comma = "";

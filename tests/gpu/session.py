@@ -6,7 +6,7 @@ import subprocess
 import tempfile
 import time
 
-from machine import HERE, ROOT, Failed, NotMeasured, end, first, finish, run, start
+from machine import HERE, OWN_HEADERS, ROOT, Failed, NotMeasured, end, first, finish, run, start
 
 MODES = ("off", "done", "full", "events", "profiler", "auto")
 # Numbers of the ring file's header.
@@ -47,8 +47,14 @@ class Session:
             raise NotMeasured("not found: " + ", ".join(missing))
         if not self.recorder:
             self.recorder = self.build_recorder()
-        for name, libraries in (("facts", False), ("nccl_job", True)):
-            self.built[name] = self.compile(name, libraries)
+        try:
+            self.compile_programs()
+        except Failed:
+            # Headers and libraries of different versions; the stand-in's headers name what all versions have.
+            if self.setup.includes == [OWN_HEADERS]:
+                raise
+            self.setup.includes = [OWN_HEADERS]
+            self.compile_programs()
         self.built["lookups"] = self.compile_lookups()
         self.built["ring_print"] = self.compile_ring_print()
         found = run([self.built["facts"], "machine"], self.setup.environment(**self.standin_environment()), 60)
@@ -56,6 +62,10 @@ class Session:
             raise NotMeasured("the driver does not work here: " + found.why())
         self.facts = found.lines()[0]
         self.nccl_version = self.ask_nccl_version()
+
+    def compile_programs(self):
+        for name, libraries in (("facts", False), ("nccl_job", True)):
+            self.built[name] = self.compile(name, libraries)
 
     def build_recorder(self):
         if not self.setup.cmake:
@@ -124,7 +134,7 @@ class Session:
         """(PyTorch, its CUDA, its NCCL), or the reason why there is none to measure."""
         text = ("import torch,json; print(json.dumps([torch.__version__, torch.version.cuda, torch.cuda.is_available() and "
                 "list(torch.cuda.nccl.version())]))")
-        done = run([self.setup.python, "-c", text], self.setup.environment(), 120)
+        done = run([self.setup.python, "-c", text], self.torch_environment(), 120)
         if done.status != 0:
             raise NotMeasured(f"no PyTorch in {self.setup.python}")
         found = json.loads(done.out.strip().splitlines()[-1])
@@ -133,6 +143,13 @@ class Session:
         return found
 
     # Running.
+
+    def torch_environment(self, *arguments, **more):
+        """PyTorch finds its own libraries; only an NCCL that was asked for comes before them."""
+        env = self.environment(*arguments, **more)
+        path = [os.path.dirname(self.setup.nccl)] if self.options.nccl else []
+        env["LD_LIBRARY_PATH"] = ":".join(path + [p for p in (os.environ.get("LD_LIBRARY_PATH"),) if p])
+        return env
 
     def standin_environment(self):
         return {"STANDIN_DEVICES": "1"} if self.setup.standin else {}

@@ -5,6 +5,7 @@
 One rank (RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT say otherwise). Prints what nccl_job prints.
 """
 import argparse
+import inspect
 import json
 import os
 import time
@@ -31,7 +32,8 @@ def main():
         os.environ.setdefault(name, value)
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
     torch.cuda.set_device(device)
-    dist.init_process_group("nccl", device_id=device)
+    named = {"device_id": device} if "device_id" in inspect.signature(dist.init_process_group).parameters else {}
+    dist.init_process_group("nccl", **named)
     world = dist.get_world_size()
     ones = torch.ones(1024, device=device)
     dist.all_reduce(ones)
