@@ -85,16 +85,26 @@ void AddWhatItIsNot(const Model& model, const std::vector<Cause>& causes, Verdic
 }
 
 // The first operation of a communicator connects its members, which may take its time: all are in it, and while the job is looked at
-// for the first time that is late at most. Takes such causes out and says them in a sentence each.
+// for the first time that is late at most. So is an operation that no GPU has come to, behind computation. Takes such causes out and
+// says them in a sentence each.
 std::vector<std::string> TakeLegalOperations(const Model& model, std::vector<Cause>* causes) {
-  constexpr int64_t kMayConnect = 120'000'000'000;
+  constexpr int64_t kMayConnect = 120'000'000'000, kMayCompute = 120'000'000'000;
   std::vector<std::string> legal;
   std::erase_if(*causes, [&](const Cause& c) {
-    if (c.kind != COLLECTIVE_STUCK || c.op == nullptr || c.op_rank < 0 || c.comm == kNoIndex || !ring::IsCollective(c.op->kind)) return false;
+    if (c.op == nullptr || c.op_rank < 0 || c.comm == kNoIndex || !ring::IsCollective(c.op->kind)) return false;
     const Rank& rank = model.bundle.ranks[static_cast<size_t>(c.op_rank)];
     const Membership& m = rank.memberships[c.op->membership];
-    if (c.op->seq != m.first_seq || rank.captured_ns <= 0 || rank.captured_ns - c.op->enter_ns > kMayConnect) return false;
-    legal.push_back(absl::StrCat("NOT a hang yet: all members are in ", OpText(model.bundle, rank, *c.op), " on ",
+    const int64_t age = rank.captured_ns - c.op->enter_ns;
+    if (c.not_begun) {
+      if (rank.captured_ns > 0 && age > kMayCompute) return false;
+      legal.push_back(absl::StrCat("NOT a hang yet: no GPU has begun ", OpText(model.bundle, rank, *c.op), " on ",
+                                   CommText(model.bundle.comms[c.comm]), ", work that is not NCCL's is ahead of it; look again in a minute"));
+      return true;
+    }
+    // Who left no data may as well be in it.
+    const bool unseen = c.kind == RANK_NO_DATA && c.first_only;
+    if ((c.kind != COLLECTIVE_STUCK && !unseen) || c.op->seq != m.first_seq || rank.captured_ns <= 0 || age > kMayConnect) return false;
+    legal.push_back(absl::StrCat("NOT a hang yet: all members", unseen ? " that left data" : "", " are in ", OpText(model.bundle, rank, *c.op), " on ",
                                  CommText(model.bundle.comms[c.comm]), ", the first operation of its communicator; look again in a minute"));
     return true;
   });

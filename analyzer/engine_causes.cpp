@@ -213,6 +213,29 @@ bool Causes::LeftTheLoop(int32_t rank_index, uint32_t comm) const {
   return false;
 }
 
+bool Causes::OnlyFirstOperationsWaitFor(uint32_t node) const {
+  auto first = [&](const Edge& e, uint32_t from) {
+    if (e.op == nullptr || !IsCollective(e.op->kind) || graph_->RankOf(from) < 0) return false;
+    return e.op->seq == bundle_.ranks[graph_->RankOf(from)].memberships[e.op->membership].first_seq;
+  };
+  bool any = false;
+  for (uint32_t w : graph_->back[node]) {
+    if (graph_->Kind(w) == WaitGraph::NodeKind::kCollective) {
+      const Waiter& in = FirstIn(w);
+      if (in.edge == nullptr) continue;
+      if (!first(*in.edge, in.from)) return false;
+      any = true;
+      continue;
+    }
+    for (const Edge& e : graph_->edges[w]) {
+      if (e.to != node || e.why == Why::kOwnGpu) continue;
+      if (!first(e, w)) return false;
+      any = true;
+    }
+  }
+  return any;
+}
+
 Cause Causes::HostCause(uint32_t node) const {
   const int32_t r = graph_->RankOf(node);
   Cause c;
@@ -226,6 +249,7 @@ Cause Causes::HostCause(uint32_t node) const {
       if (rank.damaged && rank.rank == c.missing[0]) c.what = "others wait for it, and the part of its data that would tell is lost";
     }
     c.confidence = 0.5;
+    c.first_only = OnlyFirstOperationsWaitFor(node);
     AddWaiterEvidence(node, &c);
     return c;
   }

@@ -35,6 +35,8 @@ struct Cause {
   bool moving = false;                 // one of the named hosts uses CPU or I/O
   bool doubtful = false;               // rests on operations that may as well be complete, or not begun
   bool hypothesis = false;             // fits the evidence, not proven by it
+  bool first_only = false;             // of RANK_NO_DATA: the others wait for it in first operations of communicators, nowhere else
+  bool not_begun = false;              // no GPU is in the operation: computation ahead of it, which may be legal
   std::vector<std::string> alternatives;
   std::string tells_apart;
   std::optional<CommonFactor> factor;  // what the named ranks share
@@ -95,6 +97,9 @@ class Causes {
   Cause HostCause(uint32_t node) const;
   Cause GpuCause(uint32_t node) const;
   Cause StuckCause(uint32_t node) const;
+  Cause NotBegunCause(uint32_t node) const;
+  bool OnlyFirstOperationsWaitFor(uint32_t node) const;
+  void AddAbsentFromMismatch(const GpuFront& front, std::vector<Cause>* causes) const;
   // Nobody is known to hold up the rest: those whose records of what they are in are gone.
   std::vector<Cause> FromOverwritten() const;
   // Whether the GPU of a member is known to have failed.

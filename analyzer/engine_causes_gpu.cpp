@@ -198,6 +198,35 @@ Cause Causes::StuckCause(uint32_t node) const {
   return c;
 }
 
+// Everybody issued it, starts are recorded, and no GPU has begun it: each has work ahead of it that NCCL did not queue.
+Cause Causes::NotBegunCause(uint32_t node) const {
+  const GpuFront& front = graph_->QueueOf(node).front;
+  const int32_t r = graph_->RankOf(node);
+  const Rank& rank = bundle_.ranks[r];
+  const std::string what = absl::StrCat(OpText(bundle_, rank, *front.op), " on ", CommText(bundle_.comms[front.comm]));
+  Cause c;
+  c.kind = GPU_STALL;
+  c.not_begun = true;
+  c.nodes = {node};
+  c.comm = front.comm;
+  c.op = front.op;
+  c.op_rank = r;
+  for (const Member& m : model_.comms[front.comm].members) {
+    if (m.rank_index >= 0) c.ranks.push_back(m.rank_index);
+  }
+  std::sort(c.ranks.begin(), c.ranks.end());
+  const bool alone = c.ranks.size() == 1;
+  c.what = absl::StrCat(alone ? "its stream never" : "no member's stream ever", " reached ", what, ": work ahead of it that is not NCCL's does not end");
+  c.confidence = alone ? 0.85 : 0.6;
+  c.evidence.push_back({absl::StrCat(alone ? Who(r) + " issued " : "all members issued ", what, " and no GPU has begun it; all that NCCL had queued before is complete"), c.ranks});
+  if (rank.captured_ns > 0) c.evidence.push_back({absl::StrCat(Who(r), " has been in it", Seconds(rank, front.op->enter_ns)), {r}});
+  c.advice = "1. Look for a kernel or host callback that never ends on these GPUs, ahead of the collective.\n"
+             "2. Read the hosts' kernel logs for Xid errors.";
+  c.refuted_by = "a start mark of that operation, or a long computation that ends";
+  AddWaiterEvidence(node, &c);
+  return c;
+}
+
 std::vector<Cause> Causes::FromOverwritten() const {
   Cause all;
   std::map<uint32_t, Cause> exchanges;

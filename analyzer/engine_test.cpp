@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine_test_job.h"
@@ -325,12 +326,79 @@ TEST(Engine, RankWithoutDataOfAJobThatMovesIsNoFinding) {
   EXPECT_EQ(v.ranks_read(), 7);
 }
 
+// The first operation of a communicator takes its time to connect: who left no data may be in it like the rest.
+TEST(Engine, RankWithoutDataMayBeInAYoungFirstOperation) {
+  for (const int step : {0, kFaultStep}) {
+    Job job(2, 1, 1, kSteps);
+    job.ranks[1].host_fault = HostFault::kStall;
+    job.ranks[1].host_fault_at = job.Find(1, "tp", step);
+    Bundle b = job.Run();
+    b.ranks.pop_back();
+    b.known_stalled = false;
+    const Verdict seen = Analyze(b);
+    EXPECT_EQ(seen.verdict(), VERDICT_INCOMPLETE_DATA);
+    if (step > 0) {
+      ExpectOne(seen, RANK_NO_DATA, {1});
+      continue;
+    }
+    EXPECT_EQ(seen.findings_size(), 0) << Describe(seen);
+    ASSERT_GE(seen.not_the_cause_size(), 1) << Describe(seen);
+    EXPECT_NE(seen.not_the_cause(seen.not_the_cause_size() - 1).find("all members that left data are in"), std::string::npos) << Describe(seen);
+    b.known_stalled = true;
+    ExpectOne(Analyze(b), RANK_NO_DATA, {1});
+    b.known_stalled = false;
+    b.ranks[0].captured_ns += 60'000'000'000;
+    ExpectOne(Analyze(b), RANK_NO_DATA, {1});
+  }
+}
+
+TEST(Engine, WhoDidNotComeToCallsThatDifferIsNamedToo) {
+  for (const HostFault fault : {HostFault::kDie, HostFault::kStall, HostFault::kStop}) {
+    Job job(2, 2, 2, kSteps);
+    size_t at[8];
+    for (int r = 0; r < 8; ++r) {
+      int nth = 0;
+      while (job.ranks[r].program[job.Find(r, "world", kFaultStep, nth)].kind != CallKind::kAllReduce) ++nth;
+      at[r] = job.Find(r, "world", kFaultStep, nth);
+    }
+    job.ranks[2].program[at[2]].count *= 2;
+    job.ranks[5].host_fault = fault;
+    job.ranks[5].host_fault_at = at[5];
+    const Verdict v = Analyze(job.Run());
+    ASSERT_EQ(v.findings_size(), 2) << Describe(v);
+    std::map<FindingKind, std::vector<int32_t>> named;
+    for (const Finding& f : v.findings()) named[f.kind()].assign(f.culprit_ranks().begin(), f.culprit_ranks().end());
+    EXPECT_EQ(named[MISMATCH_COUNT], std::vector<int32_t>{2}) << Describe(v);
+    EXPECT_EQ(named[fault == HostFault::kDie ? RANK_DEAD : HOST_STALL], std::vector<int32_t>{5}) << Describe(v);
+  }
+}
+
 TEST(Engine, DoneMarksAloneNameTheSetNotAWrongRank) {
   Job job(2, 2, 2, kSteps);
   job.full_marks = false;
   job.ranks[5].gpu_stall_at = job.Find(5, "tp", kFaultStep);
   const Verdict v = Analyze(job.Run());
   ExpectOne(v, COLLECTIVE_STUCK, {4, 5});
+}
+
+TEST(Engine, WhereNoGpuReachesTheOperationWorkThatIsNotNcclsIsAhead) {
+  Job job(2, 1, 1, kSteps);
+  for (int r : {0, 1}) job.ranks[r].gpu_stall_at = job.Find(r, "tp", kFaultStep);
+  Bundle b = job.Run();
+  b.known_stalled = true;
+  const Verdict hung = Analyze(b);
+  ExpectOne(hung, GPU_STALL, {0, 1});
+  EXPECT_EQ(hung.verdict(), VERDICT_HUNG);
+  EXPECT_NE(hung.findings(0).summary().find("work ahead of it that is not NCCL's does not end"), std::string::npos) << Describe(hung);
+  // Seen once, it may be a long computation.
+  b.known_stalled = false;
+  const Verdict seen = Analyze(b);
+  EXPECT_EQ(seen.findings_size(), 0) << Describe(seen);
+  EXPECT_EQ(seen.verdict(), VERDICT_LATE);
+  ASSERT_GE(seen.not_the_cause_size(), 1);
+  EXPECT_NE(seen.not_the_cause(seen.not_the_cause_size() - 1).find("no GPU has begun"), std::string::npos) << Describe(seen);
+  for (Rank& r : b.ranks) r.captured_ns += 60'000'000'000;
+  ExpectOne(Analyze(b), GPU_STALL, {0, 1});
 }
 
 TEST(Engine, OppositeOrdersAreAnInversion) {

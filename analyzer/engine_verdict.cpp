@@ -72,6 +72,7 @@ void Causes::Merge(std::vector<Cause>* causes, Cause c) const {
   same->confidence = std::min(same->confidence, c.confidence);
   same->stall = std::max(same->stall, c.stall);
   same->moving |= c.moving;
+  same->first_only &= c.first_only;
 }
 
 std::vector<Cause> Causes::FromSinks() {
@@ -102,15 +103,17 @@ std::vector<Cause> Causes::FromSinks() {
       if (front.front == Front::kOverwritten) continue;
       if (front.front == Front::kMismatched) {
         here = Explain(mismatches_[front.mismatch]);
+        AddAbsentFromMismatch(front, &here);
       } else if (front.front == Front::kAllArrived && !CompletionsAreRecorded(bundle_, graph_->RankOf(v), front.op)) {
         continue;
       } else {
         const bool stuck = front.front == Front::kAllArrived && front.op != nullptr && IsCollective(front.op->kind);
-        // Starts are recorded and nobody has one: no GPU is in it. Long computation, or a graph's capture that a framework
-        // records as a call, is no stuck operation.
-        if (stuck && front.op->state == OpState::kEnqueued && !GpuFailed(front.comm)) continue;
+        const bool begun = !stuck || front.op->state != OpState::kEnqueued || GpuFailed(front.comm);
+        // Starts are recorded and nobody has one: no GPU is in it. A graph's capture that a framework records as a call is no
+        // stuck operation.
+        if (!begun && (front.op->graph != 0 || bundle_.ranks[graph_->RankOf(v)].source == Source::kFlightRecorder)) continue;
         if (stuck && !told.insert({front.comm, front.op->seq}).second) continue;
-        here.push_back(GpuCause(v));
+        here.push_back(begun ? GpuCause(v) : NotBegunCause(v));
       }
     } else if (here.empty() && sink.size() == 1) {
       here = WhyItLeft(v);
@@ -169,6 +172,22 @@ std::vector<Cause> Causes::FromSinks() {
     return c.kind == COLLECTIVE_STUCK && std::any_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) { return still.contains(r); });
   });
   return causes;
+}
+
+// Calls that differ hide that somebody has not come at all, who is a cause of its own: dead, stopped, or elsewhere with nothing in
+// flight that could hold it.
+void Causes::AddAbsentFromMismatch(const GpuFront& front, std::vector<Cause>* causes) const {
+  if (front.op == nullptr || !IsCollective(front.op->kind)) return;
+  for (const Member& m : model_.comms[front.comm].members) {
+    if (m.rank_index < 0 || m.membership == kNoIndex || m.arrived < 0 || m.arrived >= front.op->seq) continue;
+    const uint32_t node = graph_->HostNode(m.rank_index);
+    const RankView& view = model_.ranks[m.rank_index];
+    const bool absent = view.host == HostState::kDead || view.host == HostState::kStopped ||
+                        (view.host == HostState::kElsewhere && view.in_flight.empty());
+    const Rank& rank = bundle_.ranks[m.rank_index];
+    if (!absent || !graph_->edges[node].empty() || rank.damaged || rank.process.consequence || DivergenceOf(m.rank_index)) continue;
+    causes->push_back(HostCause(node));
+  }
 }
 
 std::vector<Cause> Causes::WhyItLeft(uint32_t node) const {
