@@ -269,7 +269,10 @@ LOCKSTEP_COLD void DropChildren(const CommLocal* parent) noexcept {
   for (uint32_t i = 0; i < used; ++i) {
     CommLocal* comm = &g_tables.comms[i];
     if (LoadAcquire(&comm->pending) == nullptr || comm->pending_parent != parent->index || comm->in_group) continue;
-    CommEnded(comm, CommState::kInitFailed);
+    // What lies in an old variable may by now be another communicator's handle.
+    void** place = LoadAcquire(&comm->pending);
+    const bool taken = place != nullptr && KnownComm(StoredHandle(place)) != nullptr;
+    if (taken || !BindStored(comm)) CommEnded(comm, CommState::kInitFailed);
   }
 }
 

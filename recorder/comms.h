@@ -52,7 +52,7 @@ void AwaitHandle(CommLocal* comm, void** place, uint32_t parent) noexcept;
 bool BindStored(CommLocal* comm) noexcept;
 // `parent` is ready again after background work: its children's handles are stored.
 void BindChildren(const CommLocal* parent) noexcept;
-// The background work failed: no child came of it.
+// The background work failed, or the parent ended: a child whose handle is not stored by now never comes.
 void DropChildren(const CommLocal* parent) noexcept;
 
 bool HasPending() noexcept;

@@ -166,6 +166,9 @@ void EndGroup(int result, bool simulated) noexcept {
   ThreadState* thread = Thread();
   if (thread == nullptr) return;
   const uint64_t returned = LOCKSTEP_UNLIKELY(thread->group_sampled != 0) ? Now() : 0;
+  // NCCL forgets the simulation where a communicator is non-blocking: it launches.
+  for (uint32_t index = thread->group_comms; simulated && index != kNone; index = g_tables.comms[index].group_next)
+    simulated = !g_tables.comms[index].nonblocking;
   const bool dropped = simulated || !Accepted(result);
   OpStage stage = OpStage::kLaunched;
   if (!Accepted(result)) {

@@ -141,6 +141,18 @@ int32_t ShrinksBefore(const CommLocal* parent, uint64_t set) noexcept {
   return before;
 }
 
+// The communicators of this thread's ncclCommInitAll get their identity.
+LOCKSTEP_COLD void NameInitAll(const void* unique_id) noexcept {
+  if (t_local.epoch != g.epoch || t_local.state == nullptr) return;
+  const uint32_t used = Load(&g.comms_used);
+  for (uint32_t i = 0; i < used; ++i) {
+    CommLocal* comm = &g_tables.comms[i];
+    if (comm->awaits_id != t_local.state->index + 1) continue;
+    comm->awaits_id = 0;
+    NameRoot(comm, unique_id);
+  }
+}
+
 // The parent of a split, shrink or grow; the host may use a handle that was never seen.
 CommLocal* Parent(NcclComm handle) noexcept {
   ThreadState* thread = Thread();
@@ -196,11 +208,7 @@ LOCKSTEP_EXPORT int ncclGetUniqueId(NcclUniqueId* id) {
   const auto real = reinterpret_cast<decltype(&ncclGetUniqueId)>(RealNccl(&function, LOCKSTEP_CALLER));
   if (real == nullptr) return kNcclInvalidUsage;
   const int result = real(id);
-  if (result == kNcclSuccess && id != nullptr && Recording() && t_local.epoch == g.epoch && t_local.state != nullptr) {
-    ThreadState* thread = t_local.state;
-    for (uint32_t i = 0; i < thread->init_all_count; ++i) NameRoot(thread->init_all[i], id);
-    thread->init_all_count = 0;
-  }
+  if (result == kNcclSuccess && id != nullptr && Recording() && FromNccl(LOCKSTEP_CALLER)) NameInitAll(id);
   return result;
 }
 
@@ -227,25 +235,23 @@ LOCKSTEP_EXPORT int ncclCommInitAll(NcclComm* comms, int devices, const int* lis
   arguments.count = static_cast<uint64_t>(devices);
   const bool begun = BeginCall(CallKind::kCommInitAll, made[0], arguments, caller, &flight);
   if (begun) {
-    flight.thread->init_all = made;
-    flight.thread->init_all_count = static_cast<uint32_t>(count);
     for (int i = 0; i < count; ++i) {
-      if (made[i] != nullptr) AwaitHandle(made[i], &comms[i], kNone);
+      if (made[i] == nullptr) continue;
+      AwaitHandle(made[i], &comms[i], kNone);
+      made[i]->awaits_id = flight.thread->index + 1;
     }
   }
   const int result = real(comms, devices, list);
   if (!begun || !Recording() || flight.epoch != g.epoch) return result;
   ErrnoKeeper keep;
-  const bool named = flight.thread->init_all_count == 0;
-  flight.thread->init_all = nullptr;
-  flight.thread->init_all_count = 0;
   // Without the inner call (an NCCL linked -Bsymbolic) the process and the ordinal stand in: all members are here.
   uint8_t id[128] = {};
   const uint64_t substitute[3] = {static_cast<uint64_t>(g.map.header->pid), g.map.header->start_ticks, plan.ordinal};
   memcpy(id, substitute, sizeof(substitute));
   for (int i = 0; i < count; ++i) {
     if (made[i] == nullptr || made[i]->entry->ended_ticks != 0) continue;
-    if (!named) NameRoot(made[i], id);
+    if (made[i]->awaits_id != 0) NameRoot(made[i], id);
+    made[i]->awaits_id = 0;
     if (Accepted(result)) {
       BindHandle(made[i], comms[i]);
       CommIsReady(made[i]);
@@ -392,6 +398,7 @@ int EndComm(CallKind kind, CommState state, NcclComm handle, const void* caller,
       },
       [&](CommLocal* comm, int result) {
         if (Accepted(result)) {
+          DropChildren(comm);
           CommEnded(comm, state);
         } else {
           SetCommState(comm, static_cast<CommState>(was));

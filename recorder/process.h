@@ -33,6 +33,7 @@ struct CommLocal {
   uint32_t nccl_children;  // NCCL's own child counter, part of a child's hash
   uint64_t magic;       // first 8 bytes of the unique id, or the id: what NCCL derives a grown communicator's id from
   uint64_t root_hash;   // of the unique id's bytes; 0: not made from one
+  uint32_t awaits_id;   // 1 + the thread inside ncclCommInitAll, until NCCL has made an id for it
   uint32_t root_use;    // how often this process made a member of this rank from these bytes, this one included
   int32_t last_async;   // written by whichever thread polls
   uint32_t reductions;  // PreMulSum handles made so far
@@ -113,8 +114,6 @@ struct ThreadState {
   } group_streams[kGroupStreams];
   uint32_t group_overflow_count;
   uint64_t group_overflow[kGroupOverflow];
-  CommLocal* const* init_all;  // inside ncclCommInitAll: its communicators, which wait for the id NCCL makes for itself
-  uint32_t init_all_count;
 };
 
 // Kept in initial-exec thread-local storage: a few bytes.

@@ -158,6 +158,12 @@ int Nonblocking() {
   Say("grouped", Reduce(d, d.comm));
   Say("end", NCCL(ncclGroupEnd)());
   Await([&] { return State(d.comm) == ncclSuccess; });
+  // NCCL forgets that a group of such a communicator was only to be simulated.
+  ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+  CHECK(NCCL(ncclGroupStart)());
+  Say("simulated", Reduce(d, d.comm));
+  Say("simulate", NCCL(ncclGroupSimulateEnd)(&info));
+  Await([&] { return State(d.comm) == ncclSuccess; });
   // The handle is stored by NCCL's thread; a watchdog of the host's sees the parent ready.
   auto child = std::make_unique<ncclComm_t>(nullptr);
   Say("split", NCCL(ncclCommSplit)(d.comm, 5, 0, child.get(), nullptr));
@@ -336,6 +342,18 @@ int OneSided() {
   _exit(0);
 }
 
+// Rank 1 waits for more signals than rank 0 sends, and the process for rank 1.
+int SignalLost() {
+  std::vector<Device> devices = InitAll(2);
+  for (int n = 0; n < 3; ++n) CHECK(NCCL(ncclSignal)(1, 0, 0, 0, devices[0].comm, devices[0].stream));
+  ncclWaitSignalDesc_t from{4, 0, 0, 0};
+  CHECK(NCCL(ncclWaitSignal)(1, &from, devices[1].comm, devices[1].stream));
+  std::puts("stalled");
+  std::fflush(stdout);
+  Synchronize(devices);
+  return 0;
+}
+
 // What callers built against other headers pass, and what no caller should.
 int Configs() {
   std::vector<Device> devices = Devices(1);
@@ -503,7 +521,7 @@ int main(int argc, char** argv) {
       {"children", Children}, {"states", States},     {"nonblocking", Nonblocking}, {"watchdog", Watchdog},
       {"reuse", Reuse},       {"comm-id", CommId},    {"scalable", Scalable},       {"one-sided", OneSided},
       {"configs", Configs},   {"future", Future},     {"rocm", Rocm},               {"versions", Versions},
-      {"no-device", NoDevice}, {"stall2", [] { return Stall(2); }}, {"stall8", [] { return Stall(8); }}};
+      {"no-device", NoDevice}, {"signal-lost", SignalLost}, {"stall2", [] { return Stall(2); }}, {"stall8", [] { return Stall(8); }}};
   const auto mode = modes.find(argv[1]);
   return mode != modes.end() ? mode->second() : 2;
 }
