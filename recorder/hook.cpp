@@ -39,12 +39,11 @@ bool HookIsOn() noexcept {
   return now == kOn;
 }
 
-// By its soname, or because it shows NCCL's mark: each public function under a second name at the same address.
+// By its soname, or because it has what makes a communicator: a library that holds NCCL, one that stands in for it.
 bool IsNccl(const LoadedObject& object) noexcept {
   if (IsNcclLibrary(object)) return true;
   const auto* inside = reinterpret_cast<const void*>(object.text_begin);
-  void* version = FindFunctionIn("ncclGetVersion", inside);
-  return version != nullptr && version == FindFunctionIn("pncclGetVersion", inside);
+  return FindFunctionIn("ncclGetVersion", inside) != nullptr && FindFunctionIn("ncclCommInitRank", inside) != nullptr;
 }
 
 // What the caller is given who would get `found`; null: go on to the next dlsym.

@@ -160,6 +160,14 @@ TEST_F(WaysTest, ClosedAndOpenedAgain) {
   EXPECT_THAT(Counts(ExpectSameAndRecorded("reopen " + kFirst)), ElementsAre(70, 71, 71, 72, 72, 73));
 }
 
+TEST_F(WaysTest, ALibraryThatStandsInForNcclUnderAnotherName) {
+  EXPECT_THAT(Counts(ExpectSameAndRecorded("handle " + Quoted(LOCKSTEP_OTHER))), ElementsAre(10, 11));
+  for (const bool before : {true, false}) {
+    EXPECT_THAT(Counts(ExpectSameAndRecorded("default " + kSecond, LOCKSTEP_OTHER, before)), ElementsAre(30, 31));
+    EXPECT_THAT(Counts(ExpectSameAndRecorded("handle " + kSecond, LOCKSTEP_OTHER, before)), ElementsAre(10, 11));
+  }
+}
+
 TEST_F(WaysTest, TwoLibrariesAreEachServedByTheirOwn) {
   const Snapshot ring = ExpectSameAndRecorded("two " + kFirst + " " + kSecond);
   EXPECT_THAT(Counts(ring), ElementsAre(100, 200, 100, 200, 100, 200, 210, 211, 110, 111));
