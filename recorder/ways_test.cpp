@@ -164,7 +164,6 @@ TEST_F(WaysTest, ALibraryThatStandsInForNcclUnderAnotherName) {
   EXPECT_THAT(Counts(ExpectSameAndRecorded("handle " + Quoted(LOCKSTEP_OTHER))), ElementsAre(10, 11));
   for (const bool before : {true, false}) {
     EXPECT_THAT(Counts(ExpectSameAndRecorded("default " + kSecond, LOCKSTEP_OTHER, before)), ElementsAre(30, 31));
-    EXPECT_THAT(Counts(ExpectSameAndRecorded("handle " + kSecond, LOCKSTEP_OTHER, before)), ElementsAre(10, 11));
   }
 }
 
