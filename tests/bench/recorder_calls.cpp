@@ -1,6 +1,10 @@
-// Calls an NCCL many times from some threads and prints nanoseconds of processor time per call: run with and without
-// the recorder preloaded.
-//   recorder_calls THREADS CALLS [group]      median of the runs on stdout, one number
+// Calls an NCCL or CUDA many times from some threads and prints nanoseconds of processor time per call: run with and without the recorder
+// preloaded. The libraries beside it do nothing; with the stand-ins in LD_LIBRARY_PATH those are called instead.
+//   recorder_calls KIND THREADS CALLS      median of the runs on stdout, one number
+//   KIND: collective, group (of 16 sends and receives), cuda (event record, stream wait and stream synchronisation), dlsym,
+//         first, first-cpu (nanoseconds of the first communicator and the first collective, elapsed or of the processor), memory (KiB of private memory after many calls)
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <barrier>
 #include <cstdio>
@@ -21,70 +25,129 @@ int ncclSend(const void*, unsigned long, int, int, void*, void*);
 int ncclRecv(void*, unsigned long, int, int, void*, void*);
 int ncclGroupStart();
 int ncclGroupEnd();
+int cudaStreamCreate(void**);
+int cudaEventCreate(void**);
+int cudaEventRecord(void*, void*);
+int cudaStreamWaitEvent(void*, void*, unsigned);
+int cudaStreamSynchronize(void*);
 }
 
 namespace {
 
 constexpr int kRuns = 11;
+constexpr unsigned long kCount = 16;
+char g_send[64 << 10], g_recv[64 << 10];
 
-void* Address(unsigned long value) {
-  return reinterpret_cast<void*>(value);
-}
-
-// Processor time of the calling thread: what the call costs, whatever else the machine is doing.
-double ThreadCpuNs() {
+double Read(clockid_t clock) {
   timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  clock_gettime(clock, &now);
   return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
 }
+// Processor time of the calling thread: what the call costs, whatever else the machine is doing.
+double ThreadCpuNs() {
+  return Read(CLOCK_THREAD_CPUTIME_ID);
+}
 
-double NsPerCall(int calls, bool group, void* comm, void* stream) {
-  const double begin = ThreadCpuNs();
-  if (group) {
-    for (int i = 0; i < calls; i += 16) {
-      ncclGroupStart();
-      for (int peer = 0; peer < 8; ++peer) {
-        ncclSend(Address(0x10000), 1024, 7, peer, comm, stream);
-        ncclRecv(Address(0x20000), 1024, 7, peer, comm, stream);
+struct Work {
+  const char* kind;
+  int members = 8;
+  void *comm = nullptr, *stream = nullptr, *other = nullptr, *event = nullptr;
+
+  bool Is(const char* name) const { return std::strcmp(kind, name) == 0; }
+  void Begin() {
+    members = std::getenv("RECORDER_CALLS_ALONE") != nullptr ? 1 : 8;
+    UniqueId id;
+    ncclGetUniqueId(&id);
+    ncclCommInitRank(&comm, members, id, members == 8 ? 3 : 0);
+    cudaStreamCreate(&stream);
+    cudaStreamCreate(&other);
+    cudaEventCreate(&event);
+  }
+  void Collective() const { ncclAllReduce(g_send, g_recv, kCount, 7, 0, comm, stream); }
+  void Do(int calls) const {
+    if (Is("group")) {
+      for (int i = 0; i < calls; i += 16) {
+        ncclGroupStart();
+        for (int peer = 0; peer < 8; ++peer) {
+          ncclSend(g_send, kCount, 7, peer % members, comm, stream);
+          ncclRecv(g_recv, kCount, 7, peer % members, comm, stream);
+        }
+        ncclGroupEnd();
       }
-      ncclGroupEnd();
-    }
-  } else {
-    for (int i = 0; i < calls; ++i) {
-      ncclAllReduce(Address(0x10000), Address(0x20000), 1024, 7, 0, comm, stream);
+    } else if (Is("cuda")) {
+      for (int i = 0; i < calls; i += 3) {
+        cudaEventRecord(event, stream);
+        cudaStreamWaitEvent(other, event, 0);
+        cudaStreamSynchronize(stream);
+      }
+    } else if (Is("dlsym")) {
+      for (int i = 0; i < calls; ++i) asm volatile("" : : "r"(dlsym(RTLD_DEFAULT, "printf")));
+    } else {
+      for (int i = 0; i < calls; ++i) Collective();
     }
   }
-  return (ThreadCpuNs() - begin) / calls;
+  double NsPerCall(int calls) const {
+    const double begin = ThreadCpuNs();
+    Do(calls);
+    const double ns = (ThreadCpuNs() - begin) / calls;
+    if (!Is("dlsym")) cudaStreamSynchronize(stream);
+    return ns;
+  }
+};
+
+// What is the process's alone: its pages but for those of files and shared memory.
+long PrivateKib() {
+  FILE* file = std::fopen("/proc/self/status", "r");
+  char line[256];
+  long kib = -1;
+  while (file != nullptr && std::fgets(line, sizeof(line), file) != nullptr) {
+    if (std::sscanf(line, "RssAnon: %ld", &kib) == 1) break;
+  }
+  if (file != nullptr) std::fclose(file);
+  return kib;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const int threads = argc > 1 ? std::atoi(argv[1]) : 1;
-  const int calls = argc > 2 ? std::atoi(argv[2]) : 1000000;
-  const bool group = argc > 3 && std::strcmp(argv[3], "group") == 0;
-  if (threads < 1 || threads > 64 || calls < 1) {
-    std::fprintf(stderr, "usage: recorder_calls THREADS CALLS [group]\n");
+  const char* kind = argc > 1 ? argv[1] : "";
+  const int threads = argc > 2 ? std::atoi(argv[2]) : 1;
+  const int calls = argc > 3 ? std::atoi(argv[3]) : 1000000;
+  if (argc < 2 || threads < 1 || threads > 64 || calls < 1) {
+    std::fprintf(stderr, "usage: recorder_calls KIND THREADS CALLS\n");
     return 2;
+  }
+  if (std::strncmp(kind, "first", 5) == 0) {
+    const clockid_t clock = std::strcmp(kind, "first") == 0 ? CLOCK_MONOTONIC : CLOCK_PROCESS_CPUTIME_ID;
+    Work work{kind};
+    UniqueId id;
+    const double begin = Read(clock);
+    ncclGetUniqueId(&id);
+    ncclCommInitRank(&work.comm, 8, id, 3);
+    work.Collective();
+    std::printf("%.0f\n", Read(clock) - begin);
+    return 0;
   }
   std::vector<double> results(static_cast<size_t>(threads) * kRuns);
   std::barrier together(threads);
   std::vector<std::thread> workers;
   for (int t = 0; t < threads; ++t) {
     workers.emplace_back([&, t] {
-      UniqueId id;
-      ncclGetUniqueId(&id);
-      void* comm = nullptr;
-      ncclCommInitRank(&comm, 8, id, 3);
-      void* stream = Address(0x1000 + 0x1000ul * static_cast<unsigned long>(t));
-      NsPerCall(calls / 10 + 1, group, comm, stream);
+      Work work{kind};
+      work.Begin();
+      work.Collective();
+      work.NsPerCall(calls / 10 + 1);
       for (int run = 0; run < kRuns; ++run) {
         together.arrive_and_wait();
-        results[static_cast<size_t>(t * kRuns + run)] = NsPerCall(calls, group, comm, stream);
+        results[static_cast<size_t>(t * kRuns + run)] = work.NsPerCall(calls);
       }
     });
   }
   for (std::thread& worker : workers) worker.join();
+  if (std::strcmp(kind, "memory") == 0) {
+    std::printf("%ld\n", PrivateKib());
+    return 0;
+  }
   std::nth_element(results.begin(), results.begin() + static_cast<long>(results.size() / 2), results.end());
   std::printf("%.2f\n", results[results.size() / 2]);
   return 0;

@@ -109,6 +109,9 @@ API int cudaStreamCreate(void** stream) {
   *stream = reinterpret_cast<void*>(__atomic_add_fetch(&next, 64, __ATOMIC_RELAXED));
   return 0;
 }
+API int cudaEventCreate(void** event) {
+  return cuEventCreate(event, 0);
+}
 API int cudaStreamDestroy(void*) {
   return 0;
 }
