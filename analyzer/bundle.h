@@ -93,6 +93,7 @@ struct Op {
   bool batch_end : 1 = false;      // the record that stands for a whole coalesced batch
   bool retired : 1 = false;        // Flight Recorder: the watchdog dropped it from its list
   bool recent_only : 1 = false;    // from the communicator's recent operations, gone from the rings
+  bool replayed : 1 = false;       // issued by a launch of a CUDA graph; `graph` says which, see ReplayOf
   uint8_t datatype = ring::kNoDatatype, reduction = ring::kNoReduction;
   int16_t result = 0;
   int64_t seq = kUnknown;          // collective: in the communicator; send, receive: in (peer, direction) or p2p_seq_id
@@ -104,7 +105,7 @@ struct Op {
   int64_t enter_ns = 0, return_ns = 0;  // rank's clock; return_ns 0: not returned or not recorded
   int64_t started_ns = 0, completed_ns = 0;  // 0 unknown
   uint64_t caller = 0;
-  uint64_t graph = 0;
+  uint64_t graph = 0;              // capture's number of the CUDA graph, when captured
   uint32_t caller_object = 0;
   uint32_t group = 0;              // 0: no explicit group; else a number of the thread's own
   uint32_t addresses = kNoIndex;   // index into Rank::addresses
@@ -124,6 +125,16 @@ constexpr uint32_t GroupNumber(uint64_t group) {
   const auto low = static_cast<uint32_t>(group);
   return low == 0 && group != 0 ? UINT32_MAX : low;
 }
+
+// One launch of a CUDA graph.
+struct Replay {
+  uint32_t graph = 0;         // GraphSnapshot::index of Rank::graphs
+  uint64_t number = 0;        // from 1
+};
+// A replayed operation's Op::graph: index into Rank::replays, and its place in the graph, from 1.
+constexpr uint64_t ReplayedAs(uint32_t replay, uint32_t place) { return uint64_t{place} << 32 | replay; }
+constexpr uint32_t ReplayOf(const Op& op) { return static_cast<uint32_t>(op.graph); }
+constexpr uint32_t PlaceInGraph(const Op& op) { return static_cast<uint32_t>(op.graph >> 32); }
 
 // Where an operation's buffers were: for people and viewers, the analysis does without.
 struct OpAddresses {
@@ -182,6 +193,8 @@ struct Rank {
   std::vector<OpAddresses> addresses; // that ops refer to; may be empty
   std::vector<ring::ThreadSnapshot> threads;   // .comm is an index into `memberships` here
   std::vector<ring::StreamSnapshot> streams;
+  std::vector<ring::GraphSnapshot> graphs;     // CUDA graphs that hold operations; .stream is an index into `streams`
+  std::vector<Replay> replays;        // that ops refer to
   int64_t captured_ns = 0;            // rank's clock when its data was taken; 0 unknown
   int64_t real_minus_mono_ns = 0;
   TimeSource time_source = TimeSource::kUnknown;

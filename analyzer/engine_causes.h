@@ -75,6 +75,8 @@ class Causes {
   void AddFromSplits(std::vector<Cause>* causes);
 
   Finding ToFinding(const Cause& cause) const;
+  // Of an operation that a launch of a CUDA graph issued.
+  void DescribeReplay(const Cause& cause, Finding* finding) const;
 
  private:
   // Keeps of several ranks at odds those that left the order of their siblings, where some did and some did not.

@@ -409,7 +409,21 @@ std::string OpText(const Bundle& bundle, const Rank& rank, const Op& op) {
     absl::StrAppend(&text, " ", side, peer >= 0 ? " rank " : " member ", peer >= 0 ? peer : op.root_or_peer);
   }
   if (op.seq >= 0) absl::StrAppend(&text, " #", op.seq);
+  if (const Replay* replay = ReplayOf(rank, op); replay != nullptr) {
+    absl::StrAppend(&text, " (replay ", replay->number, " of graph ", replay->graph + 1, ")");
+  }
   return text;
+}
+
+const Replay* ReplayOf(const Rank& rank, const Op& op) {
+  return op.replayed && ReplayOf(op) < rank.replays.size() ? &rank.replays[ReplayOf(op)] : nullptr;
+}
+
+const ring::GraphSnapshot* GraphOf(const Rank& rank, const Replay& replay) {
+  for (const ring::GraphSnapshot& graph : rank.graphs) {
+    if (graph.index == replay.graph) return &graph;
+  }
+  return nullptr;
 }
 
 std::string CommText(const Communicator& comm) {

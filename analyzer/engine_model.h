@@ -97,8 +97,11 @@ bool NeedsEveryMember(ring::CallKind kind);
 
 // "AllReduce" or the framework's own name of it.
 std::string OpName(const Bundle& bundle, const Op& op);
-// "AllReduce #41", "Send to rank 3 #7".
+// "AllReduce #41", "Send to rank 3 #7"; "AllReduce #41 (replay 412 of graph 1)".
 std::string OpText(const Bundle& bundle, const Rank& rank, const Op& op);
+// The launch of a CUDA graph that issued the operation, and that graph; null where none did.
+const Replay* ReplayOf(const Rank& rank, const Op& op);
+const ring::GraphSnapshot* GraphOf(const Rank& rank, const Replay& replay);
 std::string CommText(const Communicator& comm);
 std::string ReductionText(uint8_t reduction);
 std::string DatatypeText(uint8_t datatype);

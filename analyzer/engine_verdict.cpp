@@ -541,6 +541,7 @@ Finding Causes::ToFinding(const Cause& cause) const {
     }
     if (ranks.size() == 1 && ranks[0] >= 0) e->set_source(absl::StrCat("rank ", bundle_.ranks[ranks[0]].rank, "'s record"));
   }
+  DescribeReplay(cause, &f);
   f.set_advice(cause.advice);
   f.set_refuted_by(cause.refuted_by);
   f.set_cause(cause.cause);

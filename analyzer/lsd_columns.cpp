@@ -15,6 +15,7 @@ enum Flag : uint32_t {
   kRecentOnly = 8,
   kHasStarted = 16,
   kHasCompleted = 32,
+  kReplayed = 64,
 };
 
 // Differences wrap: any pair of values survives, whatever a broken clock wrote.
@@ -41,7 +42,7 @@ void DropZeros(List* list) {
 uint32_t FlagsOf(const Op& op) {
   return (op.in_batch ? kInBatch : 0u) | (op.batch_end ? kBatchEnd : 0u) | (op.retired ? kRetired : 0u) |
          (op.recent_only ? kRecentOnly : 0u) | (op.started_ns != 0 ? kHasStarted : 0u) |
-         (op.completed_ns != 0 ? kHasCompleted : 0u);
+         (op.completed_ns != 0 ? kHasCompleted : 0u) | (op.replayed ? kReplayed : 0u);
 }
 
 template <typename List>
@@ -218,6 +219,7 @@ absl::Status DecodeOps(const OpColumns& c, const TextIndexes& texts, Rank* rank)
     op.batch_end = v & kBatchEnd;
     op.retired = v & kRetired;
     op.recent_only = v & kRecentOnly;
+    op.replayed = v & kReplayed;
   });
   for (int i = 0; i < count && !c.flags().empty(); ++i) {
     if (c.flags(i) & kHasStarted) rows[i].started_ns = Plus(rows[i].enter_ns, At(c.started_ns_delta(), i));

@@ -100,6 +100,40 @@ ring::ThreadSnapshot DecodeThread(const Thread& message) {
   return thread;
 }
 
+void EncodeGraph(const ring::GraphSnapshot& graph, Graph* out) {
+  out->set_index(graph.index);
+  out->set_id(graph.id);
+  out->set_state(static_cast<uint32_t>(graph.state));
+  out->set_exec(graph.exec);
+  out->set_operations(graph.operations);
+  out->set_operations_lost(graph.operations_lost);
+  out->set_launches(graph.launches);
+  out->set_completed(graph.completed);
+  out->set_stream(static_cast<int32_t>(graph.stream));
+  out->set_ticket(graph.ticket);
+  out->set_captured_ns(graph.captured_ns);
+  out->set_last_launch_ns(graph.last_launch_ns);
+  out->set_ended_ns(graph.ended_ns);
+}
+
+ring::GraphSnapshot DecodeGraph(const Graph& graph) {
+  ring::GraphSnapshot out;
+  out.index = graph.index();
+  out.id = graph.id();
+  out.state = Bounded(graph.state(), ring::GraphState::kSpoilt);
+  out.exec = graph.exec();
+  out.operations = graph.operations();
+  out.operations_lost = graph.operations_lost();
+  out.launches = graph.launches();
+  out.completed = graph.completed();
+  out.stream = static_cast<uint32_t>(graph.stream());
+  out.ticket = graph.ticket();
+  out.captured_ns = graph.captured_ns();
+  out.last_launch_ns = graph.last_launch_ns();
+  out.ended_ns = graph.ended_ns();
+  return out;
+}
+
 void EncodeStream(const ring::StreamSnapshot& stream, Stream* out) {
   out->set_index(stream.index);
   out->set_handle(stream.handle);
@@ -261,6 +295,11 @@ RankHeader EncodeRank(const Rank& rank) {
   EncodeProcess(rank.process, out.mutable_process());
   for (const ring::ThreadSnapshot& thread : rank.threads) EncodeThread(thread, out.add_threads());
   for (const ring::StreamSnapshot& stream : rank.streams) EncodeStream(stream, out.add_streams());
+  for (const ring::GraphSnapshot& graph : rank.graphs) EncodeGraph(graph, out.add_graphs());
+  for (const Replay& replay : rank.replays) {
+    out.add_replay_graph(replay.graph);
+    out.add_replay_number(replay.number);
+  }
   out.set_source(CleanUtf8(rank.path, 4096));
   out.set_records_lost(rank.records_lost);
   out.set_boot_id(CleanUtf8(rank.boot_id, 64));
@@ -299,6 +338,10 @@ Rank DecodeRank(const RankHeader& header) {
   rank.process = DecodeProcess(header.process());
   for (const Thread& thread : header.threads()) rank.threads.push_back(DecodeThread(thread));
   for (const Stream& stream : header.streams()) rank.streams.push_back(DecodeStream(stream));
+  for (const Graph& graph : header.graphs()) rank.graphs.push_back(DecodeGraph(graph));
+  for (int i = 0; i < header.replay_graph_size() && i < header.replay_number_size(); ++i) {
+    rank.replays.push_back({header.replay_graph(i), header.replay_number(i)});
+  }
   rank.records_lost = header.records_lost();
   rank.boot_id = header.boot_id();
   rank.restart_count = header.restart_count();

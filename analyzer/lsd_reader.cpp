@@ -378,6 +378,7 @@ void LsdFile::CheckRows(const ReadRank& read, size_t first, Rank* rows) const {
   for (size_t i = first; i < rows->ops.size(); ++i) {
     Op& op = rows->ops[i];
     if (op.stream >= rank.streams.size()) op.stream = kNoIndex;
+    if (op.replayed && ReplayOf(op) >= rank.replays.size()) op.replayed = false;
     if (op.thread >= rank.threads.size() && rank.source != Source::kFlightRecorder) op.thread = kNoIndex;
   }
 }
@@ -434,6 +435,9 @@ void LsdFile::Load(int fd, const std::vector<LsdPlan>& plans, LsdWorkspace* work
     for (ring::ThreadSnapshot& thread : rank.threads) {
       thread.comm = Place(read, thread.comm);
       if (thread.wait_stream >= rank.streams.size()) thread.wait_stream = kNoIndex;
+    }
+    for (ring::GraphSnapshot& graph : rank.graphs) {
+      if (graph.stream >= rank.streams.size()) graph.stream = kNoIndex;
     }
     for (ring::StreamSnapshot& stream : rank.streams) {
       std::erase_if(stream.depends_on,

@@ -86,7 +86,12 @@ Json FindingJson(const Finding& finding) {
           {"cost_uncertainty_ns", finding.cost_uncertainty_ns()},
           {"pattern", finding.pattern()},
           {"slowdown", finding.slowdown()},
-          {"hypothesis", finding.hypothesis()}};
+          {"hypothesis", finding.hypothesis()},
+          {"graph_replay",
+           {{"graph", finding.replay().graph()},
+            {"number", finding.replay().number()},
+            {"operation", finding.replay().operation()},
+            {"operations", finding.replay().operations()}}}};
 }
 
 Json ClocksJson(const Verdict& verdict) {

@@ -34,7 +34,7 @@ TEST(Report, JsonHasEveryKeyOfTheContract) {
   for (const char* key :
        {"kind", "culprit_ranks", "culprits", "communicator", "operation", "sequence", "victim_count", "chain", "confidence",
         "evidence", "advice", "summary", "refuted_by", "cause", "common_factor", "activity", "moving", "alternatives", "tells_apart",
-        "cost_ns_per_step", "cost_uncertainty_ns", "pattern", "slowdown", "hypothesis"}) {
+        "cost_ns_per_step", "cost_uncertainty_ns", "pattern", "slowdown", "hypothesis", "graph_replay"}) {
     EXPECT_TRUE(finding.contains(key)) << key;
   }
   for (const char* key : {"clocks", "arrivals", "bandwidths", "start_up", "not_measured", "blind", "not_the_cause", "job"})

@@ -107,6 +107,8 @@ Op MakeOp(const ring::OpSnapshot& from, uint32_t membership, uint32_t thread, ui
   op.caller = from.caller;
   op.caller_object = from.caller_object;
   op.graph = from.graph;
+  // It never ran as recorded: the launches of its graph have the numbers.
+  if (from.stage == ring::OpStage::kCaptured && from.seq == 0) op.seq = kUnknown;
   return op;
 }
 
@@ -237,6 +239,11 @@ class RankMaker {
       for (auto& dependency : stream.depends_on) dependency.stream = Find(stream_at_, dependency.stream);
       std::erase_if(stream.depends_on, [](const auto& dependency) { return dependency.stream == kNoIndex; });
     }
+    loose_.rank.graphs = input_.snapshot.graphs;
+    for (ring::GraphSnapshot& graph : loose_.rank.graphs) {
+      graph.stream = Find(stream_at_, graph.stream);
+      graph_at_.try_emplace(graph.id, graph.index);
+    }
     loose_.rank.threads = input_.snapshot.threads;
     thread_at_ = SortByIndex(&loose_.rank.threads);
     FillOps();
@@ -330,6 +337,7 @@ class RankMaker {
           StateOf(from.stage, from.ticket, stream < loose_.rank.streams.size() ? &loose_.rank.streams[stream] : nullptr,
                   loose_.rank.gpu_marks);
       op.recent_only = recent;
+      if (from.replay != 0) SetReplay(from, &op);
       if (from.send_address != 0 || from.recv_address != 0) {
         op.addresses = static_cast<uint32_t>(loose_.rank.addresses.size());
         loose_.rank.addresses.push_back({from.send_address, from.recv_address});
@@ -347,6 +355,18 @@ class RankMaker {
       return std::tie(a.membership, a.enter_ns, a.seq) < std::tie(b.membership, b.enter_ns, b.seq);
     });
     for (const ring::OpSnapshot& op : input_.snapshot.ops) add(op, false);
+  }
+
+  // Operations of one launch follow each other.
+  void SetReplay(const ring::OpSnapshot& from, Op* op) {
+    std::vector<Replay>& replays = loose_.rank.replays;
+    const auto graph = graph_at_.find(from.graph);
+    const uint32_t index = graph == graph_at_.end() ? 0 : graph->second;
+    if (replays.empty() || replays.back().graph != index || replays.back().number != from.replay) {
+      replays.push_back({index, from.replay});
+    }
+    op->replayed = true;
+    op->graph = ReplayedAs(static_cast<uint32_t>(replays.size() - 1), from.place);
   }
 
   void FillThreads() {
@@ -393,6 +413,7 @@ class RankMaker {
   BundleBuilder* builder_;
   LooseRank loose_;
   absl::flat_hash_map<uint32_t, uint32_t> comm_at_, thread_at_, stream_at_;
+  absl::flat_hash_map<uint64_t, uint32_t> graph_at_;  // by the capture's number
   std::set<uint32_t> my_threads_, others_threads_;
 };
 

@@ -156,6 +156,43 @@ TEST_F(GraphTest, ARingTellsTheReplayAfterTheProcessIsKilled) {
   EXPECT_EQ(ring.ops.back().replay, 4u);
 }
 
+// A runtime that is linked statically shows itself by what it asks of the driver.
+TEST_F(GraphTest, AStaticRuntimeIsSeenThroughTheDriversLookups) {
+  std::string out;
+  Run("static", "LOCKSTEP_GPU=done", true, &out);
+  const Snapshot ring = Ring();
+  ASSERT_THAT(ring.graphs, SizeIs(1));
+  EXPECT_EQ(ring.graphs[0].launches, 5u);
+  EXPECT_EQ(ring.graphs[0].operations, 6u);
+  EXPECT_EQ(ring.comms[0].issued_seq, 1u + 5 * 4 + 1);
+  ASSERT_THAT(ring.streams, SizeIs(2));
+  ASSERT_THAT(ring.streams[1].depends_on, SizeIs(1));
+  EXPECT_EQ(ring.streams[1].depends_on[0].stream, 0u);
+  EXPECT_EQ(ring.streams[1].depends_on[0].ticket, 6u);
+  ASSERT_THAT(ring.threads, SizeIs(::testing::Ge(1)));
+  EXPECT_EQ(ring.threads[0].wait, CallKind::kStreamSynchronize);
+  EXPECT_EQ(ring.threads[0].wait_stream, 0u);
+  EXPECT_EQ(ring.threads[0].wait_ticket, 6u);
+}
+
+// The stand-in's runtime asks the driver, as the real one does: whichever layers are watched, a launch is one.
+TEST_F(GraphTest, WhatBothLayersSeeIsOneRecord) {
+  for (const char* layers : {"on", "runtime", "driver"}) {
+    std::filesystem::remove_all(folder_ + "/rings");
+    const Snapshot ring = Record("replays", std::string("LOCKSTEP_CUDA=") + layers);
+    ASSERT_THAT(ring.graphs, SizeIs(1)) << layers;
+    EXPECT_EQ(ring.graphs[0].launches, 5u) << layers;
+    EXPECT_EQ(ring.comms[0].issued_seq, 26u) << layers;
+  }
+  std::filesystem::remove_all(folder_ + "/rings");
+  // Not watched at all: what is captured is known for what it is by the marks' own question, what a graph launches is not.
+  const Snapshot ring = Record("replays", "LOCKSTEP_CUDA=off LOCKSTEP_GPU=done");
+  EXPECT_THAT(Numbers(ring, CallKind::kAllReduce, OpStage::kCaptured), ElementsAre(0, 0, 0));
+  EXPECT_EQ(ring.comms[0].issued_seq, 6u);
+  ASSERT_THAT(ring.graphs, SizeIs(1));
+  EXPECT_EQ(ring.graphs[0].launches, 0u);
+}
+
 TEST_F(GraphTest, MoreGraphsThanTheFileHoldsAreTakenInTurn) {
   const Snapshot ring = Record("many", "LOCKSTEP_GPU=done LOCKSTEP_RING_KIB=512");
   EXPECT_THAT(ring.graphs, SizeIs(32));

@@ -1,11 +1,14 @@
 // A program that captures NCCL operations into CUDA graphs and launches them; the graph tests run it with and without the
 // recorder and compare what it prints.
 //   recorder_graph_host MODE
+#include <cuda.h>
 #include <cuda_runtime.h>
+#include <dlfcn.h>
 #include <nccl.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -179,6 +182,8 @@ int Modes() {
   return 0;
 }
 
+std::atomic<bool> waiting{false};
+
 void BlockForEver(void*) {
   while (true) pause();
 }
@@ -195,6 +200,50 @@ int Stuck() {
   for (int i = 0; i < 2; ++i) CHECK(cudaGraphLaunch(exec, rank.stream));
   kill(getpid(), SIGKILL);
   return 0;
+}
+
+// As a statically linked CUDA runtime: everything is the driver's, found by dlsym and cuGetProcAddress.
+int StaticRuntime() {
+  const Rank rank = Start();
+  void* library = dlopen("libcuda.so.1", RTLD_NOW);
+  using Find = CUresult (*)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*);
+  const auto find = reinterpret_cast<Find>(dlsym(library, "cuGetProcAddress_v2"));
+  auto at = [&](const char* name, cuuint64_t flags) {
+    void* function = nullptr;
+    CUdriverProcAddressQueryResult status;
+    CHECK(find(name, &function, 13000, flags, &status));
+    return function;
+  };
+#define DRIVER(NAME) reinterpret_cast<decltype(&NAME)>(at(#NAME, 0))
+#undef cuStreamBeginCapture
+  const auto begin = reinterpret_cast<decltype(&cuStreamBeginCapture_v2)>(at("cuStreamBeginCapture", 0));
+  const auto synchronize = reinterpret_cast<decltype(&cuStreamSynchronize)>(dlsym(library, "cuStreamSynchronize"));
+  CHECK(AllReduce(rank));
+  CUgraph graph = nullptr;
+  CUgraphExec exec = nullptr;
+  CHECK(begin(rank.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+  Issue(rank);
+  CHECK(DRIVER(cuStreamEndCapture)(rank.stream, &graph));
+  CHECK(DRIVER(cuGraphInstantiateWithFlags)(&exec, graph, 0));
+  CHECK(DRIVER(cuGraphDestroy)(graph));
+  for (int i = 0; i < 5; ++i) CHECK(DRIVER(cuGraphLaunch)(exec, rank.stream));
+  // Another stream is made to wait for the graph's.
+  CUevent event = nullptr;
+  CUstream other = nullptr;
+  CHECK(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+  CHECK(DRIVER(cuEventCreate)(&event, 2));
+  CHECK(DRIVER(cuEventRecord)(event, rank.stream));
+  CHECK(DRIVER(cuStreamWaitEvent)(other, event, 0));
+  CHECK(ncclAllReduce(rank.data, rank.data, 5, ncclFloat, ncclMax, rank.comm, other));
+  CHECK(synchronize(other));
+  CHECK(cudaLaunchHostFunc(rank.stream, BlockForEver, nullptr));
+  std::thread([] {
+    while (!waiting.load()) usleep(1000);
+    usleep(100000);
+    kill(getpid(), SIGKILL);
+  }).detach();
+  waiting = true;
+  return synchronize(rank.stream);
 }
 
 // More graphs, and more operations in them, than a small file has room for; handles come again.
@@ -226,6 +275,7 @@ int main(int, char** argv) {
   if (mode == "kin") status = Kin();
   if (mode == "modes") status = Modes();
   if (mode == "stuck") status = Stuck();
+  if (mode == "static") status = StaticRuntime();
   if (mode == "many") status = Many();
   std::printf("done %d\n", status);
   return status;

@@ -91,6 +91,26 @@ bool TakeInteger(std::map<std::string, std::string>* pairs, const std::string& k
   return true;
 }
 
+// Whether the fault is one of the host or of what stands ahead of the graph, not of an operation's arguments.
+bool InGraph(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::kStallHost:
+    case FaultKind::kStallGpu:
+    case FaultKind::kKill:
+    case FaultKind::kSegv:
+    case FaultKind::kStop:
+    case FaultKind::kExitEarly:
+    case FaultKind::kException:
+    case FaultKind::kSpinHost:
+    case FaultKind::kStallLoader:
+    case FaultKind::kNeverInit:
+    case FaultKind::kWrongColor:
+      return true;
+    default:
+      return false;
+  }
+}
+
 std::vector<const char*> OpsOf(CommKind comm) {
   switch (comm) {
     case CommKind::kWorld:
@@ -422,6 +442,7 @@ std::string HelpText() {
          "  --jitter MS              in every step another rank's GPU computes MS longer (0)\n"
          "  --seed N                 the data (1)\n"
          "  --sync stream|event|device               how the host waits for a step's loss (stream)\n"
+         "  --graph                  from the second step on, capture the step once and replay it as a CUDA graph\n"
          "  --print-every N          rank 0 prints a line each N steps (10)\n"
          "  --store-timeout SEC      patience while the unique ids are exchanged (120)\n"
          "  --fault rank=R,step=K,kind=KIND[,comm=C][,op=O][,nth=N][,value=V]        may be given several times\n"
@@ -492,6 +513,10 @@ bool Parse(const std::vector<std::string>& args, Options* options, bool* help, s
       *help = true;
       return true;
     }
+    if (name == "--graph") {
+      options->graph = true;
+      continue;
+    }
     std::string value;
     size_t equals = name.find('=');
     const bool attached = name.starts_with("--") && equals != std::string::npos;
@@ -548,6 +573,10 @@ bool Parse(const std::vector<std::string>& args, Options* options, bool* help, s
       const bool checkpoint = name == "--checkpoint";
       Pause& pause = (checkpoint ? options->checkpoints : options->evaluations).emplace_back();
       good = ParsePause(*options, value, checkpoint, &pause, error);
+    }
+    if (good && name == "--fault" && options->graph && !InGraph(options->faults.back().kind)) {
+      *error = std::string("kind=") + Name(options->faults.back().kind) + " has no place in a step that a graph replays (--graph)";
+      good = false;
     }
     if (!good) {
       *error = name + ": " + *error;

@@ -92,6 +92,7 @@ struct Options {
   double jitter_ms = 0;   // in every step another rank computes longer by this
   uint64_t seed = 1;
   int print_every = 10;
+  bool graph = false;     // from the second step on, the step is a CUDA graph
   SyncKind sync = SyncKind::kStream;
   double store_timeout_s = 120;
   std::vector<Fault> faults;

@@ -123,29 +123,48 @@ double Trainer::SumOf(const Comm& comm, int64_t share) const {
 }
 
 void Trainer::HandOver(Comm& comm) {
+  if (dry_) return;
   CUDA_OK(cudaEventRecord(comm.ready, compute_));
   CUDA_OK(cudaStreamWaitEvent(comm.stream, comm.ready, 0));
 }
 
 void Trainer::TakeBack(Comm& comm) {
+  if (dry_) return;
   CUDA_OK(cudaEventRecord(comm.done, comm.stream));
   CUDA_OK(cudaStreamWaitEvent(compute_, comm.done, 0));
 }
 
 void Trainer::Poison(char* data, size_t size) {
-  CUDA_OK(cudaMemsetAsync(data, kNotANumber, size, compute_));
+  if (!dry_) CUDA_OK(cudaMemsetAsync(data, kNotANumber, size, compute_));
 }
 
 void Trainer::Expect(const Comm& comm, const char* what, ncclDataType_t type, const char* element, double expected) {
   char* slot = check_values_.data() + kWidest * checks_.size();
-  CUDA_OK(cudaMemcpyAsync(slot, element, SizeOf(type), cudaMemcpyDeviceToHost, compute_));
+  if (!dry_) CUDA_OK(cudaMemcpyAsync(slot, element, SizeOf(type), cudaMemcpyDeviceToHost, compute_));
   checks_.push_back({&comm, what, type, expected});
 }
 
 void Trainer::Step(int step) {
   step_ = step;
   checks_.clear();
+  // The first step is as usual: it connects the communicators. The second is captured, and launched from then on.
+  const bool replay = options_.graph && step > 1;
+  if (replay && graph_ == nullptr) Capture();
+  checks_.clear();
   faults_.BeginStep(step);
+  dry_ = replay;
+  Issue();
+  dry_ = false;
+  if (replay) CUDA_OK(cudaGraphLaunch(graph_, compute_));
+  WaitForLoss();
+  if (!options_.ExpectsWrongData()) Verify();
+  if (std::string unplayed = faults_.Unplayed(); !unplayed.empty()) {
+    std::fprintf(stderr, "trainsim: rank %d: %s\n", rank_, unplayed.c_str());
+    std::_Exit(2);
+  }
+}
+
+void Trainer::Issue() {
   LoadBatch();
   BroadcastInputs();
   Pipeline();
@@ -156,12 +175,19 @@ void Trainer::Step(int step) {
     Optimize();
     ReduceLoss();
   }
-  WaitForLoss();
-  if (!options_.ExpectsWrongData()) Verify();
-  if (std::string unplayed = faults_.Unplayed(); !unplayed.empty()) {
-    std::fprintf(stderr, "trainsim: rank %d: %s\n", rank_, unplayed.c_str());
-    std::_Exit(2);
-  }
+  const char* out = results_[static_cast<size_t>(CommKind::kWorld)].data();
+  if (!dry_) CUDA_OK(cudaMemcpyAsync(loss_host_.data(), out, kWidest, cudaMemcpyDeviceToHost, compute_));
+}
+
+// As frameworks capture: from one stream, which the others join and come back to.
+void Trainer::Capture() {
+  faults_.BeginStep(0);  // they strike when the step is played
+  cudaGraph_t graph = nullptr;
+  CUDA_OK(cudaStreamBeginCapture(compute_, cudaStreamCaptureModeGlobal));
+  Issue();
+  CUDA_OK(cudaStreamEndCapture(compute_, &graph));
+  CUDA_OK(cudaGraphInstantiate(&graph_, graph, 0));
+  CUDA_OK(cudaGraphDestroy(graph));
 }
 
 void Trainer::LoadBatch() {
@@ -171,6 +197,7 @@ void Trainer::LoadBatch() {
     if (key.first == CommKind::kWorld && plane.type == ncclFloat64) {
       Encode(ncclFloat64, LossOf(options_, step_, rank_), plane.staging.data());
     }
+    if (dry_) continue;
     CUDA_OK(cudaMemcpyAsync(plane.device.data(), plane.staging.data(), plane.staging.size(), cudaMemcpyHostToDevice,
                             compute_));
   }
@@ -216,6 +243,7 @@ void Trainer::BroadcastInputs() {
 }
 
 void Trainer::Compute() {
+  if (dry_) return;
   CUDA_OK(cudaMemsetAsync(work_.data(), 0, work_.size(), compute_));
   const double milliseconds = options_.pace_ms + ExtraMilliseconds();
   if (milliseconds > 0) LaunchNap(compute_, milliseconds / 1e3 / (2.0 * options_.layers * options_.micro_batches));
@@ -414,8 +442,6 @@ void Trainer::ReduceLoss() {
 }
 
 void Trainer::WaitForLoss() {
-  const char* out = results_[static_cast<size_t>(CommKind::kWorld)].data();
-  CUDA_OK(cudaMemcpyAsync(loss_host_.data(), out, kWidest, cudaMemcpyDeviceToHost, compute_));
   switch (options_.sync) {
     case SyncKind::kStream:
       CUDA_OK(cudaStreamSynchronize(compute_));
@@ -466,6 +492,7 @@ void Trainer::TearDown() {
   for (Memory* memory : {&send_next_, &send_prev_, &recv_next_, &recv_prev_, &work_, &loss_host_, &check_values_}) {
     memory->Free();
   }
+  if (graph_ != nullptr) CUDA_OK(cudaGraphExecDestroy(graph_));
   CUDA_OK(cudaEventDestroy(loss_ready_));
   CUDA_OK(cudaStreamDestroy(compute_));
 }

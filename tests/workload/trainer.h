@@ -60,6 +60,9 @@ class Trainer {
   const char* Input(CommKind kind, ncclDataType_t type) const;
   void Fill(Plane* plane, double base);
 
+  // The whole step, from its batch to its loss.
+  void Issue();
+  void Capture();
   void LoadBatch();
   void BroadcastInputs();
   void Compute();
@@ -109,6 +112,9 @@ class Trainer {
   FaultPlan faults_;
   const Place place_;
   int step_ = 0;
+  // Nothing is issued: the graph of the step does it. Faults of the host strike, and what is expected is noted.
+  bool dry_ = false;
+  cudaGraphExec_t graph_ = nullptr;
   bool no_group_ = false;  // of this step's steady sends and receives: a fault
   double loss_ = 0;
 
@@ -127,7 +133,8 @@ class Trainer {
 template <typename Call>
 void Trainer::Launch(Comm& comm, OpKind op, CallArgs args, Join join, Call&& call) {
   HandOver(comm);
-  faults_.Arrive(comm.kind, op, comm.stream, &args);
+  faults_.Arrive(comm.kind, op, dry_ ? compute_ : comm.stream, &args);
+  if (dry_) return;
   for (int i = 0; i < args.times; ++i) NCCL_OK(call(args));
   if (join == Join::kNow) TakeBack(comm);
 }

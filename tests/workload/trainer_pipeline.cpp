@@ -52,7 +52,7 @@ void Trainer::Backward(bool last) {
 void Trainer::StageActivation(int64_t share, const Memory& buffer) {
   const size_t bytes = static_cast<size_t>(options_.elements) * SizeOf(ncclBfloat16);
   const char* from = Input(CommKind::kPp, ncclBfloat16) + bytes * static_cast<size_t>(share);
-  CUDA_OK(cudaMemcpyAsync(buffer.data(), from, bytes, cudaMemcpyDeviceToDevice, compute_));
+  if (!dry_) CUDA_OK(cudaMemcpyAsync(buffer.data(), from, bytes, cudaMemcpyDeviceToDevice, compute_));
 }
 
 void Trainer::ExpectActivation(const Memory& buffer, int sender, int64_t share, const char* what) {
@@ -66,7 +66,8 @@ CallArgs Trainer::ArriveAtPeer(OpKind op, int peer) {
   args.root = peer;
   args.count = static_cast<size_t>(options_.elements);
   args.type = ncclBfloat16;
-  faults_.Arrive(CommKind::kPp, op, comms_[CommKind::kPp].stream, &args);
+  faults_.Arrive(CommKind::kPp, op, dry_ ? compute_ : comms_[CommKind::kPp].stream, &args);
+  if (dry_) args.times = 0;
   return args;
 }
 
@@ -124,14 +125,14 @@ void Trainer::SendForwardRecvBackward(int forward, int backward) {
   // Faults strike before the group is open: a stalled rank has then left nothing half done.
   const CallArgs send = ArriveAtPeer(OpKind::kSend, place_.pp + 1);
   const CallArgs recv = ArriveAtPeer(OpKind::kRecv, place_.pp + 1);
-  if (!no_group_) NCCL_OK(ncclGroupStart());
+  if (!no_group_ && !dry_) NCCL_OK(ncclGroupStart());
   for (int i = 0; i < send.times; ++i) {
     NCCL_OK(ncclSend(send_next_.data(), send.count, send.type, send.root, pp.handle, pp.stream));
   }
   for (int i = 0; i < recv.times; ++i) {
     NCCL_OK(ncclRecv(recv_next_.data(), recv.count, recv.type, recv.root, pp.handle, pp.stream));
   }
-  if (!no_group_) NCCL_OK(ncclGroupEnd());
+  if (!no_group_ && !dry_) NCCL_OK(ncclGroupEnd());
   TakeBack(pp);
   ExpectActivation(recv_next_, place_.pp + 1, options_.micro_batches + backward, "Recv (gradient)");
 }
@@ -143,14 +144,14 @@ void Trainer::SendBackwardRecvForward(int backward, int forward) {
   HandOver(pp);
   const CallArgs send = ArriveAtPeer(OpKind::kSend, place_.pp - 1);
   const CallArgs recv = ArriveAtPeer(OpKind::kRecv, place_.pp - 1);
-  if (!no_group_) NCCL_OK(ncclGroupStart());
+  if (!no_group_ && !dry_) NCCL_OK(ncclGroupStart());
   for (int i = 0; i < send.times; ++i) {
     NCCL_OK(ncclSend(send_prev_.data(), send.count, send.type, send.root, pp.handle, pp.stream));
   }
   for (int i = 0; i < recv.times; ++i) {
     NCCL_OK(ncclRecv(recv_prev_.data(), recv.count, recv.type, recv.root, pp.handle, pp.stream));
   }
-  if (!no_group_) NCCL_OK(ncclGroupEnd());
+  if (!no_group_ && !dry_) NCCL_OK(ncclGroupEnd());
   TakeBack(pp);
   ExpectActivation(recv_prev_, place_.pp - 1, forward, "Recv (activation)");
 }

@@ -1,5 +1,7 @@
 // libcudart: stream capture and graphs.
+#include <cuda.h>
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
 
 #include "tests/standin/cuda/capture.h"
 #include "tests/standin/cuda/runtime.h"
@@ -10,13 +12,20 @@ namespace {
 
 cudaError_t Error(int number) { return Report(static_cast<cudaError_t>(number)); }
 
-cudaError_t Instantiate(cudaGraphExec_t* exec, cudaGraph_t handle) {
-  const auto graph = standin::FindGraph(handle);
-  if (!exec || !graph) {
-    return Report(cudaErrorInvalidValue);
-  }
-  *exec = static_cast<cudaGraphExec_t>(standin::Instantiate(*graph));
-  return cudaSuccess;
+// The runtime finds the driver as the real one does: by dlsym of cuGetProcAddress, and all else by that.
+template <typename F>
+F* Driver(const char* name, F*) {
+  using Find = CUresult (*)(const char*, void**, int, cuuint64_t, CUdriverProcAddressQueryResult*);
+  static const auto find = reinterpret_cast<Find>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuGetProcAddress_v2"));
+  void* function = nullptr;
+  CUdriverProcAddressQueryResult status;
+  find(name, &function, CUDA_VERSION, 0, &status);
+  return reinterpret_cast<F*>(function);
+}
+#define DRIVER(NAME) []() { static auto* const function = Driver(#NAME, &NAME); return function; }()
+
+cudaError_t Instantiate(cudaGraphExec_t* exec, cudaGraph_t graph) {
+  return Error(DRIVER(cuGraphInstantiateWithFlags)(exec, graph, 0));
 }
 
 }  // namespace
@@ -60,32 +69,17 @@ STANDIN_CUDART cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) 
   return cudaSuccess;
 }
 
-STANDIN_CUDART cudaStreamBeginCaptureToGraph(cudaStream_t handle, cudaGraph_t graph, const cudaGraphNode_t*, const cudaGraphEdgeData*,
-                                             size_t, cudaStreamCaptureMode mode) {
-  const auto stream = standin::FindStream(handle);
-  const auto into = graph ? standin::FindGraph(graph) : nullptr;
-  if (!stream || (graph && !into)) {
-    return Report(stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
-  }
-  return Error(standin::BeginCapture(stream, mode, into));
+STANDIN_CUDART cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph, const cudaGraphNode_t* after,
+                                             const cudaGraphEdgeData* edges, size_t count, cudaStreamCaptureMode mode) {
+  return Error(DRIVER(cuStreamBeginCaptureToGraph)(stream, graph, after, edges, count, static_cast<CUstreamCaptureMode>(mode)));
 }
 
 STANDIN_CUDART cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mode) {
   return cudaStreamBeginCaptureToGraph(handle, nullptr, nullptr, nullptr, 0, mode);
 }
 
-STANDIN_CUDART cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* graph) {
-  const auto stream = standin::FindStream(handle);
-  if (!stream || !graph) {
-    return Report(stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
-  }
-  *graph = nullptr;
-  std::shared_ptr<standin::Graph> made;
-  if (const int refused = standin::EndCapture(stream, &made)) {
-    return Error(refused);
-  }
-  *graph = static_cast<cudaGraph_t>(standin::KeepGraph(std::move(made)));
-  return cudaSuccess;
+STANDIN_CUDART cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  return Error(DRIVER(cuStreamEndCapture)(stream, graph));
 }
 
 STANDIN_CUDART cudaGraphCreate(cudaGraph_t* graph, unsigned int flags) {
@@ -96,9 +90,7 @@ STANDIN_CUDART cudaGraphCreate(cudaGraph_t* graph, unsigned int flags) {
   return cudaSuccess;
 }
 
-STANDIN_CUDART cudaGraphDestroy(cudaGraph_t graph) {
-  return Report(standin::ForgetGraph(graph) ? cudaSuccess : cudaErrorInvalidValue);
-}
+STANDIN_CUDART cudaGraphDestroy(cudaGraph_t graph) { return Error(DRIVER(cuGraphDestroy)(graph)); }
 
 STANDIN_CUDART cudaGraphClone(cudaGraph_t* clone, cudaGraph_t original) {
   const auto graph = standin::FindGraph(original);
@@ -168,22 +160,11 @@ STANDIN_CUDART cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream) {
   return Report(standin::KnownExec(exec) && standin::FindStream(stream) ? cudaSuccess : cudaErrorInvalidValue);
 }
 
-STANDIN_CUDART cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t handle) {
-  const auto stream = standin::FindStream(handle);
-  if (!stream) {
-    return Report(cudaErrorInvalidResourceHandle);
-  }
-  if (const int refused = standin::CheckUse(stream)) {
-    return Error(refused);
-  }
-  return Error(standin::LaunchExec(exec, stream));
-}
+STANDIN_CUDART cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) { return Error(DRIVER(cuGraphLaunch)(exec, stream)); }
 
 // Of programs built for per-thread default streams.
 STANDIN_CUDART cudaGraphLaunch_ptsz(cudaGraphExec_t exec, cudaStream_t stream) {
   return cudaGraphLaunch(exec, stream ? stream : cudaStreamPerThread);
 }
 
-STANDIN_CUDART cudaGraphExecDestroy(cudaGraphExec_t exec) {
-  return Report(standin::ForgetExec(exec) ? cudaSuccess : cudaErrorInvalidValue);
-}
+STANDIN_CUDART cudaGraphExecDestroy(cudaGraphExec_t exec) { return Error(DRIVER(cuGraphExecDestroy)(exec)); }

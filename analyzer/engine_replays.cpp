@@ -1,0 +1,65 @@
+// What a finding says of CUDA graphs: in which replay of which graph, at which of its operations, and how far the others came.
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/engine_causes.h"
+
+namespace lockstep {
+namespace {
+
+// The newest launch that issued something on the communicator; null: none that is recorded.
+const Replay* NewestReplay(const Rank& rank, uint32_t comm) {
+  for (size_t i = rank.ops.size(); i-- > 0;) {
+    const Op& op = rank.ops[i];
+    if (!op.replayed || op.membership == kNoIndex || rank.memberships[op.membership].comm != comm) continue;
+    if (op.state == OpState::kFailed) continue;
+    return ReplayOf(rank, op);
+  }
+  return nullptr;
+}
+
+std::string Times(uint64_t count) { return absl::StrCat(count, count == 1 ? " time" : " times"); }
+
+}  // namespace
+
+void Causes::DescribeReplay(const Cause& cause, Finding* finding) const {
+  if (cause.op == nullptr || cause.op_rank < 0) return;
+  const Rank& rank = bundle_.ranks[cause.op_rank];
+  const Replay* replay = ReplayOf(rank, *cause.op);
+  if (replay == nullptr) return;
+  const ring::GraphSnapshot* graph = GraphOf(rank, *replay);
+  const uint64_t operations = graph != nullptr ? graph->operations : 0;
+  const uint32_t place = PlaceInGraph(*cause.op);
+  GraphReplay* out = finding->mutable_replay();
+  out->set_graph(replay->graph + 1);
+  out->set_number(static_cast<int64_t>(replay->number));
+  out->set_operation(place);
+  out->set_operations(static_cast<int64_t>(operations));
+  auto add = [&](const std::string& text, int32_t r) {
+    Evidence* e = finding->add_evidence();
+    e->set_text(text);
+    e->add_ranks(bundle_.ranks[r].rank);
+    e->set_source(absl::StrCat(Who(r), "'s record"));
+  };
+  std::string text = absl::StrCat("it is operation ", place, " of the ", operations, " that CUDA graph ", replay->graph + 1, " holds; ",
+                                  Who(cause.op_rank), " launched that graph ", Times(graph != nullptr ? graph->launches : replay->number));
+  if (graph != nullptr && graph->completed > 0) absl::StrAppend(&text, ", and its GPU completed replay ", graph->completed);
+  add(text, cause.op_rank);
+  constexpr int kTold = 4;
+  int told = 0;
+  for (const int32_t r : cause.ranks) {
+    if (r == cause.op_rank || told == kTold || cause.kind == COLLECTIVE_STUCK) continue;
+    const Replay* own = NewestReplay(bundle_.ranks[r], cause.comm);
+    const std::string what = own == nullptr ? "has launched no graph" : absl::StrCat("launched graph ", own->graph + 1, " last as replay ", own->number);
+    add(absl::StrCat(Who(r), " ", what, cause.comm == kNoIndex ? "" : absl::StrCat(" on ", CommText(bundle_.comms[cause.comm]))), r);
+    ++told;
+  }
+  if (cause.kind == COLLECTIVE_STUCK && operations > 1) {
+    add(absl::StrCat("all members launched that replay: the first of its operations that may be the one is named; nothing inside a graph "
+                     "tells how far it came"),
+        cause.op_rank);
+  }
+}
+
+}  // namespace lockstep
