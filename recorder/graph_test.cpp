@@ -204,7 +204,7 @@ TEST_F(GraphTest, MoreGraphsThanTheFileHoldsAreTakenInTurn) {
   }
   EXPECT_EQ(launches, 32u * 3);
   ASSERT_THAT(ring.comms, SizeIs(1));
-  EXPECT_EQ(ring.comms[0].issued_seq, 300u * 3 * 20);
+  EXPECT_EQ(ring.comms[0].issued_seq, 80u * 3 * 20);
   EXPECT_EQ(ring.records_lost, 0u);
 }
 
