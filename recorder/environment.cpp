@@ -124,6 +124,10 @@ void ReadEnvironment(Environment* env) noexcept {
 
   env->gpu = ReadGpuMode(env->note, sizeof(env->note));
   env->cuda = ReadCudaLayers();
+  const char* hook = getenv("LOCKSTEP_HOOK");
+  if (hook != nullptr && *hook != 0 && !IsOff(hook) && !Is(hook, "symbols") && !Is(hook, "dlsym") && env->note[0] == 0) {
+    snprintf(env->note, sizeof(env->note), "LOCKSTEP_HOOK has an unknown value; used dlsym");
+  }
   const char* clock = getenv("LOCKSTEP_CLOCK");
   env->monotonic_clock = clock != nullptr && Is(clock, "monotonic");
 }
