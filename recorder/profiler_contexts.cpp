@@ -16,6 +16,7 @@ struct Context {
   uint32_t comm;   // kNone: not known yet
   uint64_t id;     // 0 with versions 1 to 3
   int32_t size, rank;
+  int32_t device;  // current while NCCL initializes
 };
 constexpr uint32_t kContexts = 512;
 Context g_contexts[kContexts];
@@ -40,21 +41,27 @@ bool Fits(const ring::CommEntry& entry, const CommFacts& facts) noexcept {
 }
 
 // The entry that a call of the host wrote for this communicator. Where identities differ (a shrunk communicator, NCCL
-// before 2.26) the only one that is being made and fits; *maybe: there are several.
+// before 2.26), or a rank is not known yet (several children of one split in a process), the only one that is being made
+// and fits; *maybe: there are several.
 uint32_t FindMade(const CommFacts& facts, bool* maybe) noexcept {
-  uint32_t only = kNone;
-  *maybe = false;
+  uint32_t same = kNone, any = kNone, sames = 0, anys = 0;
   const uint32_t used = Load(&g.comms_used);
   for (uint32_t i = 0; i < used && i < ring::kMaxComms; ++i) {
     if (g_tables.comms[i].entry == nullptr || Bound(i)) continue;
     const ring::CommEntry& entry = *g_tables.comms[i].entry;
     if (!Living(Load(&entry.state)) || !Fits(entry, facts)) continue;
-    if (entry.id == facts.id && facts.id != 0) return i;
+    if (entry.id == facts.id && facts.id != 0) {
+      if (entry.member_rank >= 0) return i;
+      same = i;
+      ++sames;
+    }
     if (Load(&entry.state) != static_cast<uint32_t>(CommState::kInitializing)) continue;
-    *maybe |= only != kNone;
-    only = i;
+    any = i;
+    ++anys;
   }
-  return *maybe ? kNone : only;
+  *maybe = sames > 1 || (sames == 0 && anys > 1);
+  if (*maybe) return kNone;
+  return sames == 1 ? same : any;
 }
 
 LOCKSTEP_COLD CommLocal* MakeOwn(Handle handle, Context* context, uint64_t id) noexcept {
@@ -64,7 +71,7 @@ LOCKSTEP_COLD CommLocal* MakeOwn(Handle handle, Context* context, uint64_t id) n
   plan.ordinal = Add(&g.root_comms, 1) + 1;
   plan.member_rank = context->rank;
   plan.size = context->size;
-  plan.device = CurrentDevice();
+  plan.device = context->device;
   CommLocal* comm = NewComm(plan);
   if (comm == nullptr) return nullptr;
   // NCCL cannot be asked anything: the handle is ours.
@@ -98,6 +105,7 @@ Handle NewContext(const CommFacts& facts) noexcept {
     context->id = facts.id;
     context->size = facts.size;
     context->rank = facts.rank;
+    context->device = CurrentDevice();
     Store(&context->comm, kNone);
     const Handle handle = MakeEntry(Type::kContext, i, guard + 1);
     if (!facts.known) return handle;

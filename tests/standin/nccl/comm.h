@@ -14,14 +14,25 @@
 #include <vector>
 
 #include "tests/standin/cuda/engine.h"
+#include "tests/standin/nccl/profiler.h"
 #include "tests/standin/nccl/reduce.h"
 #include "tests/standin/nccl/segment.h"
 
 // Defines a public function as NCCL does: a weak, default-visibility ncclX, which therefore is called through the PLT even from
 // inside this library, and a strong pncclX at the same address.
+#ifdef STANDIN_HIDDEN
+// In the static library nothing is shown, as in an NCCL that was linked statically with hidden symbols.
+#define STANDIN_VISIBILITY "hidden"
+#else
+#define STANDIN_VISIBILITY "default"
+#endif
 #define STANDIN_API(type, name, params)                                                              \
-  extern "C" __attribute__((visibility("default"), alias(#name))) type p##name params;              \
-  extern "C" __attribute__((visibility("default"), weak)) type name params
+  extern "C" __attribute__((visibility(STANDIN_VISIBILITY), alias(#name))) type p##name params;              \
+  extern "C" __attribute__((visibility(STANDIN_VISIBILITY), weak)) type name params
+
+namespace standin {
+class ProfilerPlugin;
+}
 
 // A communicator is owned by the table of handles, by the threads that work on it and by the operations queued for it.
 struct ncclComm {
@@ -66,6 +77,11 @@ struct ncclComm {
   int next_reduction = ncclNumOps;
   std::map<void*, size_t> registrations;
   std::string last_error;
+
+  // Of the profiler plugin; null when there is none.
+  standin::ProfilerPlugin* profiler = nullptr;
+  void* profiler_context = nullptr;
+  std::shared_ptr<standin::ProfilerProgress> progress;
 };
 
 namespace standin {
@@ -128,6 +144,11 @@ struct Task {
   std::shared_ptr<Stream> stream;
   uint64_t seq = 0;
   std::function<void(ncclComm&)> one_sided;  // instead of `kind`
+  // Of the profiler plugin.
+  void* stream_handle = nullptr;
+  void* api_handle = nullptr;
+  int profiler_mask = 0;  // as it was when the host called
+  std::shared_ptr<ProfilerWork> work;
 };
 
 // A call that makes or changes a communicator; run at the outermost group end, each in a thread of its own where there are

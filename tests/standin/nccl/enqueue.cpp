@@ -94,6 +94,7 @@ ncclResult_t Check(const Arguments& arguments, const char* name, Task* task) {
     Warn(comm.get(), "%s: no such stream", name);
     return ncclUnhandledCudaError;
   }
+  task->stream_handle = arguments.stream;
   task->comm = std::move(comm);
   return ncclSuccess;
 }

@@ -64,6 +64,7 @@ class Collective {
     } else if (task_.kind == Kind::kReduce || task_.kind == Kind::kGather) {
       readers = root ? 0 : 1;
     }
+    Begin();
     if (Reduces(task_.kind)) {
       sum_ = std::make_unique<Accumulator>(task_.type, reduction_.op);
     }
@@ -85,6 +86,16 @@ class Collective {
   }
 
  private:
+  void Begin() {
+    if (!task_.work) {
+      return;
+    }
+    for (int peer = 0; peer < comm_.nranks; ++peer) {
+      task_.work->sent_before[static_cast<size_t>(peer)] = segment_.mailbox(comm_.rank, peer).given_steps.load();
+    }
+    task_.work->Start();
+  }
+
   uint64_t Tag(size_t step) const {
     const uint64_t root = Rooted(task_.kind) ? static_cast<uint64_t>(task_.peer) & 0xff : 0;
     return task_.seq << 32 | static_cast<uint64_t>(task_.kind) << 28 | root << 20 | (step & 0xfffff);
@@ -126,6 +137,15 @@ class Collective {
     slot.tag.store(Tag(step), std::memory_order_release);  // readers acquire it in Await()
     segment_.rank(comm_.rank).published.Ring();
     ++comm_.published;
+    const bool to_root = task_.kind == Kind::kReduce || task_.kind == Kind::kGather;
+    for (int peer = 0; peer < comm_.nranks; ++peer) {
+      if (peer != comm_.rank && (!to_root || peer == task_.peer)) {
+        segment_.mailbox(comm_.rank, peer).given_steps.fetch_add(1, std::memory_order_relaxed);
+      }
+    }
+    if (task_.work) {
+      task_.work->published.store(static_cast<uint32_t>(step + 1), std::memory_order_release);
+    }
     return true;
   }
 
@@ -136,7 +156,7 @@ class Collective {
     while (true) {
       const uint32_t seen = other.published.value.load(std::memory_order_acquire);
       for (int slot = 0; slot < 2; ++slot) {
-        if (other.out_slots[slot].tag.load(std::memory_order_acquire) == tag) {
+        if (other.out_slots[slot].tag.load(std::memory_order_acquire) == tag && !NetworkIsStuck(comm_, from, task_.seq, step)) {
           return slot;
         }
       }
@@ -174,6 +194,12 @@ class Collective {
         memcpy(to + offset, data, take);
       } else {
         memcpy(to + static_cast<size_t>(from) * bytes_ + offset, data, take);
+      }
+      if (from != comm_.rank) {
+        segment_.mailbox(from, comm_.rank).taken_steps.fetch_add(1, std::memory_order_release);
+      }
+      if (from != comm_.rank && task_.work) {
+        task_.work->received[static_cast<size_t>(from)].store(static_cast<uint32_t>(step + 1), std::memory_order_release);
       }
       if (from != comm_.rank && held.pending.fetch_sub(1, std::memory_order_acq_rel) == 1) {
         segment_.rank(from).taken.Ring();
@@ -217,6 +243,15 @@ class PointToPoint {
   }
 
   void Run() {
+    for (auto& [direction, lane] : lanes_) {
+      for (const Transfer& transfer : lane) {
+        if (transfer.task->work) {
+          const auto peer = static_cast<size_t>(transfer.task->peer);
+          transfer.task->work->sent_before[peer] = segment_.mailbox(comm_.rank, transfer.task->peer).given_steps.load();
+          transfer.task->work->Start();
+        }
+      }
+    }
     CopyToSelf();
     Bell& bell = segment_.rank(comm_.rank).mail;
     while (!lanes_.empty()) {
@@ -302,6 +337,10 @@ class PointToPoint {
     box.put.store(put + 1, std::memory_order_release);
     segment_.rank(peer).mail.Ring();
     ++transfer.step;
+    box.given_steps.fetch_add(1, std::memory_order_relaxed);
+    if (transfer.task->work) {
+      transfer.task->work->published.store(static_cast<uint32_t>(transfer.step), std::memory_order_release);
+    }
     return true;
   }
 
@@ -309,7 +348,8 @@ class PointToPoint {
     const int peer = transfer.task->peer;
     Mailbox& box = segment_.mailbox(peer, comm_.rank);
     const uint32_t got = box.got.load(std::memory_order_relaxed);
-    if (box.put.load(std::memory_order_acquire) == got || box.tags[got & 1] != Tag(transfer)) {
+    if (box.put.load(std::memory_order_acquire) == got || box.tags[got & 1] != Tag(transfer) ||
+        NetworkIsStuck(comm_, peer, transfer.task->seq, transfer.step)) {
       return false;
     }
     const size_t offset = transfer.step * segment_.mail_bytes();
@@ -319,8 +359,12 @@ class PointToPoint {
       memcpy(static_cast<unsigned char*>(transfer.task->recv) + offset, segment_.mail(peer, comm_.rank, got & 1), length);
     }
     box.got.store(got + 1, std::memory_order_release);
+    box.taken_steps.fetch_add(1, std::memory_order_release);
     segment_.rank(peer).mail.Ring();
     ++transfer.step;
+    if (transfer.task->work) {
+      transfer.task->work->received[static_cast<size_t>(peer)].store(static_cast<uint32_t>(transfer.step), std::memory_order_release);
+    }
     return true;
   }
 
@@ -331,9 +375,22 @@ class PointToPoint {
 
 }  // namespace
 
-void RunCollective(ncclComm& comm, const Task& task) { Collective(comm, task).Run(); }
+// An operation that was given up has not stopped: its kernel was killed.
+void RunCollective(ncclComm& comm, const Task& task) {
+  Collective(comm, task).Run();
+  if (task.work && !comm.aborted.load() && !comm.revoked.load()) {
+    task.work->Stop();
+  }
+}
 
-void RunPointToPoint(ncclComm& comm, const std::vector<Task>& tasks) { PointToPoint(comm, tasks).Run(); }
+void RunPointToPoint(ncclComm& comm, const std::vector<Task>& tasks) {
+  PointToPoint(comm, tasks).Run();
+  for (const Task& task : tasks) {
+    if (task.work && !comm.aborted.load() && !comm.revoked.load()) {
+      task.work->Stop();
+    }
+  }
+}
 
 ncclResult_t Launch(const CommPtr& comm, std::vector<Task> tasks) {
   if (comm->revoked.load() || comm->aborted.load()) {
@@ -381,7 +438,10 @@ ncclResult_t Launch(const CommPtr& comm, std::vector<Task> tasks) {
     after.push_back(capture ? Enqueue(streams[i], {}) : Tail(streams[i]));
   }
   // Numbers are given when it is launched, and so anew at each launch of a graph.
-  const Make make = [comm, collectives, transfers]() -> std::function<void()> {
+  // The plugin is told after the launch by the thread that launches, of a graph's by the driver's at every replay.
+  auto launched = std::make_shared<std::vector<Task>>();
+  const bool captured = capture != nullptr;
+  const Make make = [comm, collectives, transfers, captured, launched]() -> std::function<void()> {
     auto own_collectives = std::make_shared<std::vector<Task>>(*collectives);
     auto own_transfers = std::make_shared<std::vector<Task>>(*transfers);
     for (Task& task : *own_collectives) {
@@ -391,7 +451,18 @@ ncclResult_t Launch(const CommPtr& comm, std::vector<Task> tasks) {
       const auto peer = static_cast<size_t>(task.peer);
       task.seq = task.kind == Kind::kSend ? ++comm->send_seq[peer] : ++comm->recv_seq[peer];
     }
-    return [comm, own_collectives, own_transfers, turn = ++comm->launches] {
+    ProfilerPrepare(*comm, *own_collectives);
+    ProfilerPrepare(*comm, *own_transfers);
+    if (!captured) {
+      for (const auto& own : {own_collectives, own_transfers}) {
+        launched->insert(launched->end(), own->begin(), own->end());
+      }
+    }
+    return [comm, own_collectives, own_transfers, captured, turn = ++comm->launches] {
+      if (captured) {
+        ProfilerLaunched(comm, *own_collectives);
+        ProfilerLaunched(comm, *own_transfers);
+      }
       std::unique_lock lock(comm->turn_mutex);
       comm->turn_changed.wait(lock, [&] { return comm->turn + 1 == turn; });
       lock.unlock();
@@ -416,6 +487,8 @@ ncclResult_t Launch(const CommPtr& comm, std::vector<Task> tasks) {
     };
   };
   comm->last_launch = EnqueueMade(streams[0], make, std::move(after));
+  ProfilerLaunched(comm, *launched);
+  launched->clear();
   for (size_t i = 1; i < streams.size(); ++i) {
     Enqueue(streams[i], {}, {comm->last_launch});
   }

@@ -158,6 +158,12 @@ ncclResult_t GroupError(ncclResult_t result) {
   return result;
 }
 
+namespace {
+
+ncclResult_t EndOutermost(bool simulate);
+
+}  // namespace
+
 ncclResult_t GroupEnd(bool simulate) {
   if (group.depth == 0) {
     Warn(nullptr, "ncclGroupEnd: no group is open");
@@ -166,6 +172,15 @@ ncclResult_t GroupEnd(bool simulate) {
   if (--group.depth > 0) {
     return ncclSuccess;
   }
+  ProfilerBeginGroupEnd();
+  const ncclResult_t result = EndOutermost(simulate);
+  ProfilerEndGroup();
+  return result;
+}
+
+namespace {
+
+ncclResult_t EndOutermost(bool simulate) {
   Group ended = std::move(group);
   group = Group{};
   if (ended.error != ncclSuccess) {
@@ -190,17 +205,21 @@ ncclResult_t GroupEnd(bool simulate) {
   return RunGroup(std::move(ended.jobs), std::move(ended.tasks));
 }
 
+}  // namespace
+
 ncclResult_t AddTask(Task task) {
   const bool alone = group.depth == 0;
   if (alone) {
     GroupStart();
   }
+  ProfilerBeginCall(task, alone ? 1 : group.depth + 1);
   ncclResult_t result = Note(task.comm->blocking);
   if (result == ncclSuccess) {
     group.tasks.push_back(std::move(task));
   } else {
     GroupError(result);
   }
+  ProfilerEndCall();
   return alone ? GroupEnd(false) : result;
 }
 

@@ -58,6 +58,11 @@ ncclResult_t Join(ncclComm& comm, const IdContent& id, int nranks, int rank, uin
     return ncclInternalError;
   }
   Segment::ForgetId(place);
+  // As NCCL's init, which runs on whatever thread with the communicator's device current.
+  const int bound = BoundDevice();
+  BindDevice(comm.device);
+  ProfilerInit(comm);
+  BindDevice(bound);
   Info("comm %p rank %d nranks %d cudaDev %d commId 0x%016llx name \"%s\" - Init COMPLETE", static_cast<void*>(&comm), rank,
        nranks, comm.device, static_cast<unsigned long long>(hash), comm.name.c_str());
   return ncclSuccess;

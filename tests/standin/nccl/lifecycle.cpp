@@ -81,6 +81,7 @@ STANDIN_API(ncclResult_t, ncclCommDestroy, (ncclComm_t handle)) {
     usleep(1000);
   }
   standin::WaitFor(comm->last_launch);
+  standin::ProfilerFinalize(*comm);
   standin::ForgetComm(handle);
   return ncclSuccess;
 }
@@ -95,6 +96,7 @@ STANDIN_API(ncclResult_t, ncclCommAbort, (ncclComm_t handle)) {
   }
   comm->aborted.store(true);
   standin::WaitUntilIdle(*comm);
+  standin::ProfilerFinalize(*comm);
   standin::ForgetComm(handle);
   return ncclSuccess;
 }
@@ -169,4 +171,4 @@ STANDIN_API(const char*, ncclGetErrorString, (ncclResult_t result)) {
 
 STANDIN_API(void, ncclResetDebugInit, ()) {}
 // Some versions export this one too, without a twin.
-extern "C" __attribute__((visibility("default"))) void ncclResetDebugInitInternal() {}
+extern "C" __attribute__((visibility(STANDIN_VISIBILITY))) void ncclResetDebugInitInternal() {}
