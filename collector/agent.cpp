@@ -110,18 +110,15 @@ void Agent::Follow(Ring* ring) {
   const ring::ProcessInfo& info = ring->digest.process;
   static const uint64_t own_namespace = OwnPidNamespace();
   if (info.pid <= 0 || (info.pid_namespace_inode != 0 && info.pid_namespace_inode != own_namespace)) return;
-  if (const auto end = ends_.find(info.pid); end != ends_.end()) {
-    MarkEnded(ring, end->second);
-    return;
-  }
+  const auto end = ends_.find(info.pid);
   ring->pidfd = static_cast<int>(syscall(SYS_pidfd_open, info.pid, 0));
   const std::optional<ProcStat> stat = ReadProcStat(info.pid);
-  // Another process by that number: the one that made the ring is gone.
-  const bool same = stat && (info.start_ticks == 0 || stat->start_ticks == info.start_ticks);
+  // Numbers are used again: an end that was seen may be an earlier process's, a process that is there a later one.
+  const bool same = stat && (info.start_ticks == 0 ? end == ends_.end() : stat->start_ticks == info.start_ticks);
   if (!same) {
     if (ring->pidfd >= 0) close(ring->pidfd);
     ring->pidfd = -1;
-    MarkEnded(ring, {Life::kGone, 0, 0, MonotonicNs()});
+    MarkEnded(ring, end != ends_.end() ? end->second : ProcessEnd{Life::kGone, 0, 0, MonotonicNs()});
     return;
   }
   ring->process.life = Life::kRunning;
@@ -222,11 +219,11 @@ size_t Agent::readable() const {
   return static_cast<size_t>(std::count_if(rings_.begin(), rings_.end(), [](const auto& r) { return r->readable; }));
 }
 
-std::vector<RankView> Agent::Views() const {
-  std::vector<RankView> views;
+std::vector<DigestView> Agent::Views() const {
+  std::vector<DigestView> views;
   for (const auto& ring : rings_) {
     if (!ring->readable) continue;
-    RankView view = ViewOf(ring->digest);
+    DigestView view = ViewOf(ring->digest);
     view.slot = ring->slot;
     view.alive = ring->alive;
     const Process& process = ring->process;

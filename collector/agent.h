@@ -52,7 +52,7 @@ class Agent {
   size_t size() const { return rings_.size(); }
   // Rings that have been read at least once.
   size_t readable() const;
-  std::vector<RankView> Views() const;
+  std::vector<DigestView> Views() const;
   std::vector<const ring::Snapshot*> Digests() const;  // one per slot; never null
   const Process& process(int32_t slot) const { return rings_[static_cast<size_t>(slot)]->process; }
   const ring::Snapshot& digest(int32_t slot) const { return rings_[static_cast<size_t>(slot)]->digest; }

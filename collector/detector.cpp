@@ -79,14 +79,14 @@ void Detector::NoteGap(int64_t now, uint64_t total, int64_t issued_ns, CommState
   comm->issued_ns = issued_ns;
 }
 
-void Detector::Observe(int64_t now, const std::vector<RankView>& ranks) {
+void Detector::Observe(int64_t now, const std::vector<DigestView>& ranks) {
   struct Ends {
     uint64_t highest = 0, lowest = UINT64_MAX;
     int64_t issued_ns = 0;
   };
   std::map<uint64_t, Ends> ends;
-  for (const RankView& view : ranks) {
-    for (const CommView& comm : view.comms) {
+  for (const DigestView& view : ranks) {
+    for (const DigestComm& comm : view.comms) {
       if (!comm.active) continue;
       Ends& end = ends[comm.id];
       end.lowest = std::min(end.lowest, comm.collectives);
@@ -97,7 +97,7 @@ void Detector::Observe(int64_t now, const std::vector<RankView>& ranks) {
     }
   }
   for (const auto& [id, end] : ends) NoteGap(now, end.highest, end.issued_ns, &comms_[id]);
-  for (const RankView& view : ranks) {
+  for (const DigestView& view : ranks) {
     RankState& state = ranks_[view.slot];
     if (!state.seen || state.view.progress_mark != view.progress_mark) state.progress_ns = now;
     state.seen = true;
@@ -106,7 +106,7 @@ void Detector::Observe(int64_t now, const std::vector<RankView>& ranks) {
     if (!view.alive) continue;
     int64_t since = view.blocked_since_ns;
     if (view.gpu_in_flight) since = since == 0 ? state.progress_ns : std::min(since, state.progress_ns);
-    for (const CommView& comm : view.comms) {
+    for (const DigestComm& comm : view.comms) {
       // Ahead of a member: its operation is in flight, also where nothing tells what its GPU does.
       if (!comm.active || comm.collectives <= ends[comm.id].lowest || comm.issued_ns <= 0) continue;
       since = since == 0 ? comm.issued_ns : std::min(since, comm.issued_ns);

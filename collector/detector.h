@@ -68,7 +68,7 @@ class Detector {
   explicit Detector(const DetectorLimits& limits) : limits_(limits) {}
 
   // The state of all ranks at `now`. Views of ranks that have ended stay in the list.
-  void Observe(int64_t now, const std::vector<RankView>& ranks);
+  void Observe(int64_t now, const std::vector<DigestView>& ranks);
   // Nothing is held against the time before `now`: the watcher or the whole job was stopped.
   void Rebase(int64_t now);
 
@@ -86,7 +86,7 @@ class Detector {
 
  private:
   struct RankState {
-    RankView view;
+    DigestView view;
     bool seen = false;
     int64_t progress_ns = 0;
     int64_t waiting_since = 0;  // 0: not waiting

@@ -14,9 +14,9 @@ class DetectorTest : public testing::Test {
  protected:
   DetectorTest() {
     for (int slot = 0; slot < 2; ++slot) {
-      RankView view;
+      DigestView view;
       view.slot = slot;
-      CommView comm;
+      DigestComm comm;
       comm.id = kComm;
       comm.size = 2;
       comm.active = true;
@@ -29,11 +29,11 @@ class DetectorTest : public testing::Test {
   void Run(int steps, int64_t gap) {
     for (int i = 0; i < steps; ++i) {
       now_ += gap;
-      for (RankView& view : views_) Issue(&view);
+      for (DigestView& view : views_) Issue(&view);
       detector_.Observe(now_, views_);
     }
   }
-  void Issue(RankView* view) {
+  void Issue(DigestView* view) {
     ++view->comms[0].collectives;
     ++view->comms[0].total;
     view->comms[0].issued_ns = now_;
@@ -65,7 +65,7 @@ class DetectorTest : public testing::Test {
   }
 
   int64_t now_ = 1000 * kSecond;
-  std::vector<RankView> views_;
+  std::vector<DigestView> views_;
   Detector detector_{DetectorLimits{}};
 };
 
@@ -88,7 +88,7 @@ TEST_F(DetectorTest, ASlowWatcherLearnsNoGapsOfItsOwn) {
     // Three seconds pass between looks; the job made a hundred steps of 30 ms.
     for (int i = 0; i < 100; ++i) {
       now_ += 30 * kMs;
-      for (RankView& view : views_) Issue(&view);
+      for (DigestView& view : views_) Issue(&view);
     }
     detector_.Observe(now_, views_);
   }
@@ -99,7 +99,7 @@ TEST_F(DetectorTest, PausesBetweenBurstsAreLearned) {
   for (int step = 0; step < 50; ++step) {
     for (int look = 0; look < 40; ++look) Pass(100 * kMs);
     for (int i = 0; i < 100; ++i) {
-      for (RankView& view : views_) Issue(&view);
+      for (DigestView& view : views_) Issue(&view);
     }
   }
   EXPECT_GE(detector_.LimitOf(kComm), 8 * 3900 * kMs);

@@ -28,8 +28,8 @@ bool Active(ring::CommState state) {
 
 }  // namespace
 
-RankView ViewOf(const ring::Snapshot& digest) {
-  RankView view;
+DigestView ViewOf(const ring::Snapshot& digest) {
+  DigestView view;
   Mixer mark;
   // Nobody writes it any more although its process may go on: what it shows as under way is not, and that it moves no
   // more says nothing.
@@ -37,7 +37,7 @@ RankView ViewOf(const ring::Snapshot& digest) {
     return view;
   }
   for (const ring::CommSnapshot& comm : digest.comms) {
-    CommView entry;
+    DigestComm entry;
     entry.id = comm.id;
     entry.member = comm.member_rank;
     entry.size = comm.size;

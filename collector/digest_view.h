@@ -11,7 +11,7 @@
 
 namespace lockstep {
 
-struct CommView {
+struct DigestComm {
   uint64_t id = 0;
   int32_t member = -1, size = -1;
   bool active = false;       // neither ended nor failed
@@ -21,11 +21,11 @@ struct CommView {
 };
 
 // One process at one time. Times are the host's CLOCK_MONOTONIC, nanoseconds.
-struct RankView {
+struct DigestView {
   int32_t slot = -1;         // the watcher's number of the ring; a process that drives several ranks has one
   bool alive = true;         // its process has not ended, as far as is known
   bool ended_badly = false;  // ended with a signal or a status other than 0
-  std::vector<CommView> comms;
+  std::vector<DigestComm> comms;
   // Changes whenever the rank makes progress in NCCL work: issued or finished operations, communicator states.
   uint64_t progress_mark = 0;
   // Earliest of the calls and host waits its threads are inside; 0: none.
@@ -35,7 +35,7 @@ struct RankView {
   std::string doing;           // "in AllReduce #41", "in cudaStreamSynchronize"; empty: outside recorded calls
 };
 
-RankView ViewOf(const ring::Snapshot& digest);
+DigestView ViewOf(const ring::Snapshot& digest);
 
 }  // namespace lockstep
 

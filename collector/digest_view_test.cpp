@@ -12,7 +12,7 @@ ring::Snapshot Digest() {
   comm.state = ring::CommState::kReady;
   comm.issued_seq = 10;
   comm.issued_ns = 100;
-  comm.peers.push_back({1, 3, 4, 0, 0, 200, 150});
+  comm.peers.push_back({1, 3, 4, 200, 150});
   digest.comms.push_back(comm);
   ring::ThreadSnapshot thread;
   digest.threads.push_back(thread);
@@ -24,7 +24,7 @@ ring::Snapshot Digest() {
 }
 
 TEST(DigestViewTest, OutsideCallsNothingWaits) {
-  const RankView view = ViewOf(Digest());
+  const DigestView view = ViewOf(Digest());
   ASSERT_EQ(view.comms.size(), 1u);
   EXPECT_EQ(view.comms[0].total, 17u);
   EXPECT_EQ(view.comms[0].collectives, 10u);
@@ -43,7 +43,7 @@ TEST(DigestViewTest, TheEarliestCallOrWaitCounts) {
   other.wait = ring::CallKind::kStreamSynchronize;
   other.wait_since_ns = 300;
   digest.threads.push_back(other);
-  RankView view = ViewOf(digest);
+  DigestView view = ViewOf(digest);
   EXPECT_EQ(view.blocked_since_ns, 300);
   EXPECT_EQ(view.doing, "in cudaStreamSynchronize");
   digest.threads.pop_back();
@@ -69,7 +69,7 @@ TEST(DigestViewTest, ProgressIsIssuedAndFinishedWorkNotHostWaits) {
   EXPECT_NE(ViewOf(digest).progress_mark, before);
 }
 
-TEST(DigestView, ARingThatNobodyWritesAnyMoreWaitsForNothing) {
+TEST(DigestViewTest, ARingThatNobodyWritesAnyMoreWaitsForNothing) {
   ring::Snapshot digest = Digest();
   digest.threads[0].call = ring::CallKind::kAllReduce;
   digest.threads[0].since_ns = 5;
@@ -77,7 +77,7 @@ TEST(DigestView, ARingThatNobodyWritesAnyMoreWaitsForNothing) {
   ASSERT_FALSE(ViewOf(digest).comms.empty());
   for (const auto state : {ring::RecorderState::kStopped, ring::RecorderState::kReplaced}) {
     digest.process.state = state;
-    const RankView view = ViewOf(digest);
+    const DigestView view = ViewOf(digest);
     EXPECT_EQ(view.blocked_since_ns, 0);
     EXPECT_FALSE(view.gpu_in_flight);
     EXPECT_TRUE(view.comms.empty()) << "its numbers hold nobody back";

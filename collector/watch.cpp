@@ -28,9 +28,9 @@ constexpr int64_t kCostShare = 100;
 constexpr int64_t kJudgementEvery = 1050 * kMs;
 constexpr int64_t kRecoverySettle = 1000 * kMs;
 
-size_t CountAlive(const std::vector<RankView>& views) {
+size_t CountAlive(const std::vector<DigestView>& views) {
   return static_cast<size_t>(
-      std::count_if(views.begin(), views.end(), [](const RankView& view) { return view.alive; }));
+      std::count_if(views.begin(), views.end(), [](const DigestView& view) { return view.alive; }));
 }
 
 uint64_t CommNumber(const std::string& id) {
@@ -148,7 +148,7 @@ RootFinding Watch::FindRoot(const Gathered& gathered) {
     const auto found = gathered.slots.find(number);
     return found == gathered.slots.end() ? -1 : found->second;
   };
-  const std::vector<RankView> views = agent_->Views();
+  const std::vector<DigestView> views = agent_->Views();
   std::set<int32_t> involved;
   for (int32_t number : finding.culprit_ranks()) {
     const auto found = ranks.find(number);
@@ -164,7 +164,7 @@ RootFinding Watch::FindRoot(const Gathered& gathered) {
     if (view.slot >= 0) {
       involved.insert(view.slot);
       const auto seen =
-          std::find_if(views.begin(), views.end(), [&](const RankView& v) { return v.slot == view.slot; });
+          std::find_if(views.begin(), views.end(), [&](const DigestView& v) { return v.slot == view.slot; });
       view.in_recorded_call = finding.kind() != HOST_STALL && seen != views.end() && seen->blocked_since_ns != 0;
     }
     root.roots.push_back(view);
@@ -215,9 +215,9 @@ void Watch::Judge(int64_t now) {
   for (StartedRank* rank : WithoutRing()) {
     if (rank->process.life == Life::kRunning) rank->sampler.Sample(rank->pid, &rank->process);
   }
-  const std::vector<RankView> views = agent_->Views();
+  const std::vector<DigestView> views = agent_->Views();
   bool all_stopped = true;
-  for (const RankView& view : views) {
+  for (const DigestView& view : views) {
     const std::string& state = agent_->process(view.slot).state;
     if (view.alive && state != "T" && state != "t") all_stopped = false;
   }
@@ -280,12 +280,12 @@ void Watch::LookForRecovery(int64_t now) {
 
 void Watch::Tick(int64_t now) {
   sample_cost_ = agent_->Sample();
-  std::vector<RankView> views = agent_->Views();
+  std::vector<DigestView> views = agent_->Views();
   if (!views.empty()) {
     // Peers may wait for a rank that ended before it had a ring.
     for (const StartedRank* rank : WithoutRing()) {
       if (rank->process.life == Life::kRunning) continue;
-      RankView view;
+      DigestView view;
       view.slot = -2 - rank->rank;
       view.alive = false;
       views.push_back(view);
