@@ -167,7 +167,7 @@ TEST_F(KillTest, AThousandKillsLoseNoAcknowledgedRecord) {
   }
   printf("%d kills, %d of them before the first record; %lu acknowledged records within the rings' depth, missing %lu\n", kills, early,
          checked_, missing_);
-  EXPECT_GT(checked_, 100u * static_cast<uint64_t>(kills));
+  EXPECT_GT(checked_, 20u * static_cast<uint64_t>(kills));
 }
 
 }  // namespace

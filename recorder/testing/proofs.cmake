@@ -1,6 +1,6 @@
 # Tests of what the recorder promises whatever happens: nothing torn, nothing lost to a kill, nothing allocated, other machines.
 lockstep_test(recorder_torn_test SOURCES torn_test.cpp testing/torn.cpp $<TARGET_OBJECTS:lockstep_recorder_core>
-  LIBS lockstep_ring LAYER recorder)
+  LIBS lockstep_ring LAYER recorder TIMEOUT 300)
 
 # The same with every access of core, reader and test watched by ThreadSanitizer, in every build that has no other sanitizer. The core is
 # compiled anew, and the program runs without address randomisation, which older runtimes of the sanitizer do not bear.
@@ -20,7 +20,7 @@ if(LOCKSTEP_TESTS AND NOT LOCKSTEP_SANITIZE STREQUAL "address")
     target_link_libraries(recorder_torn_tsan_test PRIVATE GTest::gtest GTest::gmock GTest::gtest_main)
     set_target_properties(recorder_torn_tsan_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
     add_test(NAME recorder_torn_tsan_test COMMAND "${LOCKSTEP_SETARCH}" -R $<TARGET_FILE:recorder_torn_tsan_test>)
-    set_tests_properties(recorder_torn_tsan_test PROPERTIES TIMEOUT 120 ENVIRONMENT "TSAN_OPTIONS=halt_on_error=0:exitcode=66")
+    set_tests_properties(recorder_torn_tsan_test PROPERTIES TIMEOUT 300 ENVIRONMENT "TSAN_OPTIONS=halt_on_error=0:exitcode=66")
   endif()
 endif()
 
@@ -34,7 +34,7 @@ if(LOCKSTEP_TESTS)
   lockstep_common(recorder_kill_host NO_SANITIZE)
   target_link_libraries(recorder_kill_host PRIVATE recorder_ack_nccl Threads::Threads)
   set_target_properties(recorder_kill_host PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
-  lockstep_test(recorder_kill_test SOURCES kill_test.cpp LIBS lockstep_ring LAYER ring
+  lockstep_test(recorder_kill_test SOURCES kill_test.cpp LIBS lockstep_ring LAYER ring TIMEOUT 900
     DEFINES LOCKSTEP_LIBRARY="$<TARGET_FILE:lockstep>" LOCKSTEP_KILL_PROGRAM="$<TARGET_FILE:recorder_kill_host>")
   add_dependencies(recorder_kill_test lockstep recorder_kill_host)
 endif()
