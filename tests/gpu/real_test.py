@@ -21,7 +21,7 @@ class RealLibraries(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         options = argparse.Namespace(standin=None, python=None, cuda=None, nccl=None, work=tempfile.mkdtemp(), out=tempfile.mkdtemp(),
-                                     budget=300, recorder=RECORDER, analyze=None, quick=True)
+                                     budget=550, recorder=RECORDER, analyze=None, quick=True)
         cls.session = Session(options, Setup(options))
         setup = cls.session.setup
         if not setup.nccl or not setup.cudart or not setup.includes or setup.includes == [OWN_HEADERS]:
@@ -50,7 +50,7 @@ class RealLibraries(unittest.TestCase):
         if driver:
             env["LD_LIBRARY_PATH"] = self.driver + ":" + env["LD_LIBRARY_PATH"]
         command = [self.linked] + ([setup.nccl, setup.cudart] if by_hand else [])
-        done = run(command, env, 60)
+        done = run(command, env, 200)
         self.assertEqual(done.status, 0, done.why())
         self.assertIn("ncclCommInitRank: 1", done.out)
         return done.out, done.err

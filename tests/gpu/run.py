@@ -65,6 +65,8 @@ def compile_only(session):
 
 def run_part(session, name, found):
     function, seconds = PARTS[name]
+    if session.options.quick:
+        seconds *= 3  # proves something on a loaded machine, too
     part = results.Part(name, say)
     begin = time.monotonic()
     whole = session.deadline

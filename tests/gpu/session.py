@@ -82,7 +82,7 @@ class Session:
         return os.path.join(folder, "lib", "liblockstep.so")
 
     def cxx(self, output, arguments):
-        done = run([self.setup.compiler, "-std=c++20", "-O2", "-Wall", "-Wextra", *arguments, "-o", output], timeout=min(120, self.left()))
+        done = run([self.setup.compiler, "-std=c++20", "-O2", "-Wall", "-Wextra", *arguments, "-o", output], timeout=min(400, self.left()))
         if done.status != 0:
             raise Failed(f"compiling {os.path.basename(output)} " + (done.err.strip().splitlines() or [done.why()])[0])
         return output
