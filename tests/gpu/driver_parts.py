@@ -88,7 +88,7 @@ def lookups(session, part):
 
 def part_marks(session, part):
     quick = session.options.quick
-    rows, beside_rows, free = [], [], {}
+    rows, beside_rows, waited = [], [], {}
     for connections in (None, 1):
         label = connections or "not set"
         env = {"connections": connections}
@@ -109,11 +109,14 @@ def part_marks(session, part):
         for line in facts(session, ["beside", "--rounds", "3" if quick else "40"], 60, **env):
             beside_rows.append((label, line["behind"], line["count"], f"{line['blocked']} of {line['rounds']}",
                                 f"{median(line['us']):.1f}" if line["us"] else "-"))
-            free.setdefault((label, line["behind"]), []).append(line["blocked"])
-        alone, marked = sum(free[(label, "nothing")]), sum(free[(label, "one write")])
-        text = (f"with marks behind a long kernel, another stream's kernel waited {marked} times, without them {alone} times")
-        # That marks block another stream is a finding and no failure of the script: `auto` is decided by it.
-        part.line(PASS if marked <= alone else FAIL, f"marks hold up no other stream, CUDA_DEVICE_MAX_CONNECTIONS {label}", text)
+            waited.setdefault((label, line["behind"]), []).append((line["blocked"], line["rounds"]))
+        alone, marked = (sum(blocked for blocked, _ in waited[(label, behind)]) for behind in ("nothing", "one write"))
+        text = f"with marks behind a long kernel, another stream's kernel waited {marked} times, without them {alone} times"
+        rounds = sum(count for _, count in waited[(label, "one write")])
+        status = PASS if marked - alone <= rounds // 10 else FAIL  # one now and then waits for a busy host
+        if session.setup.standin:
+            status, text = NOT_MEASURED, text + "; the stand-in has no queues to share"
+        part.line(status, f"marks hold up no other stream, CUDA_DEVICE_MAX_CONNECTIONS {label}", text)
     part.table("A chain of dependent kernels that the host queued ahead; between them nothing, cuStreamWriteValue64 (flags 0) or "
                "cudaEventRecord (no timing).",
                ("connections", "between kernels", "us a step, median", "p99", "GPU ns more", "host ns"), rows)

@@ -120,9 +120,7 @@ def hang(session, part, name, mode, what, processes, expected, env, same_gpu):
     rings = make_hang(session, mode, what, processes, env, same_gpu)
     with open(os.path.join(rings, "expected.json"), "w", encoding="utf-8") as file:
         json.dump({"name": name, "findings": expected}, file)
-    # As the collector leaves it when it has seen that a job stands still.
-    with open(os.path.join(rings, "manifest.json"), "w", encoding="utf-8") as file:
-        json.dump({"format": 1, "ranks_expected": processes, "known_stalled": True, "stalled_ns": 2000000000}, file)
+    say_it_hangs(rings, processes)
     try:
         analyzer = session.find_analyzer()
     except NotMeasured as reason:
@@ -131,6 +129,12 @@ def hang(session, part, name, mode, what, processes, expected, env, same_gpu):
         part.line(NOT_MEASURED, name, f"{reason}; its rings are kept: run.py --judge {archive} --analyze LOCKSTEP-ANALYZE says the rest")
         return
     judge(analyzer, rings, part)
+
+
+def say_it_hangs(folder, ranks):
+    """As the collector leaves it when it has seen that a job stands still."""
+    with open(os.path.join(folder, "manifest.json"), "w", encoding="utf-8") as file:
+        json.dump({"format": 1, "ranks_expected": ranks, "known_stalled": True, "stalled_ns": 2000000000}, file)
 
 
 def make_hang(session, mode, what, processes, env, same_gpu):
@@ -264,8 +268,9 @@ def stuck_replay(session, part, replays):
     rings = session.read_rings(copies)
     counted = sum(r["replays"] for r in rings)
     part.check(counted == replays + 1, name, f"the record counts {counted} replays, {replays + 1} were launched and the last is stuck")
+    say_it_hangs(copies, 1)
     try:
-        done = run([session.find_analyzer(), "--late-after", "1", *session.ring_files(copies)], timeout=60)
+        done = run([session.find_analyzer(), copies], timeout=60)
     except NotMeasured as reason:
         part.line(NOT_MEASURED, name + ", named", reason)
         return
