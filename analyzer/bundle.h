@@ -141,6 +141,20 @@ struct OpAddresses {
   uint64_t send = 0, recv = 0;
 };
 
+// A network operation that was under way when the rank's data was taken: the steps of one channel to or from one peer.
+struct NetworkOp {
+  uint32_t membership = kNoIndex;
+  ring::CallKind kind = ring::CallKind::kNone;  // of the operation it carries out
+  int64_t seq = kUnknown;
+  int32_t peer = -1;                  // member rank at the other end
+  uint32_t channel = 0;
+  bool send = false;
+  uint32_t steps = 0, done = 0;
+  uint32_t step = 0;                  // the oldest that is not done, from 0
+  ring::ProxyState state = ring::ProxyState::kNone;
+  int64_t since_ns = 0;               // its last event; rank's clock
+};
+
 enum class Life : uint8_t { kUnknown, kRunning, kExited, kKilled, kGone };
 
 struct Process {
@@ -195,6 +209,8 @@ struct Rank {
   std::vector<ring::StreamSnapshot> streams;
   std::vector<ring::GraphSnapshot> graphs;     // CUDA graphs that hold operations; .stream is an index into `streams`
   std::vector<Replay> replays;        // that ops refer to
+  std::vector<NetworkOp> network;     // NCCL's profiler interface alone tells; oldest first
+  uint32_t profiler_version = 0;      // of that interface; 0: nothing came from it
   int64_t captured_ns = 0;            // rank's clock when its data was taken; 0 unknown
   int64_t real_minus_mono_ns = 0;
   TimeSource time_source = TimeSource::kUnknown;

@@ -106,6 +106,7 @@ class Causes {
   std::vector<Cause> FromOverwritten() const;
   // Whether the GPU of a member is known to have failed.
   bool GpuFailed(uint32_t comm) const;
+  void AddNetworkSteps(const GpuFront& front, Cause* cause) const;
   void AddOtherOrders(int32_t rank_index, const GpuFront& front, Cause* cause) const;
   std::vector<Cause> CycleCauses(const std::vector<uint32_t>& sink) const;
   // Two operations on different streams that the same members are all in, and that do not end: one hypothesis.

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine_causes.h"
+#include "analyzer/engine_network.h"
 
 namespace lockstep {
 
@@ -193,6 +194,7 @@ Cause Causes::StuckCause(uint32_t node) const {
     c.advice = "1. Suspect the network between these ranks, or one of their GPUs: the record cannot tell which.\n"
                "2. Read link and Xid errors on their hosts; full GPU marks or profiler data would tell more.";
   }
+  if (c.kind == COLLECTIVE_STUCK) AddNetworkSteps(front, &c);
   if (c.kind == COLLECTIVE_STUCK) AddOtherOrders(r, front, &c);
   AddWaiterEvidence(node, &c);
   return c;
@@ -225,6 +227,47 @@ Cause Causes::NotBegunCause(uint32_t node) const {
   c.refuted_by = "a start mark of that operation, or a long computation that ends";
   AddWaiterEvidence(node, &c);
   return c;
+}
+
+// The network operations of the members that wait for the other end. Where one pair waits at both ends, data that the one
+// has handed over does not reach the other: that link it is, and who waits for those two waits because of them.
+void Causes::AddNetworkSteps(const GpuFront& front, Cause* cause) const {
+  if (front.op == nullptr) return;
+  const std::vector<StuckStep> steps = StuckSteps(model_, front.comm, front.op->kind, front.op->seq);
+  if (steps.empty()) return;
+  const std::vector<std::pair<int32_t, int32_t>> links = StuckLinks(steps);
+  std::vector<const StuckStep*> told;
+  for (const StuckStep& step : steps) {
+    const bool in_link = std::any_of(links.begin(), links.end(), [&](const auto& link) {
+      return step.op->send ? step.rank_index == link.first && step.peer_index == link.second
+                           : step.rank_index == link.second && step.peer_index == link.first;
+    });
+    if (links.empty() || in_link) told.push_back(&step);
+  }
+  constexpr size_t kMost = 4;
+  for (size_t i = 0; i < told.size() && i < kMost; ++i) {
+    cause->evidence.push_back({absl::StrCat(Who(told[i]->rank_index), " ", StepText(model_, *told[i])), {told[i]->rank_index}});
+  }
+  if (told.size() > kMost) {
+    cause->evidence.push_back({absl::StrCat(told.size() - kMost, " more network steps wait likewise"), cause->ranks});
+  }
+  const std::string what = OpText(bundle_, bundle_.ranks[cause->op_rank], *front.op);
+  if (links.size() == 1) {
+    const auto [from, to] = links[0];
+    cause->ranks = {std::min(from, to), std::max(from, to)};
+    cause->confidence = 0.9;
+    cause->what = absl::StrCat("what rank ", bundle_.ranks[from].rank, " sends to rank ", bundle_.ranks[to].rank, " in ", what,
+                               " does not arrive: ", StepText(model_, *told[0]));
+    cause->alternatives = {"the network between these two ranks", "one of their network adapters"};
+    cause->tells_apart = "counters and errors of the two hosts' network ports";
+    cause->advice = "1. Look at the network ports of both hosts, and the switches between them.\n"
+                    "2. Run a bandwidth test between these two hosts alone.";
+    cause->refuted_by = "a step of that channel that advances";
+  } else if (!links.empty()) {
+    absl::StrAppend(&cause->what, "; data stands still on ", links.size(), " links between them");
+  } else {
+    absl::StrAppend(&cause->what, "; its longest wait: ", Who(steps[0].rank_index), " ", StepText(model_, steps[0]));
+  }
 }
 
 std::vector<Cause> Causes::FromOverwritten() const {

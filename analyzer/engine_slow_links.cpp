@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/engine_factor.h"
+#include "analyzer/engine_network.h"
 #include "analyzer/engine_slow.h"
 
 namespace lockstep {
@@ -317,7 +318,12 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
   c.advice = "1. Read link errors, speed and width of the named ranks' network ports (ibstat, ethtool -S, nvidia-smi nvlink -e).\n"
              "2. Run nccl-tests between the named hosts and between others, and compare.";
   c.refuted_by = "the slow communicators moving more than their siblings by design";
-  if (c.kind == SLOW_LINK && !crossing.certain) c.tells_apart = "NCCL's profiler with network steps, or the ports' own counters";
+  // Steps that happened to wait when the data was taken: where the time goes.
+  const std::vector<StuckStep> waiting = StuckSteps(model, use.comm, use.kind, kUnknown);
+  for (size_t i = 0; i < waiting.size() && i < 2; ++i) {
+    c.evidence.push_back({absl::StrCat("rank ", bundle.ranks[waiting[i].rank_index].rank, " ", StepText(model, waiting[i])), {waiting[i].rank_index}});
+  }
+  if (c.kind == SLOW_LINK && !crossing.certain && waiting.empty()) c.tells_apart = "NCCL's profiler with network steps, or the ports' own counters";
   causes.push_back(std::move(c));
   return causes;
 }

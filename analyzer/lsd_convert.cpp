@@ -274,6 +274,41 @@ CommSnapshot DecodeRecorded(const RankCommunicator& message) {
 
 }  // namespace
 
+namespace {
+
+void EncodeNetwork(const NetworkOp& op, NetworkOperation* out) {
+  out->set_communicator(op.membership == kNoIndex ? -1 : static_cast<int32_t>(op.membership));
+  out->set_kind(static_cast<uint32_t>(op.kind));
+  out->set_seq(op.seq);
+  out->set_peer(op.peer);
+  out->set_channel(op.channel);
+  out->set_send(op.send);
+  out->set_steps(op.steps);
+  out->set_done(op.done);
+  out->set_step(op.step);
+  out->set_state(static_cast<uint32_t>(op.state));
+  out->set_since_ns(op.since_ns);
+}
+
+// Whether the communicator is there is checked by whoever reads them: they may come after this.
+NetworkOp DecodeNetwork(const NetworkOperation& message) {
+  NetworkOp op;
+  op.membership = message.communicator() < 0 ? kNoIndex : static_cast<uint32_t>(message.communicator());
+  op.kind = static_cast<CallKind>(message.kind());
+  op.seq = message.seq();
+  op.peer = message.peer();
+  op.channel = message.channel();
+  op.send = message.send();
+  op.steps = message.steps();
+  op.done = message.done();
+  op.step = message.step();
+  op.state = Bounded(message.state(), ring::ProxyState::kRecvGpuWait);
+  op.since_ns = message.since_ns();
+  return op;
+}
+
+}  // namespace
+
 RankHeader EncodeRank(const Rank& rank) {
   RankHeader out;
   out.set_rank(rank.rank);
@@ -314,6 +349,8 @@ RankHeader EncodeRank(const Rank& rank) {
   out.set_time_source(static_cast<uint32_t>(rank.time_source));
   out.set_time_uncertainty_ns(rank.time_uncertainty_ns);
   out.set_stopped_mono_ns(rank.stopped_ns);
+  out.set_profiler_version(rank.profiler_version);
+  for (const NetworkOp& op : rank.network) EncodeNetwork(op, out.add_network());
   return out;
 }
 
@@ -331,7 +368,7 @@ Rank DecodeRank(const RankHeader& header) {
   rank.cuda_version = header.cuda_version();
   rank.recorder_state = Bounded(header.recorder_state(), ring::RecorderState::kReplaced);
   rank.stop_reason = header.stop_reason();
-  rank.gpu_marks = Bounded(header.gpu_marks(), ring::GpuMarks::kFull);
+  rank.gpu_marks = Bounded(header.gpu_marks(), ring::GpuMarks::kProfiler);
   rank.host_waits = header.host_waits();
   rank.captured_ns = header.captured_mono_ns();
   rank.real_minus_mono_ns = header.real_minus_mono_ns();
@@ -356,6 +393,8 @@ Rank DecodeRank(const RankHeader& header) {
   rank.time_source = Bounded(header.time_source(), TimeSource::kFrameworkDurations);
   rank.time_uncertainty_ns = std::max<int64_t>(header.time_uncertainty_ns(), 0);
   rank.stopped_ns = std::max<int64_t>(header.stopped_mono_ns(), 0);
+  rank.profiler_version = header.profiler_version();
+  for (const NetworkOperation& op : header.network()) rank.network.push_back(DecodeNetwork(op));
   return rank;
 }
 

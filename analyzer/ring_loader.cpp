@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/ring_loader_internal.h"
+#include "analyzer/ring_loader_profiler.h"
 #include "analyzer/ring_loader_states.h"
 
 namespace lockstep {
@@ -248,6 +249,7 @@ class RankMaker {
     thread_at_ = SortByIndex(&loose_.rank.threads);
     FillOps();
     FillThreads();
+    ApplyProfiler(input_.snapshot, comm_at_, &loose_.rank);
     DeriveProgress(&loose_.rank);
     return std::move(loose_);
   }

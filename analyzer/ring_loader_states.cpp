@@ -50,7 +50,9 @@ OpState StateOf(ring::OpStage stage, uint64_t ticket, const ring::StreamSnapshot
     default:
       return OpState::kUnknown;
   }
-  if (stream == nullptr || !stream->marked || ticket == 0 || marks == ring::GpuMarks::kOff) return OpState::kUnknown;
+  if (stream == nullptr || !stream->marked || ticket == 0 || marks == ring::GpuMarks::kOff || marks == ring::GpuMarks::kProfiler) {
+    return OpState::kUnknown;
+  }
   if (stream->completed >= ticket) return OpState::kCompleted;
   if (marks != ring::GpuMarks::kFull) return OpState::kIncomplete;
   return stream->started >= ticket ? OpState::kStarted : OpState::kEnqueued;
@@ -64,6 +66,8 @@ void DeriveProgress(Rank* rank) {
     Reach &start = started[op.membership], &end = completed[op.membership];
     const ring::StreamSnapshot* stream = op.stream < rank->streams.size() ? &rank->streams[op.stream] : nullptr;
     if (stream != nullptr && stream->marked && op.ticket > 0) marked[op.membership] = true;
+    const bool told = op.state == OpState::kCompleted || op.state == OpState::kStarted || op.state == OpState::kEnqueued;
+    if (rank->time_source == TimeSource::kProfiler && told) marked[op.membership] = true;
     const bool ended_before =
         stream != nullptr && op.ticket > 0 && stream->completed + 1 >= static_cast<uint64_t>(op.ticket);
     const bool started_before =
