@@ -12,6 +12,7 @@
 #include "analyzer/engine_clock.h"
 #include "analyzer/engine_factor.h"
 #include "analyzer/engine_model.h"
+#include "analyzer/engine_one_sided.h"
 #include "analyzer/engine_program.h"
 #include "analyzer/engine_startup.h"
 #include "analyzer/engine_slow.h"
@@ -189,6 +190,7 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options) {
   auto append = [&](std::vector<Cause> more) {
     for (Cause& c : more) causes.push_back(std::move(c));
   };
+  AddOneSided(model, options.late_after_ns, &causes);
   finder.AddFromCreations(options.late_after_ns, &causes);
   append(finder.FromDisagreement(causes));
   finder.AddFromSplits(&causes);

@@ -220,6 +220,12 @@ RankCommunicator EncodeRecorded(const CommSnapshot& comm) {
     out.add_peer_last_send_ns(comm.peers[i].last_send_ns);
     out.add_peer_last_recv_ns(comm.peers[i].last_recv_ns);
   }
+  const bool one_sided = std::any_of(comm.peers.begin(), comm.peers.end(),
+                                     [](const ring::PeerProgress& peer) { return peer.signals != 0 || peer.waited != 0; });
+  for (size_t i = 0; one_sided && i < comm.peers.size() && i < kMaxPeers; ++i) {
+    out.add_peer_signals(comm.peers[i].signals);
+    out.add_peer_waited(comm.peers[i].waited);
+  }
   out.set_peers_lost(comm.peers_lost);
   out.set_lost_records(comm.lost_records);
   out.set_async_error(comm.async_error);
@@ -260,7 +266,9 @@ CommSnapshot DecodeRecorded(const RankCommunicator& message) {
   for (int i = 0; i < message.peer_size() && i < message.peer_sends_size() && i < message.peer_recvs_size(); ++i) {
     comm.peers.push_back({message.peer(i), message.peer_sends(i), message.peer_recvs(i),
                           i < message.peer_last_send_ns_size() ? message.peer_last_send_ns(i) : 0,
-                          i < message.peer_last_recv_ns_size() ? message.peer_last_recv_ns(i) : 0});
+                          i < message.peer_last_recv_ns_size() ? message.peer_last_recv_ns(i) : 0,
+                          i < message.peer_signals_size() ? message.peer_signals(i) : 0,
+                          i < message.peer_waited_size() ? message.peer_waited(i) : 0});
   }
   comm.peers_lost = message.peers_lost();
   comm.lost_records = message.lost_records();

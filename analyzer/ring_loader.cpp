@@ -95,7 +95,7 @@ Op MakeOp(const ring::OpSnapshot& from, uint32_t membership, uint32_t thread, ui
   op.datatype = from.datatype;
   op.reduction = from.reduction;
   op.root_or_peer = from.root_or_peer;
-  op.seq = ring::IsOneSided(from.kind) ? 0 : Total(from.seq);  // numbers of signals, not of calls: they stand with the peers
+  op.seq = ring::IsOneSided(from.kind) ? kUnknown : Total(from.seq);  // they count signals, which stand with the peers
   op.count = Total(from.count);
   op.thread = thread;
   op.index = Total(from.index);

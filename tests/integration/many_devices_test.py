@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""One process that drives several devices: verdicts name the communicator's rank and its GPU."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+BUILD = os.path.abspath(os.environ.get("LOCKSTEP_BUILD", "build"))
+LOCKSTEP = os.path.join(BUILD, "bin/lockstep")
+STANDIN = os.path.join(BUILD, "standin/lib")
+
+
+def host(mode):
+    return [os.path.join(BUILD, "tests/recorder_lives_host"), mode, os.path.join(STANDIN, "libnccl.so.2"),
+            os.path.join(STANDIN, "libcudart.so.13")]
+
+
+class ManyDevicesTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="lockstep-many-devices-")
+        self.environment = {key: value for key, value in os.environ.items() if not key.startswith("LOCKSTEP_")}
+        self.environment["LOCKSTEP_DIR"] = os.path.join(self.folder, "rings")
+        os.mkdir(self.environment["LOCKSTEP_DIR"])
+
+    def tearDown(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def check(self, verdict, devices):
+        self.assertEqual(verdict["ranks_read"], devices)
+        finding = verdict["findings"][0]
+        self.assertIn(finding["kind"], ("RANK_NOT_ARRIVED", "HOST_STALL"), verdict)  # nobody issued it for that rank
+        self.assertEqual(finding["culprit_ranks"], [devices - 1])
+        self.assertEqual(finding["culprits"][0]["gpu"], devices - 1)
+        self.assertEqual(finding["sequence"], 6)
+        self.assertEqual(finding["victim_count"], devices - 1)
+        self.assertEqual(len(verdict["findings"]), 1)
+
+    def stalled(self, mode):
+        """What analyze says of the program's ring once it says anything is wrong."""
+        environment = dict(self.environment, LD_PRELOAD=os.path.join(BUILD, "lib/liblockstep.so"))
+        environment["LOCKSTEP_DIR"] = os.path.join(self.folder, mode)
+        process = subprocess.Popen(host(mode), env=environment, stdout=subprocess.PIPE, text=True)
+        try:
+            self.assertEqual(process.stdout.readline(), "stalled\n")
+            until = time.monotonic() + 60
+            while True:
+                result = subprocess.run([LOCKSTEP, "analyze", environment["LOCKSTEP_DIR"], "--format", "json"],
+                                        capture_output=True, text=True, timeout=60)
+                verdict = json.loads(result.stdout)
+                if verdict.get("findings") or time.monotonic() > until:
+                    break
+                time.sleep(1)
+        finally:
+            process.kill()
+            process.communicate()
+        self.assertEqual(result.returncode, 1, result.stderr)
+        return verdict
+
+    def test_a_ring_of_several_ranks_is_read_as_these(self):
+        for devices in (2, 8):
+            self.check(self.stalled(f"stall{devices}"), devices)
+
+    def test_a_signal_that_never_came_is_its_senders(self):
+        verdict = self.stalled("signal-lost")
+        self.assertEqual(verdict["findings"][0]["kind"], "P2P_UNMATCHED", verdict)
+        self.assertEqual(verdict["findings"][0]["culprit_ranks"], [0])
+        self.assertEqual(verdict["findings"][0]["operation"], "WaitSignal")
+        self.assertIn("sent 3 of the 4 signals", verdict["findings"][0]["summary"])
+        self.assertEqual(len(verdict["findings"]), 1)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[1:]])
