@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""One process that drives several devices: verdicts name the communicator's rank and its GPU."""
+"""One process that drives several devices, alone and under `lockstep run`: verdicts name the communicator's rank and its GPU."""
 
 import json
 import os
@@ -72,6 +72,14 @@ class ManyDevicesTest(unittest.TestCase):
         self.assertEqual(verdict["findings"][0]["operation"], "WaitSignal")
         self.assertIn("sent 3 of the 4 signals", verdict["findings"][0]["summary"])
         self.assertEqual(len(verdict["findings"]), 1)
+
+    def test_lockstep_run_ends_it_and_names_the_rank(self):
+        out = os.path.join(self.folder, "out")
+        result = subprocess.run([LOCKSTEP, "run", "-n", "1", "--out", out, "--kill-on-hang", "--", *host("stall8")],
+                                env=self.environment, cwd=self.folder, capture_output=True, text=True, timeout=180)
+        self.assertEqual(result.returncode, 90, result.stderr)
+        with open(os.path.join(out, "verdict.json"), encoding="utf-8") as file:
+            self.check(json.load(file), 8)
 
 
 if __name__ == "__main__":
