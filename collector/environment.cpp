@@ -16,6 +16,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "collector/proc.h"
 
 extern char** environ;
@@ -63,6 +64,19 @@ void SetVariable(Environment* environment, const std::string& name, const std::s
   } else {
     *found = absl::StrCat(name, "=", value);
   }
+}
+
+bool ProfilerIsInstalled(const Environment& environment) {
+  std::vector<std::string> folders =
+      absl::StrSplit(GetVariable(environment, "LD_LIBRARY_PATH"), absl::ByAnyChar(":;"), absl::SkipEmpty());
+  for (const char* folder : {"/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/lib/x86_64-linux-gnu",
+                             "/usr/lib/aarch64-linux-gnu", "/usr/local/cuda/lib64"}) {
+    folders.push_back(folder);
+  }
+  for (const std::string& folder : folders) {
+    if (access((folder + "/libnccl-profiler.so").c_str(), R_OK) == 0) return true;
+  }
+  return false;
 }
 
 void PrependPreload(Environment* environment, const std::string& library) {

@@ -12,6 +12,9 @@ namespace lockstep {
 
 using Environment = std::vector<std::string>;  // "NAME=value"
 
+// Whether a job with this environment would find a libnccl-profiler.so: NCCL takes it when no plugin is named.
+bool ProfilerIsInstalled(const Environment& environment);
+
 Environment CurrentEnvironment();
 // Empty when not set.
 std::string GetVariable(const Environment& environment, const std::string& name);

@@ -61,6 +61,8 @@ Runs COMMAND with the recorder preloaded, watches it, and says which rank stoppe
   --out DIR            write the incident folder here, also when the job was healthy
   --kill-on-hang       end the job when it is hung; exit status 90 (hung) or 91 (ranks disagree)
   --gpu MODE           GPU marks: off, done, full or auto (default: LOCKSTEP_GPU, else full)
+  --profiler           NCCL's profiler interface instead of marks: kernel times, network steps, statically linked NCCL
+                       (a plugin named by NCCL_PROFILER_PLUGIN is left alone)
   --late-after SECONDS a wait shorter than this is nothing to look at (default 5)
   --hang-after SECONDS call a wait this long hung whatever its root is doing (default 300)
   --quiet              say nothing when the job was healthy
@@ -93,6 +95,10 @@ absl::StatusOr<RunOptions> ParseRunOptions(int argc, char** argv) {
       options.kill_on_hang = true;
       continue;
     }
+    if (word == "--profiler") {
+      options.profiler = true;
+      continue;
+    }
     if (word == "--quiet") {
       options.quiet = true;
       continue;
@@ -119,6 +125,7 @@ absl::StatusOr<RunOptions> ParseRunOptions(int argc, char** argv) {
     if (absl::Status status = Apply(option, value, &options); !status.ok()) return status;
   }
   for (; at < argc; ++at) options.command.push_back(argv[at]);
+  if (options.profiler && !options.gpu.empty()) return Usage("--profiler and --gpu exclude each other");
   if (options.command.empty()) return Usage("no command given: lockstep run [OPTIONS] -- COMMAND...");
   return options;
 }

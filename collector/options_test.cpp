@@ -40,6 +40,8 @@ TEST(RunOptionsTest, NamesWhatIsWrong) {
   EXPECT_THAT(std::string(Parse({"-n", "eight", "--", "x"}).status().message()), HasSubstr("'eight'"));
   EXPECT_THAT(std::string(Parse({"--frobnicate", "--", "x"}).status().message()), HasSubstr("--frobnicate"));
   EXPECT_THAT(std::string(Parse({"--gpu", "maybe", "--", "x"}).status().message()), HasSubstr("'maybe'"));
+  EXPECT_TRUE(Parse({"--profiler", "--", "x"})->profiler);
+  EXPECT_THAT(std::string(Parse({"--profiler", "--gpu", "done", "--", "x"}).status().message()), HasSubstr("exclude"));
   EXPECT_THAT(std::string(Parse({"--late-after", "nan", "--", "x"}).status().message()), HasSubstr("--late-after"));
   EXPECT_THAT(std::string(Parse({"--hang-after", "-1", "--", "x"}).status().message()), HasSubstr("--hang-after"));
   EXPECT_THAT(std::string(Parse({"-n"}).status().message()), HasSubstr("takes a value"));

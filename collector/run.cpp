@@ -82,7 +82,13 @@ class Run {
     if (ring_kib != 0 && !HasVariable(*environment, "LOCKSTEP_RING_KIB")) {
       SetVariable(environment, "LOCKSTEP_RING_KIB", absl::StrCat(ring_kib));
     }
-    if (!options_.gpu.empty()) {
+    if (options_.profiler) {
+      SetVariable(environment, "LOCKSTEP_GPU", "profiler");
+      // A preloaded recorder sees to it by itself, and looks for installed plugins first; a statically linked NCCL has only this.
+      if (GetVariable(*environment, "NCCL_PROFILER_PLUGIN").empty() && !ProfilerIsInstalled(*environment)) {
+        SetVariable(environment, "NCCL_PROFILER_PLUGIN", library_);
+      }
+    } else if (!options_.gpu.empty()) {
       SetVariable(environment, "LOCKSTEP_GPU", options_.gpu);
     } else if (!HasVariable(*environment, "LOCKSTEP_GPU")) {
       SetVariable(environment, "LOCKSTEP_GPU", "full");
