@@ -167,7 +167,7 @@ void Calls(const Bench& bench, double clock) {
 }
 
 void Standins(const Bench& bench) {
-  std::printf("\nAdded per collective to the CPU stand-ins of NCCL and CUDA (one thread; their driver calls cost microseconds, unlike real ones):\n\n"
+  std::printf("\nAdded per collective to the CPU stand-ins of NCCL and CUDA (one thread; noisy: they queue and lock):\n\n"
               "| LOCKSTEP_GPU | stand-in alone ns | added ns | ratio |\n| --- | --- | --- | --- |\n");
   for (const char* mode : kModes) {
     double plain = 0;
