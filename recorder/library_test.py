@@ -4,6 +4,7 @@
 library_test.py LIBRARY GOLDEN_EXPORTS [REAL_NCCL]
 """
 
+import glob
 import re
 import subprocess
 import sys
@@ -83,6 +84,18 @@ class LibraryTest(unittest.TestCase):
         real = {name for name in exported(REAL_NCCL) if name.startswith("nccl")}
         self.assertGreater(len(real), 30)
         self.assertEqual(sorted(real - exported(LIBRARY) - LEFT_ALONE), [])
+
+    def test_the_real_cuda_runtime_has_the_wrapped_names_and_all_their_twins(self):
+        found = sorted(path for folder in ("/usr/local/cuda/lib64", "/usr/local/cuda/lib", "/usr/lib/x86_64-linux-gnu")
+                       for path in glob.glob(folder + "/libcudart.so.*"))
+        if not found:
+            self.skipTest("no real libcudart.so on this machine")
+        real = {name for name in exported(found[-1]) if name.startswith("cuda")}
+        wrapped = {name for name in exported(LIBRARY) if name.startswith("cuda")}
+        self.assertGreater(len(wrapped), 50)
+        self.assertEqual(sorted(wrapped - real), [])
+        twins = {name + twin for name in wrapped for twin in ("_ptsz", "_ptds")}
+        self.assertEqual(sorted((twins & real) - wrapped), [])
 
 
 if __name__ == "__main__":
