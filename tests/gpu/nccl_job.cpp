@@ -294,7 +294,9 @@ class Job {
     cudaGraph_t captured;
     CHECK(cudaStreamEndCapture(lead.network, &captured));
     CHECK(cudaGraphInstantiateWithFlags(&graph_, captured, 0));
-    CHECK(cudaMemset(lead.cell, 0, 64));
+    // On the stream itself: the legacy stream's memset would run beside the first replay.
+    CHECK(cudaMemsetAsync(lead.cell, 0, 64, lead.network));
+    CHECK(cudaStreamSynchronize(lead.network));
   }
 
   [[noreturn]] void Entered() {
