@@ -55,7 +55,8 @@ void WaitGraph::MakeQueues() {
     const auto& units = model_.ranks[r].in_flight;
     first_queue_.push_back(static_cast<uint32_t>(queues.size()));
     first_unit_.push_back(static_cast<uint32_t>(place_of_unit_.size()));
-    const bool by_stream = rank.gpu_marks == ring::GpuMarks::kFull && rank.source != Source::kFlightRecorder;
+    const bool starts = rank.gpu_marks == ring::GpuMarks::kFull || (rank.gpu_marks == ring::GpuMarks::kEvents && rank.start_recorded);
+    const bool by_stream = starts && rank.source != Source::kFlightRecorder;
     for (uint32_t u = 0; u < units.size(); ++u) {
       const uint32_t stream = by_stream ? rank.ops[units[u].ops[0]].stream : kNoIndex;
       uint32_t q = first_queue_[r];

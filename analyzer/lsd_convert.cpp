@@ -145,6 +145,8 @@ void EncodeStream(const ring::StreamSnapshot& stream, Stream* out) {
   out->set_first_error(stream.first_error);
   out->set_late_started(static_cast<int64_t>(stream.late_started));
   out->set_late_completed(static_cast<int64_t>(stream.late_completed));
+  if (stream.given != UINT64_MAX) out->set_given(static_cast<int64_t>(stream.given));
+  out->set_timed_every(stream.timed_every);
   for (const auto& dependency : stream.depends_on) {
     out->add_depends_stream(dependency.stream);
     out->add_depends_ticket(static_cast<int64_t>(dependency.ticket));
@@ -163,6 +165,8 @@ ring::StreamSnapshot DecodeStream(const Stream& message) {
   stream.first_error = message.first_error();
   stream.late_started = std::min(static_cast<uint64_t>(message.late_started()), stream.started);
   stream.late_completed = std::min(static_cast<uint64_t>(message.late_completed()), stream.completed);
+  if (message.has_given()) stream.given = static_cast<uint64_t>(std::max<int64_t>(message.given(), 0));
+  stream.timed_every = message.timed_every();
   for (int i = 0; i < message.depends_stream_size() && i < message.depends_ticket_size() && i < 256; ++i) {
     stream.depends_on.push_back({message.depends_stream(i), static_cast<uint64_t>(message.depends_ticket(i))});
   }

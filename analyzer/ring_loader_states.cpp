@@ -34,6 +34,10 @@ void Note(Reach* reach, int64_t seq, bool there, bool all_before) {
 
 }  // namespace
 
+bool StartsAreMarked(const ring::StreamSnapshot& stream, ring::GpuMarks marks) {
+  return marks == ring::GpuMarks::kFull || (marks == ring::GpuMarks::kEvents && stream.timed_every == 1);
+}
+
 OpState StateOf(ring::OpStage stage, uint64_t ticket, const ring::StreamSnapshot* stream, ring::GpuMarks marks) {
   switch (stage) {
     case ring::OpStage::kEntered:
@@ -54,8 +58,12 @@ OpState StateOf(ring::OpStage stage, uint64_t ticket, const ring::StreamSnapshot
     return OpState::kUnknown;
   }
   if (stream->completed >= ticket) return OpState::kCompleted;
-  if (marks != ring::GpuMarks::kFull) return OpState::kIncomplete;
-  return stream->started >= ticket ? OpState::kStarted : OpState::kEnqueued;
+  // Nothing was put on the stream to tell of it: its work may not even be queued.
+  if (stream->given < ticket) return OpState::kUnknown;
+  if (StartsAreMarked(*stream, marks)) return stream->started >= ticket ? OpState::kStarted : OpState::kEnqueued;
+  // Of operations that are timed, one in so many, the start is known.
+  if (marks == ring::GpuMarks::kEvents && stream->started >= ticket) return OpState::kStarted;
+  return OpState::kIncomplete;
 }
 
 void DeriveProgress(Rank* rank) {

@@ -7,6 +7,9 @@
 namespace lockstep {
 
 // The state of an operation that the host saw through `stage`, on `stream` (null: none or unknown).
+// Every operation's start shows on the stream, so that "not started" means something.
+bool StartsAreMarked(const ring::StreamSnapshot& stream, ring::GpuMarks marks);
+
 OpState StateOf(ring::OpStage stage, uint64_t ticket, const ring::StreamSnapshot* stream, ring::GpuMarks marks);
 
 // Sets Membership::started and completed of every communicator from the states of its collectives: the highest number

@@ -1,5 +1,6 @@
 #include "recorder/budget.h"
 
+#include "recorder/note.h"
 #include "recorder/process.h"
 #include "recorder/profiler_events.h"
 
@@ -35,20 +36,6 @@ uint64_t Ns(uint64_t ticks) noexcept {
   return hz == 0 ? ticks : static_cast<uint64_t>(static_cast<double>(ticks) * 1e9 / static_cast<double>(hz));
 }
 
-// Adds a sentence to the header's note; what no longer fits is cut.
-void AddNote(const char* text) noexcept {
-  char* note = g.map.header->note;
-  constexpr size_t kSize = sizeof(g.map.header->note);
-  const size_t used = strnlen(note, kSize);
-  if (used + 3 >= kSize) return;
-  if (used != 0) {
-    CopyText(note + used, kSize - used, "; ");
-    CopyText(note + used + 2, kSize - used - 2, text);
-  } else {
-    CopyText(note, kSize, text);
-  }
-}
-
 bool OverBudget(uint64_t call_ns, uint64_t permille) noexcept {
   const Budget budget = g_budget;
   if (budget.permille == 0 && budget.call_ns == 0) return false;
@@ -60,9 +47,10 @@ const char* Name(GpuMode mode) noexcept {
     case GpuMode::kOff: return "off";
     case GpuMode::kDone: return "done";
     case GpuMode::kFull: return "full";
+    case GpuMode::kEvents: return "events";
     case GpuMode::kProfiler: return "profiler";
-    default: return "on";
   }
+  return "on";
 }
 
 LOCKSTEP_COLD void StepDown(uint64_t call_ns, uint64_t permille) noexcept {

@@ -1,5 +1,6 @@
 #include "recorder/comms.h"
 
+#include "recorder/gpu_events.h"
 #include "recorder/gpu_marks.h"
 #include "recorder/host_memory.h"
 #include "recorder/real.h"
@@ -189,6 +190,7 @@ LOCKSTEP_COLD void CommIsReady(CommLocal* comm) noexcept {
   comm->needs_rank = rank < 0 || size < 0;
   comm->ready = true;
   DescribeGpu(device);
+  StartPolling();
 }
 
 void SetCommState(CommLocal* comm, CommState state) noexcept {
@@ -219,6 +221,7 @@ void SetCommReady(CommLocal* comm) noexcept {
 }
 
 LOCKSTEP_COLD void CommEnded(CommLocal* comm, CommState state) noexcept {
+  DropHolds(comm);
   StoreRelease(&g_tables.comm_handles[comm->index], static_cast<const void*>(nullptr));
   EndPending(comm);
   Editing editing(comm->entry);

@@ -17,8 +17,29 @@ void Find(F** to, const char* name, const char* other = nullptr) noexcept {
   *to = reinterpret_cast<F*>(found);
 }
 
+struct {
+  DriverResult (*state)(int, unsigned*, int*);
+  DriverResult (*retain)(void**, int);
+  DriverResult (*release)(int);
+} g_cuda;
+
+// The primary context, which the runtime and so NCCL use. It is in use, so that taking and giving it back changes nothing.
+DriverResult CudaDeviceContext(int device, void** context) noexcept {
+  unsigned flags = 0;
+  int active = 0;
+  DriverResult result = g_cuda.state(device, &flags, &active);
+  if (result != 0 || active == 0) return result != 0 ? result : 201;
+  result = g_cuda.retain(context, device);
+  if (result == 0) g_cuda.release(device);
+  return result;
+}
+
 void FindCuda(Driver* driver) noexcept {
-  Find(&driver->write64, "cuStreamWriteValue64_v2", "cuStreamWriteValue64");
+  Find(&driver->write64, "cuStreamWriteValue64_v2");
+  if (driver->write64 == nullptr) {
+    Find(&driver->write64, "cuStreamWriteValue64");
+    driver->old_write64 = driver->write64 != nullptr;
+  }
   Find(&driver->is_capturing, "cuStreamIsCapturing");
   Find(&driver->capture_info, "cuStreamGetCaptureInfo");
   Find(&driver->host_register, "cuMemHostRegister_v2", "cuMemHostRegister");
@@ -30,6 +51,18 @@ void FindCuda(Driver* driver) noexcept {
   Find(&driver->get_device, "cuCtxGetDevice");
   Find(&driver->device_uuid, "cuDeviceGetUuid_v2", "cuDeviceGetUuid");
   Find(&driver->pci_id, "cuDeviceGetPCIBusId");
+  Find(&driver->attribute, "cuDeviceGetAttribute");
+  Find(&driver->stream_id, "cuStreamGetId");
+  Find(&driver->context_id, "cuCtxGetId");
+  Find(&driver->event_create, "cuEventCreate");
+  Find(&driver->event_record, "cuEventRecord");
+  Find(&driver->event_query, "cuEventQuery");
+  Find(&driver->event_elapsed, "cuEventElapsedTime_v2", "cuEventElapsedTime");
+  Find(&g_cuda.state, "cuDevicePrimaryCtxGetState");
+  Find(&g_cuda.retain, "cuDevicePrimaryCtxRetain");
+  Find(&g_cuda.release, "cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxRelease");
+  if (g_cuda.state != nullptr && g_cuda.retain != nullptr && g_cuda.release != nullptr)
+    driver->device_context = CudaDeviceContext;
 }
 
 // HIP's contexts are deprecated: device n is context n + 1 here.
@@ -61,6 +94,11 @@ DriverResult HipStreamContext(void* stream, void** context) noexcept {
   return result;
 }
 
+DriverResult HipDeviceContext(int device, void** context) noexcept {
+  *context = ContextOf(device);
+  return 0;
+}
+
 // The same prototypes under HIP's names.
 void FindHip(Driver* driver) noexcept {
   Find(&driver->write64, "hipStreamWriteValue64");
@@ -72,12 +110,17 @@ void FindHip(Driver* driver) noexcept {
   Find(&driver->get_device, "hipGetDevice");
   Find(&driver->device_uuid, "hipDeviceGetUuid");
   Find(&driver->pci_id, "hipDeviceGetPCIBusId");
+  Find(&driver->event_create, "hipEventCreateWithFlags");
+  Find(&driver->event_record, "hipEventRecord");
+  Find(&driver->event_query, "hipEventQuery");
+  Find(&driver->event_elapsed, "hipEventElapsedTime");
   g_hip.get_device = driver->get_device;
   Find(&g_hip.set_device, "hipSetDevice");
   Find(&g_hip.stream_device, "hipStreamGetDevice");
   if (g_hip.get_device == nullptr || g_hip.set_device == nullptr) return;
   driver->get_current = HipGetCurrent;
   driver->set_current = HipSetCurrent;
+  driver->device_context = HipDeviceContext;
   if (g_hip.stream_device != nullptr) driver->stream_context = HipStreamContext;
 }
 

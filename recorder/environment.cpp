@@ -57,6 +57,7 @@ bool IsOff(const char* value) noexcept {
 
 GpuMode ReadGpuMode(char* note, size_t note_bytes) noexcept {
   const char* value = getenv("LOCKSTEP_GPU");
+  // What a measurement on GPUs may change: `done` where marks are free, `off` where they are not or nobody has measured.
   // With one hardware queue a memory operation can put bubbles between kernels: off until a measurement says otherwise.
   const char* connections = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
   const GpuMode automatic = connections != nullptr && Is(connections, "1") ? GpuMode::kOff : GpuMode::kDone;
@@ -64,11 +65,8 @@ GpuMode ReadGpuMode(char* note, size_t note_bytes) noexcept {
   if (IsOff(value)) return GpuMode::kOff;
   if (Is(value, "done")) return GpuMode::kDone;
   if (Is(value, "full")) return GpuMode::kFull;
+  if (Is(value, "events")) return GpuMode::kEvents;
   if (Is(value, "profiler")) return GpuMode::kProfiler;
-  if (Is(value, "events")) {
-    snprintf(note, note_bytes, "LOCKSTEP_GPU=%.16s is not available in this version; used done", value);
-    return GpuMode::kDone;
-  }
   snprintf(note, note_bytes, "LOCKSTEP_GPU has an unknown value; used %s", automatic == GpuMode::kOff ? "off" : "done");
   return automatic;
 }
@@ -123,6 +121,13 @@ void ReadEnvironment(Environment* env) noexcept {
   while (env->ring_bytes * 2 <= static_cast<uint64_t>(asked) << 10) env->ring_bytes *= 2;
 
   env->gpu = ReadGpuMode(env->note, sizeof(env->note));
+  const char* sample = getenv("LOCKSTEP_GPU_SAMPLE");
+  env->gpu_sample = static_cast<uint32_t>(Number(sample, 1, 1000000, 0));
+  if (env->gpu_sample == 0) {
+    env->gpu_sample = 1;
+    if (sample != nullptr && *sample != 0 && env->note[0] == 0)
+      snprintf(env->note, sizeof(env->note), "LOCKSTEP_GPU_SAMPLE is no number from 1 to 1000000; every operation is timed");
+  }
   env->cuda = ReadCudaLayers();
   const char* hook = getenv("LOCKSTEP_HOOK");
   if (hook != nullptr && *hook != 0 && !IsOff(hook) && !Is(hook, "symbols") && !Is(hook, "dlsym") && env->note[0] == 0) {

@@ -8,8 +8,8 @@
 
 namespace lockstep::recorder {
 
-// kProfiler: no marks, NCCL's profiler interface instead.
-enum class GpuMode : uint32_t { kOff = 0, kDone = 1, kFull = 2, kProfiler = 4 };
+// kProfiler: no marks; NCCL's profiler interface tells when kernels ran.
+enum class GpuMode : uint32_t { kOff = 0, kDone = 1, kFull = 2, kEvents = 3, kProfiler = 4 };
 
 inline constexpr uint8_t kCudaRuntime = 1, kCudaDriver = 2;
 
@@ -23,6 +23,7 @@ struct Environment {
   int32_t rank, world_size, local_rank;  // -1 unknown
   uint64_t ring_bytes;                   // a power of two within the layout's limits
   GpuMode gpu;
+  uint32_t gpu_sample;  // events: one in so many operations is timed
   uint8_t cuda;  // the layers at which CUDA's calls are seen: kCudaRuntime, kCudaDriver; 0: none
   bool monotonic_clock;
 };

@@ -503,15 +503,15 @@ bool BeginLaunch(const void* exec, const void* stream, LaunchInFlight* flight) n
   flight->epoch = g.epoch;
   flight->stream = FindStream(thread, stream, -1);
   StreamLocal* on = flight->stream != kNone ? &g_tables.streams[flight->stream] : nullptr;
-  const bool marked = on != nullptr && g.gpu != GpuMode::kOff && on->device_mark != 0;
+  const bool marked = on != nullptr && Marking() && MarksReady(on);
   Capture capture = Capture::kNo;
   if (on != nullptr && (marked || Capturing())) capture = LookForCapture(*on, &flight->into);
   if (capture == Capture::kYes) {
     flight->captured = true;
     return true;
   }
-  flight->mark = marked && capture == Capture::kNo;
-  if (flight->mark) flight->ticket = Add(&on->cell->issued, 1) + 1;
+  if (marked && capture == Capture::kNo) flight->ticket = TakeTicket(thread, on, false);
+  flight->mark = flight->ticket != 0;
   flight->number = Add(&cell->launches, 1) + 1;
   Store(&cell->exec, reinterpret_cast<uintptr_t>(exec));
   ring::GraphLaunch* last = &cell->last[(flight->number - 1) % ring::kGraphLaunches];
@@ -568,7 +568,7 @@ bool BeginLaunch(const void* exec, const void* stream, LaunchInFlight* flight) n
   thread->ops += cell->ops;
   Store(&thread->cell->ops, thread->ops);
   flight->waiting = EnterWait(CallKind::kGraphLaunch, flight->stream, flight->ticket);
-  if (flight->mark && g.gpu == GpuMode::kFull) WriteStarted(on, flight->ticket);
+  if (flight->mark) StartMark(on, flight->ticket, now);
   return true;
 }
 
@@ -584,7 +584,7 @@ void EndLaunch(LaunchInFlight* flight, int result) noexcept {
   }
   GraphLocal* local = &g_graphs[graph];
   GraphCell* cell = local->cell;
-  if (flight->mark) WriteCompleted(&g_tables.streams[flight->stream], flight->ticket);
+  if (flight->mark) EndMark(&g_tables.streams[flight->stream], flight->ticket);
   const uint64_t now = Now();
   Lane* lanes = g_lanes[graph];
   const uint32_t count = local->unnumbered ? 0 : local->lanes;

@@ -119,6 +119,23 @@ void SettleComm(ThreadState* thread, CommLocal* comm, OpStage stage, bool droppe
   SettleRecent(thread, entry->p2p, comm->group_recent_p2p, entry->recent_p2p, stage);
 }
 
+void EndMarks(ThreadState* thread, int result) noexcept {
+  for (uint32_t index = thread->group_comms; index != kNone; index = g_tables.comms[index].group_next) {
+    CommLocal* comm = &g_tables.comms[index];
+    if (!comm->nonblocking || comm->group_init) continue;
+    if (Accepted(result)) SettleEarlier(comm);
+    for (uint32_t i = 0; result == kNcclInProgress && i < thread->group_stream_count; ++i) {
+      if (thread->group_streams[i].mark) HoldMarks(comm, &g_tables.streams[thread->group_streams[i].stream]);
+    }
+    StoreRelease(&comm->async_returned, comm->async_begun);
+  }
+  // Without a launch the stream stands where it stood: its ticket is behind it at once.
+  for (uint32_t i = 0; i < thread->group_stream_count; ++i) {
+    const ThreadState::GroupStream& use = thread->group_streams[i];
+    if (use.mark) EndMark(&g_tables.streams[use.stream], use.ticket);
+  }
+}
+
 }  // namespace
 
 void NoteGroupStart(const void* caller) noexcept {
@@ -151,10 +168,10 @@ bool BeginGroupEnd(CallKind kind, InsideMark* mark) noexcept {
   Store(&cell->comm, thread->group_comms != kNone ? thread->group_comms : ring::kNoIndex16);
   Store(&cell->since_ticks, Now());
   StoreRelease(&cell->call, static_cast<uint16_t>(kind));
-  if (g.gpu == GpuMode::kFull && kind == CallKind::kGroupEnd) {
+  if (kind == CallKind::kGroupEnd) {
     for (uint32_t i = 0; i < thread->group_stream_count; ++i) {
       const ThreadState::GroupStream& use = thread->group_streams[i];
-      if (use.mark) WriteStarted(&g_tables.streams[use.stream], use.ticket);
+      if (use.mark) StartMark(&g_tables.streams[use.stream], use.ticket, Now());
     }
   }
   if (LOCKSTEP_UNLIKELY(thread->group_sampled != 0)) thread->group_sampled = Now() - thread->group_sampled;
@@ -176,11 +193,9 @@ void EndGroup(int result, bool simulated) noexcept {
   } else if (simulated) {
     stage = OpStage::kSimulated;
   }
-  // Without a launch the stream stands where it stood: its ticket is behind it at once.
-  for (uint32_t i = 0; i < thread->group_stream_count; ++i) {
-    const ThreadState::GroupStream& use = thread->group_streams[i];
-    if (use.mark) WriteCompleted(&g_tables.streams[use.stream], use.ticket);
-    if (use.captured && dropped) SpoilCapture(use.graph);
+  EndMarks(thread, result);
+  for (uint32_t i = 0; dropped && i < thread->group_stream_count; ++i) {
+    if (thread->group_streams[i].captured) SpoilCapture(thread->group_streams[i].graph);
   }
   const uint64_t now = Now();
   if (thread->group != 0) {

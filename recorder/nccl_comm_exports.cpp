@@ -501,6 +501,7 @@ __attribute__((noinline)) int AsyncErrorForHost(NcclComm handle, int* error, con
   CommLocal* comm = KnownComm(handle);
   // What was issued before the question is queued when the answer is "success".
   const uint64_t issued = comm != nullptr ? IssuedOutsideGroups(comm) : 0;
+  const uint64_t begun = comm != nullptr ? MarksBegun(*comm) : 0;
   const int result = real(handle, error);
   if (result != kNcclSuccess || error == nullptr || !Recording()) return result;
   if (comm != nullptr && Load(&g_tables.comm_handles[comm->index]) != handle) comm = nullptr;
@@ -512,6 +513,7 @@ __attribute__((noinline)) int AsyncErrorForHost(NcclComm handle, int* error, con
   if (*error == kNcclSuccess && comm->nonblocking && Load(&comm->entry->launched_seq) < issued) {
     Store(&comm->entry->launched_seq, issued);
   }
+  if (LOCKSTEP_UNLIKELY(begun != 0) && *error == kNcclSuccess) SettleMarks(comm, begun);
   if (LOCKSTEP_LIKELY(Load(&comm->last_async) == *error && comm->ready && !HasPending())) return result;
   if (*error != Load(&comm->last_async) || *error == kNcclSuccess) AsyncChanged(comm, *error, caller);
   return result;

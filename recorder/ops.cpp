@@ -93,11 +93,12 @@ ThreadState::GroupStream* JoinStream(ThreadState* thread, uint32_t stream, bool 
   ThreadState::GroupStream* use = &thread->group_streams[thread->group_stream_count++];
   *use = {stream, 0, 0, false, false};
   StreamLocal* local = &g_tables.streams[stream];
-  if (local->device_mark == 0 && !Capturing()) return use;
+  const bool marks = Marking() && MarksReady(local);
+  if (!marks && !Capturing()) return use;
   const Capture capture = LookForCapture(*local, &use->graph);
   use->captured = capture == Capture::kYes;
-  use->mark = capture == Capture::kNo && !nonblocking && local->device_mark != 0;  // a ticket that no mark follows would look stuck for good
-  if (use->mark) use->ticket = Add(&local->cell->issued, 1) + 1;
+  if (marks && capture == Capture::kNo) use->ticket = TakeTicket(thread, local, nonblocking);
+  use->mark = use->ticket != 0;
   return use;
 }
 
@@ -346,7 +347,7 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
   // Nor one that the open group is to make.
   if (LOCKSTEP_UNLIKELY(!comm->ready) && !comm->nonblocking && !comm->group_init) CommIsReady(comm);
   CommEntry* entry = comm->entry;
-  const uint32_t stream = FindStream(thread, op.stream, entry->device);
+  uint32_t stream = FindStream(thread, op.stream, entry->device);
   const CallSite site = FindCallSite(op.caller);
   const uint8_t reduction = Reduction(comm, op.reduction);
   const bool grouped = t_local.group_depth > 0;
@@ -361,25 +362,34 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
   flight->members = nullptr;
 
   uint64_t ticket = 0, graph = 0;
+  const bool marking = Marking() && stream != kNone;
+  if (LOCKSTEP_UNLIKELY(marking)) {
+    if (LOCKSTEP_UNLIKELY(!IsSameStream(g_tables.streams[stream]))) {
+      ForgetStream(op.stream);
+      flight->stream = stream = FindStream(thread, op.stream, entry->device);
+    }
+    if (LOCKSTEP_UNLIKELY(comm->nonblocking)) StoreRelease(&comm->async_begun, comm->async_begun + 1);
+  }
   if (LOCKSTEP_UNLIKELY(grouped)) {
     if (thread->group == 0) OpenGroup(thread);
     JoinGroup(thread, comm);
     ++thread->group_ops;
-    if ((g.gpu != GpuMode::kOff || Capturing()) && stream != kNone) {
+    if (LOCKSTEP_UNLIKELY(marking || (Capturing() && stream != kNone))) {
       ThreadState::GroupStream* use = JoinStream(thread, stream, comm->nonblocking);
       if (use != nullptr) {
         flight->captured = use->captured;
         graph = use->graph;
-        if (use->mark) ticket = use->ticket;
+        ticket = use->ticket;
       }
     }
-  } else if (stream != kNone && ((g.gpu != GpuMode::kOff && g_tables.streams[stream].device_mark != 0) || Capturing())) {
+  } else if (LOCKSTEP_UNLIKELY(marking || (Capturing() && stream != kNone))) {
     StreamLocal* local = &g_tables.streams[stream];
-    const Capture capture = LookForCapture(*local, &graph);
-    flight->captured = capture == Capture::kYes;
-    if (capture == Capture::kNo && local->device_mark != 0 && !comm->nonblocking) {
-      flight->mark = true;
-      ticket = Add(&local->cell->issued, 1) + 1;
+    const bool marks = marking && MarksReady(local);
+    if (marks || Capturing()) {
+      const Capture capture = LookForCapture(*local, &graph);
+      flight->captured = capture == Capture::kYes;
+      if (marks && capture == Capture::kNo) ticket = TakeTicket(thread, local, comm->nonblocking);
+      flight->mark = ticket != 0;
     }
   }
   flight->ticket = ticket;
@@ -501,7 +511,7 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
   }
   Store(&cell->ops, ++thread->ops);
   if (LOCKSTEP_UNLIKELY(g.profiler_finds)) profiler::NotePending(comm, op, seq);
-  if (LOCKSTEP_UNLIKELY(flight->mark) && g.gpu == GpuMode::kFull) WriteStarted(&g_tables.streams[stream], ticket);
+  if (LOCKSTEP_UNLIKELY(flight->mark)) StartMark(&g_tables.streams[stream], ticket, now);
   SetEntering(thread, false);
   if (LOCKSTEP_UNLIKELY(flight->sampled != 0)) flight->sampled = Now() - flight->sampled;
   return true;
@@ -540,7 +550,16 @@ void EndOp(OpInFlight* flight, int result) noexcept {
       Store(&flight->comm->entry->launched_seq, thread->undo.issued + 1);
     now = Now();
   }
-  if (flight->mark) WriteCompleted(&g_tables.streams[flight->stream], flight->ticket);
+  if (LOCKSTEP_UNLIKELY(flight->mark)) {
+    StreamLocal* stream = &g_tables.streams[flight->stream];
+    if (LOCKSTEP_UNLIKELY(flight->comm->nonblocking) && Accepted(result)) {
+      SettleEarlier(flight->comm);  // else NCCL had refused the call
+      if (result == kNcclInProgress) HoldMarks(flight->comm, stream);
+    }
+    EndMark(stream, flight->ticket);
+  }
+  if (LOCKSTEP_UNLIKELY(flight->comm->nonblocking) && !flight->grouped)
+    StoreRelease(&flight->comm->async_returned, flight->comm->async_begun);
   Store(&recent->result, result);
   Store(&recent->stage, Stage(stage));
   StoreRelease(&recent->return_ticks, now);

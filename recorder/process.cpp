@@ -8,6 +8,7 @@
 #include "recorder/gpu_marks.h"
 #include "recorder/graphs.h"
 #include "recorder/loaded.h"
+#include "recorder/note.h"
 #include "recorder/profiler_events.h"
 #include "recorder/profiler_request.h"
 #include "recorder/streams.h"
@@ -163,9 +164,10 @@ LOCKSTEP_COLD bool StartNow() noexcept {
     }
     g.ring_is_file = true;
     SetBudget(ReadBudget(getenv("LOCKSTEP_BUDGET")));
+    g.gpu_sample = env.gpu_sample;
     const char* plugin_note = nullptr;
     if (env.gpu == GpuMode::kProfiler && !profiler::PluginWillLoad(&plugin_note)) env.gpu = GpuMode::kDone;
-    if (plugin_note != nullptr) CopyText(g.map.header->note, sizeof(g.map.header->note), plugin_note);
+    if (plugin_note != nullptr) AddNote(plugin_note);
     BeginTables(env.gpu, env.cuda);
     static bool watching_forks;  // children inherit the handler
     if (!watching_forks) watching_forks = __register_atfork(nullptr, nullptr, DetachFromParent, nullptr) == 0;
@@ -305,6 +307,7 @@ LOCKSTEP_COLD ThreadState* RegisterThread() noexcept {
   }
   ThreadState* thread = &g_tables.threads[index];
   ring::ThreadCell* cell = &g.map.threads[index];
+  ForgetThreadStreams(index);
   // A predecessor that ended inside a group: its communicators are free to join another.
   if (thread->cell != nullptr) LeaveGroup(thread);
   *thread = ThreadState{};

@@ -36,6 +36,10 @@ struct CommLocal {
   uint32_t awaits_id;   // 1 + the thread inside ncclCommInitAll, until NCCL has made an id for it
   uint32_t root_use;    // how often this process made a member of this rank from these bytes, this one included
   int32_t last_async;   // written by whichever thread polls
+  // Of a non-blocking one: operations that were begun, and those whose call has returned. And whether its work may still
+  // be on its way to some stream (StreamLocal::held).
+  uint32_t async_begun, async_returned;
+  bool holds;
   uint32_t reductions;  // PreMulSum handles made so far
   int32_t reduction_handles[8];  // the newest; [ordinal % 8]
   // While its operations are queued in an open group: what to go back to when the group fails.
@@ -53,8 +57,15 @@ struct CommLocal {
 struct StreamLocal {
   ring::StreamCell* cell;
   ring::MarkLine* mark;
-  uint64_t device_mark;  // the mark line's address for the GPU; 0: not marked
+  uint64_t device_mark;  // the mark line's address for the GPU; 0: none
   void* context;         // the stream's CUDA context
+  uint64_t identity;     // the driver's own number of the stream; 0: not known
+  uint8_t ways;          // kWayMarks, kWayEvents; 0: its progress is not told
+  uint8_t tries;         // left, to make it so: what stood against it may pass
+  bool timed;            // the use under way has events before and behind it
+  uint32_t busy;         // 1 + index of the thread between ticket and mark; their order on the stream is nobody else's
+  // Communicators, by bit, whose work may not be on the stream yet: no mark may be put there before it is.
+  uint64_t held[ring::kMaxComms / 64];
 };
 
 struct ThreadState;
@@ -146,6 +157,7 @@ struct Process {
   uint32_t nccl_copies = 0;       // places taken in nccl_texts
   uint32_t epoch = 1;  // changes when a child begins anew
   GpuMode gpu = GpuMode::kOff;
+  uint32_t gpu_sample = 1;
   bool cuda = false;
   bool profiler_finds = false;  // NCCL's profiler tells of operations without naming the host's call
   uint8_t cuda_layers = 0;  // kCudaRuntime, kCudaDriver
@@ -168,6 +180,11 @@ struct Tables {
   ThreadState threads[ring::kMaxThreads];
 };
 extern Tables g_tables;
+
+// Streams' progress is told, by marks or by events.
+inline bool Marking() noexcept {
+  return g.gpu != GpuMode::kOff && g.gpu != GpuMode::kProfiler;
+}
 
 inline bool Recording() noexcept {
   return Load(g.word) == kRecording;

@@ -197,6 +197,7 @@ void LayOut(RingMap* map, uint8_t* base, uint64_t bytes) noexcept {
       reinterpret_cast<ring::ProxyEntry*>(place(SectionKind::kProxies, sizeof(ring::ProxyEntry), capacity.proxies));
   map->graphs = reinterpret_cast<ring::GraphCell*>(place(SectionKind::kGraphs, sizeof(ring::GraphCell), capacity.graphs));
   map->graph_ops = reinterpret_cast<ring::GraphOp*>(place(SectionKind::kGraphOps, sizeof(ring::GraphOp), capacity.graph_ops));
+  map->times = reinterpret_cast<ring::TimeSlot*>(place(SectionKind::kTimes, sizeof(ring::TimeSlot), capacity.times));
   header->section_count = used;
   header->layout_version = ring::kLayoutVersion;
   header->min_reader_version = ring::kMinReaderVersion;

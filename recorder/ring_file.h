@@ -28,6 +28,7 @@ struct RingMap {
   ring::ProfilerState* profiler = nullptr;
   ring::KernelEntry* kernels = nullptr;  // kernels[0] is not there: it is `profiler`
   ring::ProxyEntry* proxies = nullptr;
+  ring::TimeSlot* times = nullptr;
   char path[800] = {};
 };
 

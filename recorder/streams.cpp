@@ -7,6 +7,7 @@ namespace lockstep::recorder {
 namespace {
 
 constexpr uintptr_t kLegacy = 1, kPerThread = 2;
+constexpr uint64_t kRetired = UINT64_MAX;  // StreamCell::owner: the thread has ended
 
 bool IsDefault(const void* handle) noexcept {
   return reinterpret_cast<uintptr_t>(handle) <= kPerThread;
@@ -35,9 +36,13 @@ uint32_t ClaimStream() noexcept {
   if (index < g.map.capacities.streams) return index;
   for (index = 0; index < g.map.capacities.streams; ++index) {
     const ring::StreamCell* cell = &g.map.streams[index];
-    if (Load(&cell->in_use) != 1 || cell->handle <= kPerThread || Load(&g_tables.stream_handles[index]) != nullptr)
+    const bool retired = cell->handle <= kPerThread && cell->owner == kRetired;
+    if (Load(&cell->in_use) != 1 || (cell->handle <= kPerThread && !retired) ||
+        (!retired && Load(&g_tables.stream_handles[index]) != nullptr)) {
       continue;
-    if (Load(&cell->marked) != 0 && Load(&g.map.marks[index].completed) < Load(&cell->issued)) continue;
+    }
+    // Marks that are still to come would tell of the stream before.
+    if (Load(&cell->marked) != 0 && Load(&g.map.marks[index].completed) + 1 < Load(&cell->given)) continue;
     if (Swap<uint32_t>(&g.map.streams[index].in_use, 1, 2)) return index;
   }
   return kNone;
@@ -52,12 +57,19 @@ uint32_t NewStream(const void* handle, int32_t device, uint64_t owner) noexcept 
   cell->owner = owner;
   cell->marked = 0;
   cell->first_error = 0;
+  cell->given = 0;
+  cell->timed_every = 0;
   for (ring::Dependency& dependency : cell->depends_on) Store(&dependency.stream_plus_one, 0u);
   StreamLocal* local = &g_tables.streams[index];
   local->cell = cell;
   local->mark = &g.map.marks[index];
   local->device_mark = 0;
-  EnableMarks(local, index);
+  local->ways = 0;
+  local->tries = 8;
+  local->timed = false;
+  local->busy = 0;
+  memset(local->held, 0, sizeof(local->held));
+  EnableMarks(local);
   StoreRelease(&cell->in_use, 1u);
   if (IsDefault(handle)) Store(&g_default_streams, 1u);
   Raise(&g.map.header->streams_used, index + 1);
@@ -122,6 +134,14 @@ void KeepStream(uint32_t index, const void* handle) noexcept {
   StoreRelease(&g_tables.stream_handles[index], handle);
 }
 
+void ForgetThreadStreams(uint32_t thread) noexcept {
+  const uint32_t used = Load(&g.streams_used);
+  for (uint32_t i = 0; i < used && i < g.map.capacities.streams; ++i) {
+    if (g.map.streams[i].owner == uint64_t{thread} + 1) Store(&g.map.streams[i].owner, kRetired);
+    Swap<uint32_t>(&g_tables.streams[i].busy, thread + 1, 0);
+  }
+}
+
 LOCKSTEP_COLD uint32_t FindStreamSlow(ThreadState* thread, const void* handle, int32_t device) noexcept {
   if (handle == UnknownStream()) return kNone;
   ErrnoKeeper keep;
@@ -134,11 +154,7 @@ LOCKSTEP_COLD uint32_t FindStreamSlow(ThreadState* thread, const void* handle, i
   }
   if (device < 0) device = CurrentDevice();
   const uint32_t known = FindDefault(value, device, DefaultOwner(thread, value));
-  if (known != kNone) {
-    StreamLocal* local = &g_tables.streams[known];
-    if (local->device_mark == 0 && Load(&local->cell->first_error) == 0) EnableMarks(local, known);
-    return known;
-  }
+  if (known != kNone) return known;
   return NewStream(reinterpret_cast<const void*>(PlainValue(value)), device, DefaultOwner(thread, value));
 }
 

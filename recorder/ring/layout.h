@@ -41,6 +41,7 @@ enum class SectionKind : uint32_t {
   kMarks = 7,     // MarkLine, index as in kStreams; alone on its pages, registered with the GPU driver
   kGraphs = 8,    // GraphCell
   kGraphOps = 9,  // GraphOp, the captured operations of all graphs
+  kTimes = 10,    // TimeSlot
   kKernels = 11,  // element 0: ProfilerState; then KernelEntry
   kProxies = 12,  // ProxyEntry
 };
@@ -431,20 +432,38 @@ struct StreamCell {
   uint32_t in_use;
   uint64_t issued;      // tickets given to operations on this stream
   uint32_t marked;      // GPU marks are written for it
-  int32_t first_error;  // CUresult of the first mark that failed: the stream's marks are unknown from then on
+  int32_t first_error;  // CUresult of the first mark that failed, or of a query: the GPU's error, never a completion
   uint64_t owner;       // thread for the per-thread default stream, else 0
-  uint64_t reserved[3];
+  // 1 + the last ticket whose completion mark the driver has taken, 0 in files of older recorders: of later tickets
+  // nothing is known, not even that their work was queued.
+  uint64_t given;
+  uint32_t timed_every;  // events: one in so many operations is timed, the others have their end marked; else 0
+  uint32_t reserved0;
+  uint64_t reserved1;
   Dependency depends_on[kDependencies];
 };
 static_assert(sizeof(StreamCell) == 128);
 
-// Written by the GPU alone.
+// Written by the GPU alone; with events by the polling thread.
 struct MarkLine {
   uint64_t started;
   uint64_t completed;
   uint64_t reserved[6];
 };
 static_assert(sizeof(MarkLine) == 64);
+
+// When the GPU reached and passed a ticket of a stream, as CUDA events measured it. One thread writes them, oldest
+// overwritten first: slot n (from 0) lies at n % count with guard n + 1, 0 while it is written. A reader takes what two
+// reads agree on.
+struct TimeSlot {
+  uint64_t guard;
+  uint64_t ticket;
+  uint64_t started, completed;  // ticks; both are late by the same time, so that their difference is exact
+  uint32_t stream;
+  uint32_t uncertainty_ns;  // by which they are late at most; UINT32_MAX: or more
+  uint64_t reserved;
+};
+static_assert(sizeof(TimeSlot) == 48);
 
 // What NCCL's profiler interface told; all zero where the plugin was not loaded.
 struct ProfilerState {
@@ -518,18 +537,20 @@ struct Capacities {
   uint32_t comms, peers, threads, rings, ring_slots, overflow_slots, streams;
   uint32_t kernels, proxies;
   uint32_t graphs, graph_ops;
+  uint32_t times;
 };
 constexpr Capacities CapacitiesFor(uint64_t bytes) {
   if (bytes >= (4u << 20)) {
-    Capacities c{256, 4096, 128, 16, 1024, 2048, 256, 1024, 2048, 256, 1536};
+    Capacities c{256, 4096, 128, 16, 1024, 2048, 256, 1024, 2048, 256, 1536, 4096};
     for (uint64_t b = bytes; b >= (8u << 20); b /= 2) {
       c.ring_slots *= 2;
+      c.times *= 2;
     }
     return c;
   }
-  if (bytes >= (2u << 20)) return {128, 2048, 64, 8, 1024, 1024, 128, 512, 1024, 128, 768};
-  if (bytes >= (1u << 20)) return {64, 1024, 64, 8, 512, 512, 128, 256, 512, 64, 384};
-  return {32, 512, 32, 4, 512, 512, 64, 96, 192, 32, 192};
+  if (bytes >= (2u << 20)) return {128, 2048, 64, 8, 1024, 1024, 128, 512, 1024, 128, 768, 2048};
+  if (bytes >= (1u << 20)) return {64, 1024, 64, 8, 512, 512, 128, 256, 512, 64, 384, 1024};
+  return {32, 512, 32, 4, 512, 512, 64, 96, 192, 32, 192, 512};
 }
 
 // The largest file's tables, for the process's own fixed arrays.

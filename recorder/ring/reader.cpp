@@ -161,6 +161,7 @@ void FindSections(Reading* reading) {
       {SectionKind::kProxies, &Reading::proxies, sizeof(ProxyEntry), kMostElements, "network operations", true},
       {SectionKind::kGraphs, &Reading::graphs, sizeof(GraphCell), kMostElements, "graphs", true},
       {SectionKind::kGraphOps, &Reading::graph_ops, sizeof(GraphOp), 1 << 17, "captured operations", true},
+      {SectionKind::kTimes, &Reading::times, sizeof(TimeSlot), 1 << 17, "times", true},
   };
   uint32_t sections = reading->header.section_count;
   if (sections > kMaxSections) {
@@ -291,6 +292,7 @@ bool ReadRing(int fd, const ReadOptions& options, Snapshot* out, std::string* er
   } else {
     internal::ReadGraphs(&reading);
     internal::ReadOps(&reading, cells);
+    internal::ReadTimes(&reading);
     internal::ReadProfiler(&reading);
   }
   if (same_boot) out->read_mono_ns = internal::ReadClock(CLOCK_MONOTONIC);

@@ -66,7 +66,7 @@ struct Reading {
   std::vector<uint32_t> comm_slot;  // table slot of each Snapshot::comms element
   std::vector<uint64_t> stream_issued;
   Snapshot* out;
-  Table kernels{}, proxies{};
+  Table kernels{}, proxies{}, times{};
   Table graphs{}, graph_ops{};
   std::vector<GraphTemplate> templates{};  // by index in the graph table
   uint64_t replayed_groups = 0;
@@ -107,6 +107,8 @@ void ReadGraphs(Reading* reading);
 uint64_t ReplayedOps(const Reading& reading, const OpSlot& slot);
 // The launch that begins with slots[0], as its operations or, if not `one_by_one`, as one call. Gives how many slots it took.
 size_t AddReplay(Reading* reading, const std::vector<const OpSlot*>& slots, uint32_t thread, uint64_t thread_ops, bool one_by_one);
+// Into the operations that ReadOps and ReadComms found.
+void ReadTimes(Reading* reading);
 void ReadOps(Reading* reading, const std::vector<ThreadCell>& cells);
 void ReadProfiler(Reading* reading);
 

@@ -220,6 +220,8 @@ void ReadStreams(Reading* reading) {
       stream.completed = marks[i].completed;
     }
     stream.first_error = cell.first_error;
+    if (cell.given != 0) stream.given = cell.given - 1;
+    stream.timed_every = cell.timed_every;
     for (const Dependency& dependency : cell.depends_on) {
       if (dependency.stream_plus_one == 0 || dependency.stream_plus_one > cells.size()) continue;
       if (dependency.check != 0 && dependency.check != DependencyCheck(dependency.stream_plus_one, dependency.ticket)) continue;

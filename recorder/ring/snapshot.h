@@ -34,7 +34,7 @@ enum class CommState : uint32_t {
 };
 
 // kProfiler: no marks; NCCL's profiler interface tells when kernels ran.
-enum class GpuMarks : uint32_t { kOff = 0, kDone = 1, kFull = 2, kProfiler = 4 };
+enum class GpuMarks : uint32_t { kOff = 0, kDone = 1, kFull = 2, kEvents = 3, kProfiler = 4 };
 
 struct ProcessInfo {
   std::string boot_id, host, job, step;
@@ -134,6 +134,10 @@ struct OpSnapshot {
   uint64_t caller = 0;               // offset of the caller in its object; with caller_object a stable call site
   uint32_t caller_object = 0;        // hash of the object's build id (or path); 0 unknown
   uint64_t send_address = 0, recv_address = 0;
+  // When the GPU reached and passed its ticket, where something measured that. Late by at most the uncertainty, both by
+  // the same; their difference is exact where events measured it.
+  int64_t started_ns = 0, completed_ns = 0;
+  int64_t time_uncertainty_ns = 0;
 };
 
 struct ThreadSnapshot {
@@ -165,6 +169,10 @@ struct StreamSnapshot {
   // Of `started` and `completed` the last so many were reached after the process had died: who watched it can tell, a file alone cannot.
   uint64_t late_started = 0, late_completed = 0;
   int32_t first_error = 0;           // cudaError_t
+  // The last ticket whose completion mark the driver took. Of later ones nothing is known, not even that their work was
+  // queued.
+  uint64_t given = UINT64_MAX;
+  uint32_t timed_every = 0;          // events: one in so many operations is timed; 0: no events
   struct Dependency {
     uint32_t stream = 0;
     uint64_t ticket = 0;
