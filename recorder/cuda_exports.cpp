@@ -1,6 +1,7 @@
 // The CUDA runtime's names of the short list, but for graphs: host waits, what orders streams, lifetimes. The _ptsz and _ptds
 // twins are for programs built with per-thread default streams.
 #include "recorder/cuda_exports.h"
+#include "recorder/gpu_marks.h"
 
 using namespace lockstep::recorder;
 using lockstep::ring::CallKind;
@@ -25,7 +26,13 @@ LOCKSTEP_EXPORT int cudaEventSynchronize(void* event) {
     return SeeWait(CallKind::KIND, [&] { return real ARGUMENTS; });    \
   }
 LOCKSTEP_WAIT(cudaDeviceSynchronize, kDeviceSynchronize, (), ())
-LOCKSTEP_WAIT(cudaDeviceReset, kDeviceSynchronize, (), ())
+
+// Marks and events must not outlive the device's contexts.
+LOCKSTEP_EXPORT int cudaDeviceReset() {
+  const DeviceResetting resetting;
+  LOCKSTEP_RUNTIME(cudaDeviceReset, ());
+  return SeeWait(CallKind::kDeviceSynchronize, [&] { return real(); });
+}
 
 #define LOCKSTEP_COPY(NAME, PARAMETERS, ARGUMENTS)         \
   LOCKSTEP_WAIT(NAME, kMemcpy, PARAMETERS, ARGUMENTS)      \

@@ -63,6 +63,20 @@ void DescribeGpu(int32_t device) noexcept;
 // Around a call that ends a device's contexts, and all streams and events with them.
 void BeginDeviceReset(int32_t device) noexcept;
 void EndDeviceReset() noexcept;
+class DeviceResetting {
+ public:
+  DeviceResetting() noexcept : on_(Recording() && Marking()) {
+    if (on_) BeginDeviceReset(CurrentDevice());
+  }
+  ~DeviceResetting() {
+    if (on_) EndDeviceReset();
+  }
+  DeviceResetting(const DeviceResetting&) = delete;
+  DeviceResetting& operator=(const DeviceResetting&) = delete;
+
+ private:
+  const bool on_;
+};
 
 // In a forked child: nothing is registered there.
 void ForgetMarks() noexcept;
