@@ -39,8 +39,8 @@ absl::Status Apply(absl::string_view option, absl::string_view value, RunOptions
     return absl::OkStatus();
   }
   if (option == "--gpu") {
-    if (value != "off" && value != "done" && value != "full" && value != "auto") {
-      return Usage(absl::StrCat("--gpu takes off, done, full or auto, not '", value, "'"));
+    if (value != "off" && value != "done" && value != "full" && value != "events" && value != "auto") {
+      return Usage(absl::StrCat("--gpu takes off, done, full, events or auto, not '", value, "'"));
     }
     options->gpu = std::string(value);
     return absl::OkStatus();
@@ -60,7 +60,7 @@ Runs COMMAND with the recorder preloaded, watches it, and says which rank stoppe
                        without it COMMAND runs once, as it is (torchrun, mpirun, ...)
   --out DIR            write the incident folder here, also when the job was healthy
   --kill-on-hang       end the job when it is hung; exit status 90 (hung) or 91 (ranks disagree)
-  --gpu MODE           GPU marks: off, done, full or auto (default: LOCKSTEP_GPU, else full)
+  --gpu MODE           GPU marks: off, done, full, events or auto (default: LOCKSTEP_GPU, else full)
   --profiler           NCCL's profiler interface instead of marks: kernel times, network steps, statically linked NCCL
                        (a plugin named by NCCL_PROFILER_PLUGIN is left alone)
   --late-after SECONDS a wait shorter than this is nothing to look at (default 5)
