@@ -14,7 +14,7 @@ def main():
     arguments = sys.argv[1:]
     out = arguments[arguments.index("--out") + 1]
     shutil.rmtree(out, ignore_errors=True)
-    done = subprocess.run([sys.executable, os.path.join(HERE, "run.py"), "--quick", *arguments], check=False, timeout=580)
+    done = subprocess.run([sys.executable, os.path.join(HERE, "run.py"), "--quick", *arguments], check=False, timeout=1180)
     with open(os.path.join(out, "results.json"), encoding="utf-8") as file:
         found = json.load(file)
     with open(os.path.join(out, "measurements.md"), encoding="utf-8") as file:
