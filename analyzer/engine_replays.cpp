@@ -31,7 +31,7 @@ void Causes::DescribeReplay(const Cause& cause, Finding* finding) const {
   const ring::GraphSnapshot* graph = GraphOf(rank, *replay);
   const uint64_t operations = graph != nullptr ? graph->operations : 0;
   const uint32_t place = PlaceInGraph(*cause.op);
-  GraphReplay* out = finding->mutable_replay();
+  GraphReplay* out = finding->mutable_graph_replay();
   out->set_graph(replay->graph + 1);
   out->set_number(static_cast<int64_t>(replay->number));
   out->set_operation(place);

@@ -88,10 +88,10 @@ Json FindingJson(const Finding& finding) {
           {"slowdown", finding.slowdown()},
           {"hypothesis", finding.hypothesis()},
           {"graph_replay",
-           {{"graph", finding.replay().graph()},
-            {"number", finding.replay().number()},
-            {"operation", finding.replay().operation()},
-            {"operations", finding.replay().operations()}}}};
+           {{"graph", finding.graph_replay().graph()},
+            {"number", finding.graph_replay().number()},
+            {"operation", finding.graph_replay().operation()},
+            {"operations", finding.graph_replay().operations()}}}};
 }
 
 Json ClocksJson(const Verdict& verdict) {
