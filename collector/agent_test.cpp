@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -67,6 +68,7 @@ TEST(AgentTest, WhatTheGpuReachesAfterTheProcessDiedIsLabelled) {
   ASSERT_NE(mkdtemp(folder), nullptr);
   const pid_t pid = fork();
   if (pid == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // it holds this one's output open
     pause();
     _exit(0);
   }
