@@ -235,7 +235,8 @@ Handle BeginTask(Handle context, Handle parent, const Task& task) noexcept {
   ErrnoKeeper keep;
   const Identity identity = Identify(context, parent, task);
   if (identity.comm == kNone) return 0;
-  if (identity.seq == 0) Add(&State()->unmatched, 1);
+  // A captured operation has no number: each launch of its graph gets one.
+  if (identity.seq == 0 && !identity.captured) Add(&State()->unmatched, 1);
   KernelEntry* entry = ClaimKernel();
   if (entry == nullptr) return 0;
   entry->comm = static_cast<uint16_t>(identity.comm);

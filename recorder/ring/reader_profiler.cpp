@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <tuple>
 
 #include "recorder/ring/reader_internal.h"
 
@@ -11,6 +12,8 @@ namespace {
 constexpr uint64_t kFarNs = uint64_t{1} << 62;
 // The GPU's clock drifts against the host's: only what was measured near an operation says how they lie together there.
 constexpr int64_t kNearNs = 30'000'000'000;
+// Where no call of the host is known near it.
+constexpr int64_t kUnbounded = 1'000'000;
 
 // Entries that two reads agree to be of the same use; the later words are taken.
 template <typename T>
@@ -33,17 +36,17 @@ struct Bound {
 
 struct Timed {
   size_t kernel;  // position in Snapshot::kernels
+  int64_t called_ns;  // of the host's call; 0 not known
   int64_t gpu_started, gpu_completed;
   int64_t told_started, told_completed;
 };
 
-// An operation cannot start before it was queued, and the host cannot be told of anything before it happened. The delay
-// of the quickest telling near it is what a time may be late by.
+// An operation cannot start before the host's call (NCCL tells of it after the launch, when it may run already), and the host
+// cannot be told of anything before it happened. The delay of the quickest telling near it is what a time may be late by.
 void LayClocksTogether(const std::vector<Timed>& timed, std::vector<KernelSnapshot>* kernels) {
   std::vector<Bound> bounds;
   for (const Timed& t : timed) {
-    const int64_t queued = (*kernels)[t.kernel].enqueued_ns;
-    Bound bound{t.gpu_started, queued == 0 ? INT64_MIN : queued - t.gpu_started, t.told_started - t.gpu_started};
+    Bound bound{t.gpu_started, t.called_ns == 0 ? INT64_MIN : t.called_ns - t.gpu_started, t.told_started - t.gpu_started};
     if (t.gpu_completed != 0) bound.high = std::min(bound.high, t.told_completed - t.gpu_completed);
     bounds.push_back(bound);
   }
@@ -60,8 +63,25 @@ void LayClocksTogether(const std::vector<Timed>& timed, std::vector<KernelSnapsh
     kernel.gpu_times = true;
     kernel.started_ns = t.gpu_started + high;
     if (t.gpu_completed != 0) kernel.completed_ns = std::max(t.gpu_completed + high, kernel.started_ns);
-    kernel.uncertainty_ns = low == INT64_MIN || low > high ? 0 : high - low;
+    kernel.uncertainty_ns = low == INT64_MIN || low > high ? kUnbounded : high - low;
   }
+}
+
+using CallKey = std::tuple<uint32_t, uint16_t, uint64_t, int32_t>;
+
+// When the host's calls were entered. What only the profiler told may have been launched before its record was made,
+// unless NCCL told of the call itself.
+std::map<CallKey, int64_t> CallTimes(const Snapshot& snapshot) {
+  constexpr uint32_t kTellsCalls = 5;
+  std::map<uint32_t, bool> own;
+  for (const CommSnapshot& comm : snapshot.comms) own[comm.index] = comm.from_profiler;
+  std::map<CallKey, int64_t> times;
+  for (const OpSnapshot& op : snapshot.ops) {
+    if (op.comm == UINT32_MAX || op.seq == 0) continue;
+    if (own[op.comm] && (snapshot.profiler.interface_version < kTellsCalls || IsPointToPoint(op.kind))) continue;
+    times.try_emplace({op.comm, static_cast<uint16_t>(op.kind), op.seq, IsPointToPoint(op.kind) ? op.root_or_peer : -1}, op.enter_ns);
+  }
+  return times;
 }
 
 bool Plausible(uint64_t ns) { return ns != 0 && ns < kFarNs; }
@@ -70,6 +90,7 @@ void ReadKernels(Reading* reading) {
   Snapshot* out = reading->out;
   std::map<uint32_t, int32_t> device;
   for (const CommSnapshot& comm : out->comms) device[comm.index] = comm.device;
+  const std::map<CallKey, int64_t> calls = CallTimes(*out);
   const Clock& clock = reading->clock;
   std::vector<KernelEntry> entries = SettledTable<KernelEntry>(*reading, reading->kernels);
   std::sort(entries.begin(), entries.end(),
@@ -99,7 +120,9 @@ void ReadKernels(Reading* reading) {
     if (whole) kernel.completed_ns = told_completed;
     const size_t at = out->kernels.size();
     if (kernel.started_channels != 0 && told_started != 0 && Plausible(entry.first_started_gpu_ns)) {
-      Timed timed{at, static_cast<int64_t>(entry.first_started_gpu_ns), 0, told_started, 0};
+      const auto call = calls.find({kernel.comm, entry.kind, entry.seq, IsPointToPoint(kernel.kind) ? entry.peer : -1});
+      const int64_t called_ns = call == calls.end() || kernel.captured ? 0 : call->second;
+      Timed timed{at, called_ns, static_cast<int64_t>(entry.first_started_gpu_ns), 0, told_started, 0};
       if (whole && told_completed != 0 && Plausible(entry.last_completed_gpu_ns)) {
         timed.gpu_completed = static_cast<int64_t>(entry.last_completed_gpu_ns);
         timed.told_completed = told_completed;

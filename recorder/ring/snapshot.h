@@ -225,7 +225,8 @@ struct KernelSnapshot {
   uint64_t started_channels = 0, completed_channels = 0;  // by bit
   bool launched = false, captured = false, ended = false, copy_engine = false;
   bool gpu_times = false;            // from the GPU's clock; else when the host was told
-  int64_t enqueued_ns = 0, started_ns = 0, completed_ns = 0;
+  int64_t enqueued_ns = 0;           // NCCL told that it had launched it; it may have been running by then
+  int64_t started_ns = 0, completed_ns = 0;
   int64_t uncertainty_ns = 0;        // started_ns and completed_ns are late by at most this
 };
 
