@@ -395,25 +395,6 @@ LOCKSTEP_COLD void AddCapturedOp(uint64_t capture, const CapturedOp& op) noexcep
   StoreRelease(&local->busy, 0u);
 }
 
-LOCKSTEP_COLD uint64_t NumberAtNextLaunch(uint64_t capture, const CommLocal* comm, CallKind kind, int32_t peer) noexcept {
-  const bool collective = ring::IsCollective(kind);
-  if (!collective && !ring::IsPointToPoint(kind)) return 0;
-  const Direction direction = collective ? kCollectives : kind == CallKind::kSend ? kSends : kReceives;
-  uint64_t number = comm->entry->issued_seq + 1;
-  if (!collective) {
-    const ring::PeerEntry* entry = FindPeer(comm, peer);
-    if (entry == nullptr) return 0;
-    number = (kind == CallKind::kSend ? entry->sends : entry->recvs) + 1;
-  }
-  const uint32_t graph = CapturedAs(capture);
-  if (graph == kNone) return number;
-  for (uint32_t i = 0; i < g_graphs[graph].lanes; ++i) {
-    const Lane& lane = g_lanes[graph][i];
-    if (lane.comm == comm && lane.direction == direction && (collective || lane.peer == peer)) number += lane.operations;
-  }
-  return number;
-}
-
 void SpoilCapture(uint64_t capture) noexcept {
   const uint32_t graph = CapturedAs(capture);
   if (graph != kNone) g_graphs[graph].unnumbered = true;

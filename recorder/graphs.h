@@ -29,8 +29,6 @@ struct CapturedOp {
   CallSite site;
 };
 void AddCapturedOp(uint64_t capture, const CapturedOp& op) noexcept;
-// The number an operation that is captured now would get if its graph were launched next: what a kernel of it is known by.
-uint64_t NumberAtNextLaunch(uint64_t capture, const CommLocal* comm, ring::CallKind kind, int32_t peer) noexcept;
 // A group with captured operations failed or was simulated: what the graph holds is not known any more.
 void SpoilCapture(uint64_t capture) noexcept;
 

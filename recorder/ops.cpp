@@ -256,7 +256,7 @@ LOCKSTEP_COLD bool BeginCaptured(const Op& op, const CallSite& site, uint8_t red
   flight->graph = graph;
   flight->reduction = reduction;
   flight->slot = nullptr;
-  Store(&cell->seq, NumberAtNextLaunch(graph, flight->comm, op.kind, op.root_or_peer));
+  Store(&cell->seq, uint64_t{0});
   Store(&cell->since_ticks, now);
   Store(&cell->comm, flight->comm->index);
   StoreRelease(&cell->call, static_cast<uint16_t>(op.kind));

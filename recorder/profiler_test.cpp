@@ -318,12 +318,8 @@ TEST_F(ProfilerTest, EachReplayOfAGraphIsToldOfItsOperation) {
     }
     EXPECT_EQ(replays, 2 * 4);
     EXPECT_EQ(ring.profiler.stale, 0u);
-<<<<<<< HEAD
     EXPECT_EQ(ring.profiler.unmatched, 0u);
     // The one before, and four launches: told by the host's calls alone.
-=======
-    // One call before, and the one that each of four launches issued.
->>>>>>> eb638f0 (A captured operation's kernels are known by its number at the next launch; the verdict's JSON says replay)
     for (const CommSnapshot& comm : ring.comms) EXPECT_EQ(comm.issued_seq, 5u);
   }
 }
