@@ -54,7 +54,8 @@ struct CommLocal {
   uint32_t pending_parent;  // kNone: no parent
 };
 
-struct StreamLocal {
+// Its own lines: threads that work on neighbouring streams would else take them from each other at every mark.
+struct alignas(64) StreamLocal {
   ring::StreamCell* cell;
   ring::MarkLine* mark;
   uint64_t device_mark;  // the mark line's address for the GPU; 0: none
