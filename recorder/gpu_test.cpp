@@ -204,6 +204,7 @@ TEST_F(GpuTest, AStreamThatNeverReachesTheOperationHasNotStartedIt) {
     const bool starts = mode != "done";
     Program program = Start("never_reaches", mode);
     ASSERT_EQ(program.Line(), "it hangs");
+    // Nothing to wait for: time in which a wrong start would show.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     const Snapshot ring = RingWhere([&](const Snapshot& r) { return Stands(r, 0, starts, 1); });
     EXPECT_EQ(ring.streams[0].issued, 2u);
