@@ -1,0 +1,73 @@
+// The frame header that goes before every message between programs of Lockstep, and the checked way from bytes to a
+// message. A ZeroMQ message has two parts: this header, and a Protobuf message of the header's type (proto/wire.proto),
+// as a zstd frame where kCompressed is set. Everything read here comes from the network: nothing is believed.
+#ifndef LOCKSTEP_COLLECTOR_WIRE_FRAME_H_
+#define LOCKSTEP_COLLECTOR_WIRE_FRAME_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "google/protobuf/message_lite.h"
+
+namespace lockstep::wire {
+
+// Numbers are the protocol: never reused.
+enum class Type : uint8_t {
+  kHello = 1,
+  kWelcome = 2,
+  kHeartbeat = 3,
+  kLate = 4,
+  kEnded = 5,
+  kCollect = 6,
+  kDigest = 7,
+  kEvidence = 8,
+  kChunk = 9,
+  kAck = 10,
+  kClientRequest = 11,
+  kClientReply = 12,
+  kPing = 13,  // no body; answered with kPong
+  kPong = 14,
+};
+constexpr uint8_t kHighestType = 14;
+constexpr uint8_t kProtocol = 1;
+constexpr uint8_t kCompressed = 1;                   // flag
+constexpr size_t kMostHops = 8;                      // relays a message may pass
+constexpr size_t kMostWireBytes = size_t{4} << 20;   // of a body as sent
+constexpr size_t kMostBodyBytes = size_t{16} << 20;  // of a body after decompression
+constexpr size_t kMostChunkBytes = size_t{1} << 20;  // of a chunk's file content
+constexpr size_t kCompressFrom = 1024;               // bytes; smaller bodies are sent as they are
+
+// On the wire, little-endian: magic "LKSP", protocol, type, flags, hops, raw bytes (u32), then `hops` tokens (u64).
+struct Header {
+  uint8_t protocol = kProtocol;
+  Type type = Type::kPing;
+  uint8_t flags = 0;
+  uint32_t raw_bytes = 0;       // of the body before compression
+  std::vector<uint64_t> route;  // tokens of the connections a message came through, each added by the receiving relay;
+                                // on the way down the last one is taken off
+};
+
+std::string EncodeHeader(const Header& header);
+// Fails with what is wrong; types that are not known to this version give kUnimplemented (drop them silently: a newer
+// peer), everything else kInvalidArgument.
+absl::StatusOr<Header> DecodeHeader(std::string_view bytes);
+
+struct Message {
+  Header header;
+  std::string body;  // as on the wire
+};
+
+// Compresses when that pays. Fails when the message is larger than the limits.
+absl::StatusOr<Message> Encode(Type type, const google::protobuf::MessageLite& message);
+// Of the header's type into `message` (whose type the caller chose by header.type). Never allocates more than
+// kMostBodyBytes, whatever the frame says.
+absl::Status DecodeBody(const Message& frame, google::protobuf::MessageLite* message);
+
+}  // namespace lockstep::wire
+
+#endif  // LOCKSTEP_COLLECTOR_WIRE_FRAME_H_

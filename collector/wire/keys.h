@@ -1,0 +1,48 @@
+// CURVE key pairs, and who may do what. A key file is text: "lockstep-key 1", then "role", "public" and (in secret
+// files) "secret" lines, Z85. docs/collector.md explains the files, `lockstep keygen` makes them.
+#ifndef LOCKSTEP_COLLECTOR_WIRE_KEYS_H_
+#define LOCKSTEP_COLLECTOR_WIRE_KEYS_H_
+
+#include <map>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace lockstep::wire {
+
+// What a key lets its holder be. Each includes what is said, nothing more: an agent cannot trigger a dump, a reader can
+// look only.
+enum class Role { kNone, kAgent, kRelay, kOperator, kReader, kCollector };
+
+struct KeyPair {
+  Role role = Role::kNone;
+  std::string public_key;  // 40 characters, Z85
+  std::string secret_key;  // empty in public files
+};
+
+absl::StatusOr<KeyPair> MakeKeyPair(Role role);
+// Writes NAME.key (0600, with the secret) and NAME.pub into `folder` (made 0700). Never overwrites.
+absl::Status WriteKeyPair(const std::string& folder, const std::string& name, const KeyPair& keys);
+// Refuses secret files that anyone but the owner (or root) may read or write, or that belong to somebody else.
+absl::StatusOr<KeyPair> ReadSecretKey(const std::string& path);
+absl::StatusOr<KeyPair> ReadPublicKey(const std::string& path);
+// All *.pub files of a folder: public key -> role. One bad file is an error that names it.
+absl::StatusOr<std::map<std::string, Role>> ReadKnownKeys(const std::string& folder);
+
+// How a program is to reach, or to be reached: from options and environment.
+struct Security {
+  bool insecure = false;   // --insecure: no keys, said loudly
+  std::string own_key;     // path of the secret key file
+  std::string server_key;  // clients: path of the collector's public key, or the 40 characters themselves
+  std::string known_keys;  // servers: folder of the public keys that are let in
+};
+
+// Whether every address of the endpoint is this machine's loopback, or it is ipc://.
+bool IsLocal(const std::string& endpoint);
+// Off loopback nothing starts without keys unless `insecure`. OK, or what is missing and how to make it.
+absl::Status CheckSecurity(const Security& security, const std::string& endpoint, bool server);
+
+}  // namespace lockstep::wire
+
+#endif  // LOCKSTEP_COLLECTOR_WIRE_KEYS_H_
