@@ -7,10 +7,11 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <string_view>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "collector/incident.h"
 
@@ -81,7 +82,7 @@ absl::StatusOr<CollectorPlace> ReadCollectorPlace(const std::string& folder) {
   close(fd);
   text.resize(size > 0 ? static_cast<size_t>(size) : 0);
   CollectorPlace place;
-  for (std::string_view line : absl::StrSplit(text, '\n')) {
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
     if (absl::ConsumePrefix(&line, "endpoint ")) place.endpoint = std::string(line);
     if (absl::ConsumePrefix(&line, "server-key ")) place.server_key = std::string(line);
   }
