@@ -22,12 +22,7 @@ struct RankSight {
   DigestView view;
   int32_t rank = -1;
   char state = 0;  // of /proc/PID/stat; 0: not known
-  uint64_t records_lost = 0;
-  struct Detail {
-    std::string name;  // may be empty
-    std::vector<ring::HashCheckpoint> checkpoints;  // oldest first
-  };
-  std::vector<Detail> details;  // pair with view.comms; may be shorter
+  const ring::Snapshot* digest = nullptr;  // never null; valid as long as the sight is
 };
 
 class AgentSource {
