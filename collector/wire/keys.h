@@ -5,6 +5,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -14,6 +15,9 @@ namespace lockstep::wire {
 // What a key lets its holder be. Each includes what is said, nothing more: an agent cannot trigger a dump, a reader can
 // look only.
 enum class Role { kNone, kAgent, kRelay, kOperator, kReader, kCollector };
+
+const char* RoleName(Role role);
+absl::StatusOr<Role> RoleNamed(const std::string& name);
 
 struct KeyPair {
   Role role = Role::kNone;
@@ -34,9 +38,14 @@ absl::StatusOr<std::map<std::string, Role>> ReadKnownKeys(const std::string& fol
 struct Security {
   bool insecure = false;   // --insecure: no keys, said loudly
   std::string own_key;     // path of the secret key file
-  std::string server_key;  // clients: path of the collector's public key, or the 40 characters themselves
+  // Clients: path of the collector's public key, or the 40 characters themselves; where fallbacks have other keys,
+  // several, with commas between them.
+  std::string server_key;
   std::string known_keys;  // servers: folder of the public keys that are let in
 };
+
+// The keys that `server_key` names.
+absl::StatusOr<std::vector<std::string>> ServerKeys(const Security& security);
 
 // Whether every address of the endpoint is this machine's loopback, or it is ipc://.
 bool IsLocal(const std::string& endpoint);
