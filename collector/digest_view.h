@@ -13,11 +13,29 @@ namespace lockstep {
 
 struct DigestComm {
   uint64_t id = 0;
+  std::string name;          // empty when it has none
   int32_t member = -1, size = -1;
   bool active = false;       // neither ended nor failed
   uint64_t collectives = 0;  // issued
   uint64_t total = 0;        // collectives, sends and receives issued
   int64_t issued_ns = 0;
+};
+
+// A thread that is inside a call or a host wait.
+struct DigestWait {
+  ring::CallKind kind = ring::CallKind::kNone;
+  uint64_t comm = 0;           // of a call; 0: none
+  uint64_t seq = 0;            // likewise
+  uint32_t stream = UINT32_MAX;  // of a host wait; UINT32_MAX: none, or not known
+  int64_t since_ns = 0;
+};
+
+// A stream with GPU marks.
+struct DigestStream {
+  uint32_t index = 0;
+  uint64_t issued = 0, completed = 0;
+  uint64_t comm = 0;           // of its oldest unfinished operation; 0: not known
+  uint64_t seq = 0;            // likewise; 0 for sends and receives
 };
 
 // One process at one time. Times are the host's CLOCK_MONOTONIC, nanoseconds.
@@ -28,6 +46,10 @@ struct DigestView {
   std::vector<DigestComm> comms;
   // Changes whenever the rank makes progress in NCCL work: issued or finished operations, communicator states.
   uint64_t progress_mark = 0;
+  // Changes whenever a thread enters or leaves a recorded call or host wait.
+  uint64_t activity_mark = 0;
+  std::vector<DigestWait> waits;
+  std::vector<DigestStream> streams;
   // Earliest of the calls and host waits its threads are inside; 0: none.
   int64_t blocked_since_ns = 0;
   bool in_init = false;        // one of these is the making of a communicator

@@ -1,0 +1,147 @@
+// Progress of communicators over many hosts: what an agent says of its host (HostProgress), and what a relay or the
+// collector makes of what its children say (MergedProgress). Pure: no clock, no I/O. Not thread-safe.
+//
+// Clocks: a host's times are never compared with another's. What travels are ages, which every hop turns into its own
+// time on arrival.
+#ifndef LOCKSTEP_COLLECTOR_PROGRESS_H_
+#define LOCKSTEP_COLLECTOR_PROGRESS_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
+#include "collector/gap_history.h"
+#include "collector/lateness.h"
+#include "collector/rank_runs.h"
+#include "recorder/ring/snapshot.h"
+
+namespace lockstep {
+
+class CommunicatorBeat;  // proto/wire.pb.h
+
+struct HashPoint {
+  uint64_t seq = 0, hash = 0;
+  bool operator==(const HashPoint&) const = default;
+};
+// A member whose hash differs from the beat's at the same number.
+struct HashOdd {
+  int32_t rank = -1;
+  HashPoint point;
+};
+
+// proto/wire.proto, CommunicatorBeat, as plain values.
+struct CommBeat {
+  uint64_t comm = 0;
+  int32_t size = 0;                 // members of the communicator, wherever they are
+  uint64_t issued_min = 0, issued_max = 0;  // collectives, over the sender's members
+  uint64_t total_max = 0;           // with sends and receives
+  int64_t issue_age_ns = 0;         // since issued_max was reached (where several are there: by the first)
+  RankRuns at_min;                  // empty: all the sender's members stand at issued_min
+  RankRuns members;                 // empty: as told before
+  int64_t p99_gap_ns = 0;           // learned by the sender
+  uint32_t gaps = 0;
+  std::string name;                 // empty: as told before
+  absl::InlinedVector<HashPoint, 8> hashes;  // ascending
+  std::vector<HashOdd> odd;
+};
+CommBeat BeatFromProto(const CommunicatorBeat& proto);  // bounded: at most 4,096 hash points and odd ones are taken
+void BeatToProto(const CommBeat& beat, CommunicatorBeat* proto);
+
+// One ring of a host, for HostProgress.
+struct RingView {
+  int32_t rank = -1;                // job-wide; rings without one are left out
+  const ring::Snapshot* digest = nullptr;
+};
+
+// The agent's: looks several times a second, a beat of what moved once a second.
+class HostProgress {
+ public:
+  void Observe(int64_t now, const std::vector<RingView>& rings);
+  // Communicators of which anything is new since the last call (all of them with `everything`: the collector is new).
+  // Of the hash points that were seen in between, the eight that stand at the roundest numbers: members on other hosts
+  // choose the same ones, however their looks lie.
+  std::vector<CommBeat> Take(int64_t now, const Lateness& lateness, bool everything = false);
+
+ private:
+  struct Member {
+    uint64_t issued = 0, total = 0;
+    int64_t issued_ns = 0;
+  };
+  struct Comm {
+    absl::flat_hash_map<int32_t, Member> members;  // by rank
+    int32_t size = 0;
+    std::string name;
+    bool moved = false, members_told = false;
+    // Since the last Take: number -> rank and hash.
+    absl::flat_hash_map<uint64_t, absl::InlinedVector<std::pair<int32_t, uint64_t>, 2>> points;
+    uint64_t newest_taken = 0;
+  };
+  absl::flat_hash_map<uint64_t, Comm> comms_;
+};
+
+// A communicator as the sender's children see it together. Times are the receiver's clock.
+struct MergedComm {
+  uint64_t id = 0;
+  int32_t size = 0;
+  std::string name;
+  uint64_t issued_min = 0, issued_max = 0, total_max = 0;
+  int64_t reached_ns = 0;           // issued_max was reached
+  int64_t behind_since_ns = 0;      // somebody stands at issued_min while others are past it, since; 0: nobody does
+  int64_t moved_ns = 0;             // the last beat that said anything new
+  int64_t p99_gap_ns = 0;           // the largest that was said
+  uint32_t gaps = 0;
+  uint32_t known = 0;               // members that some child speaks for
+};
+
+class MergedProgress {
+ public:
+  // A child is a direct peer: an agent, or a relay. O(1) and what the beat holds.
+  void Apply(uint32_t child, int64_t now, const CommBeat& beat);
+  // The child is gone for good, or what it spoke for speaks through another now. Its members count as unknown. A child
+  // that is only silent is not forgotten: others may wait for its members.
+  void Forget(uint32_t child, int64_t now);
+  // Brings issued_min and behind_since_ns of what moved up to date. Call ten times a second or less often: costs the
+  // children of the communicators that moved since, each communicator once a second at most.
+  void Tick(int64_t now);
+
+  const MergedComm* Find(uint64_t comm) const;
+  size_t size() const { return comms_.size(); }
+  // Members at issued_min while others are past it; empty when nobody is behind.
+  RankRuns Missing(uint64_t comm) const;
+  RankRuns Members(uint64_t comm) const;
+  // Communicators with somebody behind, in no order.
+  void ForEachBehind(const std::function<void(const MergedComm&)>& take) const;
+  void ForEach(const std::function<void(const MergedComm&)>& take) const;
+  // For a relay: what moved since the last call, merged. All of them with `everything`.
+  std::vector<CommBeat> TakeMoved(int64_t now, bool everything = false);
+
+ private:
+  struct Part {
+    uint32_t child = 0;
+    uint64_t min = 0, max = 0;
+    RankRuns at_min, members;
+  };
+  struct Comm {
+    MergedComm merged;
+    std::vector<Part> parts;
+    absl::flat_hash_map<uint32_t, uint32_t> part_of;  // child -> index into parts; only where parts are many
+    bool dirty = false, moved = false, behind = false, members_changed = false;
+    int64_t scanned_ns = 0;
+    std::vector<HashPoint> hashes;   // to be sent on
+    std::vector<HashOdd> odd;
+  };
+  Part* PartOf(Comm* comm, uint32_t child, bool add);
+  void Scan(int64_t now, Comm* comm);
+
+  absl::flat_hash_map<uint64_t, Comm> comms_;
+  std::vector<uint64_t> dirty_, moved_;
+  absl::flat_hash_map<uint32_t, std::vector<uint64_t>> comms_of_;  // child -> communicators
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_PROGRESS_H_
