@@ -6,6 +6,7 @@
 
 #include "tests/corpus/faults.h"
 #include "tests/corpus/process_facts.h"
+#include "tests/corpus/shown.h"
 
 namespace lockstep::corpus {
 namespace {
@@ -49,21 +50,29 @@ void ApplyVariant(const Request& request, Plan* plan) {
   }
 }
 
-// What is true has not changed, but the culprit's own file may be gone.
-void SettleTruth(const Request& request, Plan* plan) {
-  Truth& truth = plan->truth;
-  const DumpOptions& dump = plan->dump;
+// What is true has not changed, but files may be gone.
+void SettleTruth(const Request& request, Outcome* outcome) {
+  Truth& truth = outcome->truth;
+  const DumpOptions& dump = outcome->dump;
   if (request.variant == "missing1" || request.variant == "missing10" || request.variant == "cut" || request.scenario == 30)
     truth.verdicts_allowed.push_back("INCOMPLETE_DATA");
+  if (truth.healthy) return;
+  const std::set<int32_t> unreadable = Unreadable(*outcome->run, dump, request.fr);
+  bool lost = false;
   for (int32_t r : truth.culprit_ranks) {
     truth.culprit_data_lost |= dump.missing.count(r) > 0 || dump.cut.count(r) > 0;
+    lost |= unreadable.count(r) > 0;
   }
-  if (!truth.culprit_data_lost || truth.healthy) return;
-  truth.kinds_allowed.insert(truth.kinds_allowed.end(), {"RANK_NO_DATA", "RANK_NOT_ARRIVED"});
-  if (truth.identifiable && request.scenario != 9) {
-    truth.identifiable = false;
-    truth.needs = "the culprit's own dump, which is " + std::string(dump.missing.count(truth.culprit_ranks[0]) > 0 ? "missing" : "damaged");
-  }
+  if (truth.culprit_data_lost) truth.kinds_allowed.insert(truth.kinds_allowed.end(), {"RANK_NO_DATA", "RANK_NOT_ARRIVED"});
+  if (!lost || !truth.identifiable) return;
+  // The peers' records tell who it is where they are in something that nobody else holds up. Of several without data they tell no more
+  // than that it is one of them.
+  const std::set<int32_t> unseen = WaitedForUnseen(*outcome->run, unreadable);
+  const std::vector<int32_t> waited_for(unseen.begin(), unseen.end());
+  if (waited_for == truth.culprit_ranks) return;
+  truth.identifiable = false;
+  truth.needs = "the culprit's own dump, which is " + std::string(dump.cut.count(truth.culprit_ranks[0]) > 0 ? "damaged" : "missing") +
+                (unseen.empty() ? "" : ": others without data are waited for as well");
 }
 
 }  // namespace
@@ -119,6 +128,7 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
     }
     plan->dump.capture.depth = static_cast<uint32_t>(request.depth > 0 ? request.depth : request.ranks >= 8192 ? 48 : request.fr ? 2000 : 1024);
     error->clear();
+    const std::vector<std::shared_ptr<const Program>> base = plan->job.programs;
     FaultMaker maker(request, seed, plan.get());
     if (!maker.Make(error)) {
       if (request.layout.empty() || request.layout == "auto") continue;
@@ -141,7 +151,6 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
         plan->sim.live_step = -1;
       }
     }
-    SettleTruth(request, plan.get());
 
     outcome->job = std::move(plan->job);
     outcome->run = std::make_unique<Simulator>(outcome->job, plan->sim);
@@ -183,6 +192,12 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
       fact.python_stack.clear();
       return fact;
     };
+    if (outcome->truth.second_ranks.empty()) {
+      SettleTruth(request, outcome);
+    } else {
+      if (request.scenario == 30) outcome->truth.verdicts_allowed.push_back("INCOMPLETE_DATA");
+      SettleTwoFaults(request, base, plan->sim, outcome);
+    }
     return true;
   }
   if (error->empty()) *error = "this scenario cannot be made with these options";
@@ -222,7 +237,8 @@ std::string TruthJson(const Request& request, const Outcome& outcome) {
   json["missing_ranks"] = outcome.dump.missing;
   json["damaged_ranks"] = outcome.dump.cut;
   if (!truth.second_ranks.empty()) {
-    json["second_fault"] = {{"culprit_ranks", truth.second_ranks}, {"culprit_hosts", hosts(truth.second_ranks)}, {"kinds_allowed", truth.second_kinds}};
+    json["second_fault"] = {{"culprit_ranks", truth.second_ranks}, {"culprit_hosts", hosts(truth.second_ranks)}, {"kinds_allowed", truth.second_kinds},
+                            {"identifiable", truth.second_shown}, {"needs", truth.second_needs}};
   }
   return json.dump(1) + "\n";
 }

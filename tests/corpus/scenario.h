@@ -47,6 +47,8 @@ struct Truth {
   bool culprit_data_lost = false; // the culprit's own dump is missing or damaged
   std::vector<int32_t> second_ranks;
   std::vector<std::string> second_kinds;
+  bool second_shown = true;       // the record identifies the second fault beside the first
+  std::string second_needs;       // what else would
   std::string what;               // one line for people
 };
 

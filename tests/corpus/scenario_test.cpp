@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "analyzer/load.h"
+#include "tests/corpus/shown.h"
 
 namespace lockstep::corpus {
 namespace {
@@ -134,6 +135,61 @@ TEST(ScenarioTest, TwoFaultsWhereNothingBegins) {
     std::string error;
     EXPECT_TRUE(Play(request, &outcome, &error)) << error;
   }
+}
+
+// Of two faults the truth says which of them show, by what the simulator executed.
+TEST(ScenarioTest, AFaultThatTheOtherOneHidIsNotAskedFor) {
+  Request request;
+  request.variant = "twofaults";
+  request.scenario = 7;
+  request.layout = "ddp";
+  int hidden = 0, shown = 0;
+  for (request.seed = 1; request.seed <= 24; ++request.seed) {
+    for (bool fr : {false, true}) {
+      request.fr = fr;
+      Outcome outcome;
+      std::string error;
+      ASSERT_TRUE(Play(request, &outcome, &error)) << error;
+      EXPECT_TRUE(outcome.truth.identifiable);
+      EXPECT_EQ(outcome.truth.second_shown, outcome.truth.second_needs.empty());
+      const int32_t second = outcome.truth.second_ranks[0];
+      const bool died = outcome.run->ranks()[static_cast<size_t>(second)].status == HostStatus::kDead;
+      // Both stand before the first call of the step, all others in it. A process that is gone is seen by an observer outside; the
+      // framework's dump of a dead process does not exist, and would be waited for no less if it had only been lost.
+      EXPECT_EQ(outcome.truth.second_shown, !fr || !died);
+      ++(outcome.truth.second_shown ? shown : hidden);
+    }
+  }
+  EXPECT_GT(hidden, 0);
+  EXPECT_GT(shown, 0);
+}
+
+TEST(ScenarioTest, WhatPeersRecordOfACulpritWithoutDumpIdentifiesIt) {
+  Request request;
+  request.scenario = 7;
+  request.layout = "ddp";
+  request.variant = "missing1";
+  int alone = 0;
+  for (request.seed = 1; request.seed <= 60; ++request.seed) {
+    Outcome outcome;
+    std::string error;
+    ASSERT_TRUE(Play(request, &outcome, &error)) << error;
+    // One rank of eight left nothing: where it is the culprit, everybody else is in what it never came to.
+    EXPECT_TRUE(outcome.truth.identifiable);
+    alone += outcome.truth.culprit_data_lost;
+  }
+  EXPECT_GT(alone, 0);
+  // Without its neighbour's dump either, it is one of the two.
+  request.variant = "plain";
+  request.seed = 1;
+  Outcome outcome;
+  std::string error;
+  ASSERT_TRUE(Play(request, &outcome, &error)) << error;
+  const int32_t culprit = outcome.truth.culprit_ranks[0];
+  const std::set<int32_t> both{culprit, (culprit + 1) % 8};
+  EXPECT_EQ(WaitedForUnseen(*outcome.run, {culprit}), std::set<int32_t>{culprit});
+  EXPECT_EQ(WaitedForUnseen(*outcome.run, both), both);
+  EXPECT_TRUE(WaitedForUnseen(*outcome.run, {(culprit + 1) % 8}).empty());
 }
 
 // The writers were made from the pages that describe the formats; the analyzer's loaders must find the same numbers.

@@ -100,7 +100,15 @@ void Simulator::Host(int32_t r) {
       LeaveOnError(r);
       break;
     }
-    if (in.fault != 0) struck_[in.fault - 1u] = true;
+    if (in.fault != 0) {
+      const size_t fault = in.fault - 1u;
+      if ((options_.without >> fault & 1) != 0) {
+        ++rank.pc;
+        continue;
+      }
+      if (!struck_[fault]) struck_at_[fault] = rank.pc;
+      struck_[fault] = true;
+    }
     if (!Step(r, in)) break;
     ++rank.pc;
   }

@@ -114,9 +114,17 @@ struct SimOptions {
   int64_t live_after = 0;
   // Cuts and pair cuts happen when rank 0's host comes to this step, their times counted from there; -1: from the start.
   int32_t cut_step = -1;
+  // Bit k: instructions that fault k + 1 put into the programs are passed over, as if it had not been.
+  uint8_t without = 0;
   // Random delays on random ranks: chance per computation, and how long.
   double noise_chance = 0;
   int64_t noise_ns = 0;
+};
+
+// An operation that stands still: global ranks that are in it, and members that never came to it.
+struct Standing {
+  int32_t comm = -1;
+  std::vector<int32_t> inside, absent;
 };
 
 class Simulator {
@@ -132,6 +140,10 @@ class Simulator {
   bool finished() const;                               // every host came to its program's end
   int64_t horizon() const { return options_.horizon; }
   bool Struck(int fault) const { return struck_[static_cast<size_t>(fault)]; }
+  // The place in its rank's program where a fault struck first.
+  uint32_t StruckAt(int fault) const { return struck_at_[static_cast<size_t>(fault)]; }
+  // Collectives, sends and receives that are under way when the run has ended.
+  std::vector<Standing> StandingStill() const;
   uint64_t completed_collectives() const { return completed_collectives_; }
 
  private:
@@ -212,6 +224,7 @@ class Simulator {
   std::vector<uint32_t> free_pair_events_;
   std::priority_queue<Event, std::vector<Event>, std::greater<Event>> queue_;
   std::array<bool, 8> struck_{};
+  std::array<uint32_t, 8> struck_at_{};
   int64_t stop_time_ = 0, clock_ = 0;
   uint64_t completed_collectives_ = 0;
 };

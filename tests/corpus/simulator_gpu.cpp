@@ -464,6 +464,37 @@ void Simulator::FinishPair(const Event& event) {
   }
 }
 
+std::vector<Standing> Simulator::StandingStill() const {
+  std::vector<Standing> all;
+  for (size_t c = 0; c < comms_.size(); ++c) {
+    const Comm& comm = job_.comms[c];
+    for (const Instance& instance : comms_[c].open) {
+      Standing standing;
+      standing.comm = static_cast<int32_t>(c);
+      for (int32_t r : comm.members) {
+        const Gpu& gpu = gpus_[static_cast<size_t>(r)];
+        const int32_t head = gpu.streams[StreamOf(comm.slot)].head;
+        bool in = head >= 0;
+        if (in) {
+          const Item& it = gpu.items[static_cast<size_t>(head)];
+          const bool sizes = (*job_.programs[static_cast<size_t>(r)])[it.instrs[0]].act == Act::kAllToAllV;
+          in = it.arrived && it.work == Work::kCollective && it.seq == instance.seq && sizes == (instance.kind == 1);
+        }
+        (in ? standing.inside : standing.absent).push_back(r);
+      }
+      all.push_back(std::move(standing));
+    }
+  }
+  for (const auto& [key, pair] : pairs_) {
+    const auto c = static_cast<int32_t>(key >> 40);
+    const auto& members = job_.comms[static_cast<size_t>(c)].members;
+    const auto from = static_cast<size_t>(key >> 20 & 0xfffff), to = static_cast<size_t>(key & 0xfffff);
+    for (const Half& half : pair.sends) all.push_back({c, {half.rank}, {members[to]}});
+    for (const Half& half : pair.recvs) all.push_back({c, {half.rank}, {members[from]}});
+  }
+  return all;
+}
+
 void Simulator::Abort(int32_t r, Slot slot) {
   RankRun& rank = ranks_[static_cast<size_t>(r)];
   Gpu& gpu = gpus_[static_cast<size_t>(r)];

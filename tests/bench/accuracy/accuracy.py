@@ -226,7 +226,7 @@ class Run:
         process.returncode = os.waitstatus_to_exitcode(status)
         result["seconds"] = time.monotonic() - began
         result["rss_mib"] = usage.ru_maxrss // 1024
-        result["identifiable"] = bool(truth.get("identifiable", True))
+        result["identifiable"] = scoring.identifiable(truth)
         result["needs"] = truth.get("needs") or ""
         result["truth"] = truth
         try:

@@ -15,6 +15,11 @@ def _truths(truth):
     return [truth] + ([second] if isinstance(second, dict) and second else [])
 
 
+def identifiable(truth):
+    """Whether the record tells who: of two faults, one of them."""
+    return any(each.get("identifiable", True) for each in _truths(truth))
+
+
 def _hosts(finding):
     return {culprit.get("host", "") for culprit in finding.get("culprits") or []}
 
@@ -87,7 +92,7 @@ def score(truth, verdict):
               missed: nobody named; partial: of the culprits only some; blame: a healthy rank was named
     right_culprit, right_kind, false_blame, abstained_well: bool
     blame_behind  a finding behind the first that is sure and blames wrongly
-    second_found  None without a second fault, else whether a finding names it
+    second_found  None unless the record shows two faults, else whether the findings name both
     verdict_right whether the word is among those that the truth allows
     findings  [(confidence, right)] of every finding, for the calibration
     """
@@ -108,7 +113,8 @@ def score(truth, verdict):
         good = any((culprit_is_right(finding, each) or abstained_well(finding, each)) and kind_is_right(finding, each)
                    for each in truths)
         marks["findings"].append((finding.get("confidence", 0), good))
-    if len(truths) > 1:
+    # A fault that the other one hid from every record is nobody's to find.
+    if len(truths) > 1 and all(each.get("identifiable", True) for each in truths):
         marks["second_found"] = all(
             any(culprit_is_right(finding, each) or abstained_well(finding, each) for finding in findings) or
             # Two faults of one kind may be told as one finding that names both.
@@ -118,7 +124,7 @@ def score(truth, verdict):
     if not findings:
         marks["outcome"] = "missed"
         # Where the record shows nothing, to say nothing is what is asked for.
-        if not truth.get("identifiable", True) and marks["verdict_right"]:
+        if not identifiable(truth) and marks["verdict_right"]:
             marks["outcome"] = "set"
             marks["abstained_well"] = True
         return marks
@@ -131,7 +137,7 @@ def score(truth, verdict):
     wide = False
     if right is None:
         marks["abstained_well"] = any(abstained_well(first, each) for each in truths)
-        wide = not marks["abstained_well"] and not truth.get("identifiable", True) and any(_holds(first, each) for each in truths)
+        wide = not marks["abstained_well"] and not identifiable(truth) and any(_holds(first, each) for each in truths)
         marks["false_blame"] = not marks["abstained_well"] and not wide and _blames_wrongly(first, truths)
     marks["right_kind"] = marks["right_kind"] and (right is not None or marks["abstained_well"])
     if right is not None:

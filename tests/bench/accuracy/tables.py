@@ -123,7 +123,7 @@ A case is a scenario at a scale under a variant, with its truth written before t
 - **abstained well**: the truth lies in the named set, no larger than two ranks, one host or one switch (of a job with four or more).
 - **false blame**: a rank outside the truth is named, or anything on a healthy trace. **blame behind**: a later finding with
   confidence 0.9 or more does so.
-- **both found**: of the cases with two independent faults. **s**: wall time of `lockstep-analyze`, reading included.
+- **both found**: of the cases with two independent faults that both show in the record. **s**: wall time of `lockstep-analyze`, reading included.
 
 In the tables of every case: `ok` right culprit and kind, `kind` right culprit with another kind, `set` abstained well, or said nothing
 where the record shows nothing, `wide` the record does not tell who and a larger set that holds the truth is named with its kind and

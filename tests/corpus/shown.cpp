@@ -1,0 +1,150 @@
+#include "tests/corpus/shown.h"
+
+#include <algorithm>
+
+namespace lockstep::corpus {
+namespace {
+
+uint64_t MixText(uint64_t h, const std::string& text) {
+  for (const char c : text) h = Mix(h, static_cast<uint8_t>(c));
+  return h;
+}
+
+// What is written of a rank once nothing moves any more, without times: those differ between any two runs.
+uint64_t Written(const Simulator& run, const DumpOptions& dump, bool fr, int32_t rank) {
+  CaptureOptions options = dump.capture;
+  options.at = kNever / 2;
+  options.jitter = 0;
+  options.expand = false;
+  const RankView view = Capture(run, options, rank);
+  uint64_t h = 1;
+  auto add = [&](uint64_t value) { h = Mix(h, value); };
+  for (const OpView& op : view.ops) {
+    const bool operation = op.instr->act == Act::kCall || op.instr->act == Act::kAllToAllV;
+    if (!operation && fr) continue;
+    add(static_cast<uint64_t>(op.kind));
+    add(static_cast<uint64_t>(op.slot) << 32 | op.seq);
+    add(op.count);
+    add(static_cast<uint64_t>(static_cast<uint32_t>(op.root_or_peer)) << 32 | op.instr->datatype << 8 | (fr ? 0 : op.instr->reduction));
+    const bool started = op.stage == Stage::kStarted && fr && !dump.timing;
+    add(static_cast<uint64_t>(started ? Stage::kEnqueued : op.stage));
+  }
+  for (const CommView& c : view.comms) {
+    if (fr && c.ready == 0) continue;
+    add(static_cast<uint64_t>(c.slot) << 56 | static_cast<uint64_t>(c.issued) << 28 | static_cast<uint64_t>(c.done));
+    add(static_cast<uint64_t>(c.p2p) << 32 | c.all_to_alls);
+    if (fr) continue;
+    add(c.hash);
+    add(static_cast<uint64_t>(c.state) << 32 | static_cast<uint32_t>(c.async_error));
+  }
+  if (fr) return h;
+  for (const ThreadView& t : view.threads) {
+    add(static_cast<uint64_t>(t.call) << 32 | static_cast<uint64_t>(t.wait));
+    add(t.group_depth);
+  }
+  for (const StreamView& s : view.streams) {
+    add(static_cast<uint64_t>(s.issued) << 32 | s.completed);
+    add(static_cast<uint64_t>(s.started) << 32 | static_cast<uint32_t>(s.first_error));
+  }
+  add(static_cast<uint64_t>(view.status));
+  if (dump.facts) {
+    for (const std::string& frame : dump.facts(rank, view.status).stack) h = MixText(h, frame);
+  }
+  return h;
+}
+
+bool AnyoneDiffers(const Simulator& a, const Simulator& b, const DumpOptions& dump, bool fr, const std::set<int32_t>& unreadable) {
+  for (int32_t r = 0; r < a.job().ranks; ++r) {
+    if (unreadable.count(r) == 0 && Written(a, dump, fr, r) != Written(b, dump, fr, r)) return true;
+  }
+  return false;
+}
+
+// Calls that differ, are left out or added show only beside those of somebody who came as far.
+bool SomebodyCameAsFar(const Simulator& run, const std::vector<std::shared_ptr<const Program>>& base, const Truth& truth,
+                       const std::set<int32_t>& unreadable) {
+  const auto& culprits = truth.culprit_ranks;
+  for (int32_t r = 0; r < run.job().ranks; ++r) {
+    if (unreadable.count(r) > 0 || std::find(culprits.begin(), culprits.end(), r) != culprits.end()) continue;
+    for (int32_t c : culprits) {
+      if (base[static_cast<size_t>(r)] == base[static_cast<size_t>(c)] && run.ranks()[static_cast<size_t>(r)].pc > run.StruckAt(0)) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+std::set<int32_t> Unreadable(const Simulator& run, const DumpOptions& dump, bool fr) {
+  std::set<int32_t> ranks = dump.missing;
+  ranks.insert(dump.cut.begin(), dump.cut.end());
+  ranks.insert(dump.other_run.begin(), dump.other_run.end());
+  if (!fr) return ranks;
+  ranks.insert(dump.empty.begin(), dump.empty.end());
+  // Dumps of a framework are written by the process itself.
+  for (int32_t r = 0; r < run.job().ranks; ++r) {
+    const HostStatus status = run.ranks()[static_cast<size_t>(r)].status;
+    if (status == HostStatus::kDead || status == HostStatus::kExited || status == HostStatus::kFrozen) ranks.insert(r);
+  }
+  return ranks;
+}
+
+std::set<int32_t> WaitedForUnseen(const Simulator& run, const std::set<int32_t>& unreadable) {
+  std::set<int32_t> ranks;
+  for (const Standing& standing : run.StandingStill()) {
+    const auto readable = [&](int32_t r) { return unreadable.count(r) == 0; };
+    if (std::none_of(standing.inside.begin(), standing.inside.end(), readable)) continue;
+    if (std::any_of(standing.absent.begin(), standing.absent.end(), readable)) continue;
+    for (const auto* side : {&standing.inside, &standing.absent}) {
+      for (int32_t r : *side) {
+        if (!readable(r)) ranks.insert(r);
+      }
+    }
+  }
+  return ranks;
+}
+
+void SettleTwoFaults(const Request& request, const std::vector<std::shared_ptr<const Program>>& base, const SimOptions& options,
+                     Outcome* outcome) {
+  Truth& truth = outcome->truth;
+  const Simulator& run = *outcome->run;
+  const std::set<int32_t> unreadable = Unreadable(run, outcome->dump, request.fr);
+  const std::set<int32_t> unseen = WaitedForUnseen(run, unreadable);
+  auto lost = [&](const std::vector<int32_t>& ranks) {
+    return std::any_of(ranks.begin(), ranks.end(), [&](int32_t r) { return unreadable.count(r) > 0; });
+  };
+  auto waited_for = [&](const std::vector<int32_t>& ranks) {
+    return std::all_of(ranks.begin(), ranks.end(), [&](int32_t r) { return unreadable.count(r) == 0 || unseen.count(r) > 0; });
+  };
+  static const std::string kNeeds = "its own dump: the other fault stopped the job before anybody else's record could show it";
+  static const std::string kHidden = "a job that goes on without the other fault, which stopped everybody before this one could show";
+
+  SimOptions without_second = options;
+  without_second.without = 2;
+  Simulator first_only(outcome->job, without_second);
+  first_only.Run();
+  truth.second_shown = waited_for(truth.second_ranks) && AnyoneDiffers(run, first_only, outcome->dump, request.fr, unreadable);
+  if (!truth.second_shown) truth.second_needs = lost(truth.second_ranks) ? kNeeds : kHidden;
+
+  if (!truth.identifiable) return;
+  // Faults of the program are taken back by its own text, all others by passing over what makes them.
+  static const std::set<int> kOfProgram{1, 2, 3, 4, 5, 6, 11, 12, 22, 24, 25, 26, 31};
+  Job job = outcome->job;
+  SimOptions without_first = options;
+  bool shown = waited_for(truth.culprit_ranks);
+  if (kOfProgram.count(request.scenario) > 0) {
+    for (int32_t r : truth.culprit_ranks) job.programs[static_cast<size_t>(r)] = base[static_cast<size_t>(r)];
+    // Who left its loop is seen to be elsewhere, or not to be there, whoever came as far.
+    if (request.scenario != 11) shown = shown && SomebodyCameAsFar(run, base, truth, unreadable);
+  } else {
+    without_first.without = 1;
+  }
+  Simulator second_only(job, without_first);
+  second_only.Run();
+  shown = shown && AnyoneDiffers(run, second_only, outcome->dump, request.fr, unreadable);
+  if (shown) return;
+  truth.identifiable = false;
+  truth.needs = lost(truth.culprit_ranks) ? kNeeds : kHidden;
+}
+
+}  // namespace lockstep::corpus
