@@ -24,6 +24,7 @@
 
 #include "absl/status/status.h"
 #include "collector/agent_source.h"
+#include "collector/lateness.h"
 #include "collector/wire/frame.h"
 
 namespace lockstep {
@@ -33,11 +34,13 @@ struct AgentSessionOptions {
   std::string rack, leaf_switch;         // where the host stands; may be empty
   uint64_t instance = 0;                 // random, of this process
   int64_t heartbeat_ns = 1'000'000'000;
+  int64_t look_ns = 500'000'000;         // from one look at the ranks to the next; sooner where a limit passes
   int64_t late_after_ns = 5'000'000'000; // least limit of a wait
   size_t heartbeat_bytes_per_rank = 512;
   double chunk_bytes_per_second = 32e6;  // as sent
   size_t chunks_out = 4;                 // sent and not acknowledged
   int64_t ack_after_ns = 30'000'000'000; // not acknowledged for so long: sent again
+  std::function<void(const std::string&)> log;  // one line for each decision, with its figures; may be empty
 };
 
 // Since the start.
@@ -82,20 +85,23 @@ class AgentSession {
   struct Queued {
     wire::Message message;
     uint64_t request = 0;  // 0: not an answer
-    int rank = 0;          // order of sending
+    int order = 0;         // smaller ones are sent first
   };
 
-  void OnWelcome(const Welcome& welcome);
+  void OnWelcome(const Welcome& welcome, int64_t mono_ns);
   void OnRequest(const CollectRequest& request);
   void OnAck(const ChunkAck& ack);
-  void LookAtJobs(int64_t mono_ns);
-  void TestLateness(int64_t mono_ns, absl::Span<const RankSight> ranks, Job* job);
+  void SayHello(int64_t mono_ns);
+  void Look(int64_t mono_ns);
+  void LookAtJob(int64_t mono_ns, size_t index, Job* job);
+  void TellLate(const Job& job, absl::Span<const RankSight> ranks, const LateEvent& event);
   void TellEnded();
-  void SendHeartbeat(int64_t mono_ns, int64_t real_ns, absl::Span<const RankSight> ranks, Job* job);
+  void SendHeartbeat(int64_t mono_ns, int64_t real_ns, size_t index, Job* job);
   void SendDigest(const CollectRequest& request);
   void SendChunks(int64_t mono_ns);
-  void Queue(wire::Type type, const google::protobuf::MessageLite& message, uint64_t request, int rank);
+  void Queue(wire::Type type, const google::protobuf::MessageLite& message, uint64_t request, int order);
   void Flush();
+  void Log(const std::string& line) const;
 
   const AgentSessionOptions options_;
   AgentSource* const source_;
@@ -111,7 +117,8 @@ class AgentSession {
   uint64_t collector_instance_ = 0;
   std::string refused_;
   std::vector<std::string> fallback_;
-  int64_t next_ = 0, next_heartbeat_ = 0, hello_ns_ = 0;
+  int64_t next_ = 0, next_heartbeat_ = 0, next_look_ = 0, looked_ns_ = 0, hello_ns_ = 0;
+  uint64_t look_ = 0;
   AgentSessionCounters counters_;
 };
 
