@@ -279,7 +279,7 @@ class Capturer {
       std::vector<Record> lists[2] = {p.recent, p.recent_p2p};
       const uint64_t size = rank_.ring.size();
       const uint64_t oldest = rank_.records > size ? rank_.records - size + 1 : 1;
-      for (uint64_t n = oldest; n < oldest_taken_; ++n) {
+      for (uint64_t n = oldest; n < std::min(oldest_taken_, rank_.records + 1); ++n) {
         const Record& record = rank_.ring[(n - 1) % size];
         const Instr& in = program_[record.instr];
         if (in.act == Act::kCall && in.slot == c.slot) lists[ring::IsPointToPoint(in.kind)].push_back(record);

@@ -138,7 +138,8 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
     plan->job.NameComms();
     ApplyVariant(request, plan.get());
     if (request.depth > 0 && request.variant != "overwritten" && request.scenario != 31) plan->dump.capture.depth = static_cast<uint32_t>(request.depth);
-    plan->sim.ring_depth = plan->dump.capture.depth + (plan->live ? 256 : 64);
+    // A job that moves goes on while its ranks are looked at, one after the other: what it does meanwhile must not push out what they show.
+    plan->sim.ring_depth = plan->dump.capture.depth + (!plan->live ? 64 : request.ranks >= 8192 ? 256 : 2048);
     // A Flight Recorder dump does not say when it was taken; its file's time does. Half of the jobs that move are looked at when they
     // have come to their end.
     if (request.fr && plan->live && (request.seed % 2 == 1 || request.scenario == 40)) {
