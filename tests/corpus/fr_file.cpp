@@ -263,7 +263,7 @@ class FrFile {
         if (s.stream != StreamOf(c.slot)) continue;
         enqueued = s.issued;  // not what was captured into a graph
         completed = s.completed;
-        started = options_.timing ? s.started : -1;
+        started = options_.timing ? int64_t{s.started} : -1;
       }
       p->Text(std::to_string(i));
       p->BeginDict();
