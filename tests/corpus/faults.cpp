@@ -135,7 +135,6 @@ void FaultMaker::Blame(std::vector<int32_t> ranks, std::vector<std::string> verd
   plan_->truth.verdicts_allowed = std::move(verdicts);
   plan_->truth.kinds_allowed = std::move(kinds);
   plan_->truth.set_allowed.push_back(ranks);
-  if (ranks.size() == 1 && job_.ranks > job_.gpus_per_host) plan_->truth.set_allowed.push_back(HostRanks(ranks[0]));
   ++plan_->faults;
 }
 

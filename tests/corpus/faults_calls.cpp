@@ -137,8 +137,14 @@ bool FaultMaker::EndsEarly(std::string*) {
   program->push_back({.act = Act::kJoin, .slot = kWorld});
   program->push_back({.act = Act::kHostWait, .kind = CallKind::kStreamSynchronize});
   plan_->facts[rank] = TeardownFacts();
-  Blame({rank}, {"DESYNC", "HUNG"}, {"MISMATCH_COUNT", "MISMATCH_KIND", "RANK_NOT_ARRIVED", "RANK_AHEAD", "MISMATCH_DATATYPE", "MISMATCH_REDUCTION",
-                                     "ORDER_INVERSION", "DEADLOCK_CYCLE"});
+  if (job_.layout.shape == Shape::kDdp) {
+    // Its last AllReduce is number n of the one communicator there is, in which the others sum gradients: another size and reduction.
+    Blame({rank}, {"DESYNC", "HUNG"}, {"MISMATCH_COUNT", "MISMATCH_REDUCTION"});
+  } else {
+    // Its last AllReduce is like the others' next one on the world's communicator. It waits for them there, and they for it on the
+    // shards': it has not come there, is ahead here, and both together are a circle.
+    Blame({rank}, {"DESYNC", "HUNG"}, {"RANK_NOT_ARRIVED", "RANK_AHEAD", "DEADLOCK_CYCLE"});
+  }
   plan_->truth.what = "rank " + std::to_string(rank) + " ends its epoch early and goes to the final AllReduce";
   return true;
 }
@@ -237,7 +243,9 @@ bool FaultMaker::WrongPeer(std::string*) {
   if (wrong == me) wrong = (wrong + 1) % stages;
   in.root_or_peer = wrong;
   Blame({rank}, {"DESYNC", "HUNG"}, {"P2P_UNMATCHED", "DEADLOCK_CYCLE", "ORDER_INVERSION"});
-  for (int32_t partner : {members[static_cast<size_t>(right)], members[static_cast<size_t>(wrong)]}) {
+  // Other pipelines show which side of the send is odd; without any it is one end or the other.
+  const bool alone = job_.layout.tp * job_.layout.cp * job_.layout.dp == 1;
+  for (int32_t partner : alone ? std::vector<int32_t>{members[static_cast<size_t>(right)], members[static_cast<size_t>(wrong)]} : std::vector<int32_t>{}) {
     std::vector<int32_t> pair{rank, partner};
     std::sort(pair.begin(), pair.end());
     plan_->truth.set_allowed.push_back(pair);
@@ -295,13 +303,9 @@ bool FaultMaker::WrongColor(std::string* error) {
   Live();
   plan_->may_hang = true;
   Blame({rank}, {"DESYNC", "HUNG"}, {"SPLIT_MISMATCH"});
-  if (left.size() == 1) {
-    std::vector<int32_t> pair{rank, left[0]};
-    std::sort(pair.begin(), pair.end());
-    plan_->truth.set_allowed.push_back(pair);
-  }
   plan_->truth.what = "rank " + std::to_string(rank) + " passes the colour of another " + SlotName(slot) + " group when the world is split";
-  if (request_.fr) Unidentified("Flight Recorder dumps hold no colours: own dumps");
+  // Flight Recorder dumps hold no colours, but the members that the split gave to each group: one group lacks this rank, its neighbour
+  // has it besides.
   return true;
 }
 

@@ -63,6 +63,14 @@ void SettleTruth(const Request& request, Outcome* outcome) {
     truth.culprit_data_lost |= dump.missing.count(r) > 0 || dump.cut.count(r) > 0;
     lost |= unreadable.count(r) > 0;
   }
+  // Sizes of an all-to-all differ lawfully everywhere: what is wrong about one row shows only beside its peer's.
+  if (request.scenario == 6 && truth.identifiable) {
+    for (int32_t r : truth.set_allowed.back()) {
+      if (unreadable.count(r) == 0 || r == truth.culprit_ranks[0]) continue;
+      truth.identifiable = false;
+      truth.needs = "the dump of rank " + std::to_string(r) + ", whose sizes disagree with the culprit's";
+    }
+  }
   if (truth.culprit_data_lost) truth.kinds_allowed.insert(truth.kinds_allowed.end(), {"RANK_NO_DATA", "RANK_NOT_ARRIVED"});
   if (!lost || !truth.identifiable) return;
   // The peers' records tell who it is where they are in something that nobody else holds up. Of several without data they tell no more
@@ -196,7 +204,10 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
     if (outcome->truth.second_ranks.empty()) {
       SettleTruth(request, outcome);
     } else {
-      if (request.scenario == 30) outcome->truth.verdicts_allowed.push_back("INCOMPLETE_DATA");
+      Truth& truth = outcome->truth;
+      if (request.scenario == 30) truth.verdicts_allowed.push_back("INCOMPLETE_DATA");
+      if (dump.cut.count(truth.second_ranks[0]) + dump.other_run.count(truth.second_ranks[0]) > 0)
+        truth.second_kinds.insert(truth.second_kinds.end(), {"RANK_NO_DATA", "RANK_NOT_ARRIVED"});
       SettleTwoFaults(request, base, plan->sim, outcome);
     }
     return true;
@@ -230,6 +241,9 @@ std::string TruthJson(const Request& request, const Outcome& outcome) {
   json["verdicts_allowed"] = truth.verdicts_allowed;
   json["culprit_ranks"] = truth.culprit_ranks;
   json["culprit_hosts"] = hosts(truth.culprit_ranks);
+  // All ranks of one host together: to name the host is to name them.
+  const auto on_host = static_cast<size_t>(std::min(outcome.job.gpus_per_host, outcome.job.ranks));
+  json["host_is_culprit"] = truth.culprit_ranks.size() == on_host && hosts(truth.culprit_ranks).size() == 1;
   json["set_allowed"] = truth.set_allowed;
   json["kinds_allowed"] = truth.kinds_allowed;
   json["identifiable"] = truth.identifiable;

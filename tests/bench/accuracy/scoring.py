@@ -31,14 +31,15 @@ def culprit_is_right(finding, truth):
         return True
     if named and any(named == set(allowed) for allowed in truth.get("set_allowed") or []):
         return True
+    # Where one rank of a host is the culprit, the host is too much.
     hosts = set(truth.get("culprit_hosts") or [])
-    if not hosts or not named:
+    if not hosts or not named or not truth.get("host_is_culprit", not truth.get("culprit_ranks")):
         return False
     factor = finding.get("common_factor") or {}
     if len(hosts) == 1 and factor.get("kind") == "host" and factor.get("name") in hosts:
         return True
     # Ranks of the right hosts only, all of them there.
-    return _hosts(finding) == hosts and bool(truth.get("host_is_culprit", not truth.get("culprit_ranks")))
+    return _hosts(finding) == hosts
 
 
 def abstained_well(finding, truth):

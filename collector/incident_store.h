@@ -1,0 +1,112 @@
+// The files of one incident as they come in, chunk by chunk: what is acknowledged is on disk, once, whatever is killed
+// when. docs/collector.md ("Incidents") gives the order of writes.
+#ifndef LOCKSTEP_COLLECTOR_INCIDENT_STORE_H_
+#define LOCKSTEP_COLLECTOR_INCIDENT_STORE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/wire.pb.h"
+
+namespace lockstep {
+
+// Bytes of file content, unpacked.
+struct StoreLimits {
+  uint64_t host = uint64_t{4} << 30;
+  uint64_t incident = uint64_t{256} << 30;
+  uint64_t reserve = uint64_t{64} << 20;  // of the file system, left free for verdicts
+};
+
+// Whether a chunk's `file` is a plain name that may stand in an incident folder: "HOST.lsd", "HOST.evidence.lsd".
+bool IsStoredFileName(const std::string& name);
+
+// One thread owns it. Files: NAME when whole, ".NAME.REQUEST.INDEX.part" until then, and ".ledger": the ids on disk. A
+// sender that lost its spool begins a file anew with other ids; the part that it cannot finish any more stays aside.
+class IncidentStore {
+ public:
+  enum class Put {
+    kTaken,      // written; acknowledge it when Commit() names it
+    kDuplicate,  // on disk already: acknowledge it at once
+    kRefused,    // will never be taken: *why says so
+    kLater,      // the disk is full, or fails: say nothing, it comes again
+  };
+
+  // Of an existing folder; takes up what an earlier process has left there. A torn end of the ledger is cut off.
+  static absl::StatusOr<std::unique_ptr<IncidentStore>> Open(const std::string& folder, const StoreLimits& limits);
+  ~IncidentStore();
+  IncidentStore(const IncidentStore&) = delete;
+  IncidentStore& operator=(const IncidentStore&) = delete;
+
+  // Checks and writes. *why is set for kRefused and kLater.
+  Put Take(const Chunk& chunk, std::string* why);
+  // Makes everything taken since the last call durable, in the order data, ledger, names. The ids that may now be
+  // acknowledged; none of them when it fails (they come again).
+  absl::StatusOr<std::vector<std::string>> Commit();
+  size_t uncommitted() const { return pending_.size(); }
+
+  // Whole files: name, host and request. Files of equal names from different hosts were told apart by a prefix.
+  struct File {
+    std::string name, host;
+    uint64_t request = 0;
+    bool whole = false;
+  };
+  std::vector<File> Files() const;
+  uint64_t bytes() const { return bytes_; }
+  size_t ids() const { return ids_.size(); }
+  // Removes the parts of files that did not become whole. Nothing may be taken afterwards.
+  void RemoveParts();
+
+ private:
+  struct Part {
+    std::string name, sent_name, host;  // sent_name: as its sender calls it
+    uint64_t request = 0;
+    uint32_t index = 0;               // in the ledger
+    int version = 1;
+    std::map<uint64_t, uint64_t> have;  // offset -> end, of ids in the ledger or taken
+    uint64_t size = 0;                // known when `ended`
+    bool ended = false, whole = false, in_ledger = false;
+    int fd = -1;                      // open while chunks of it wait for Commit()
+    bool Complete() const;
+  };
+  struct Pending {
+    std::string id;
+    size_t part = 0;
+    uint64_t offset = 0, bytes = 0;
+    bool last = false;
+  };
+
+  IncidentStore(std::string folder, const StoreLimits& limits) : folder_(std::move(folder)), limits_(limits) {}
+  absl::Status ReadLedger();
+  absl::StatusOr<size_t> PartFor(const Chunk& chunk, std::string* why);
+  static bool Fits(const Part& part, const Chunk& chunk);
+  std::string PartPath(const Part& part) const;
+  absl::Status Finish(Part* part);
+  void GiveUpPending();
+  void CloseParts();
+
+  const std::string folder_;
+  const StoreLimits limits_;
+  int ledger_ = -1;
+  uint64_t ledger_bytes_ = 0;
+  std::vector<Part> parts_;
+  absl::flat_hash_map<std::string, size_t> part_of_;        // host, request and file as the sender names it; the newest
+  absl::flat_hash_map<std::string, std::string> owner_of_;  // file name -> host
+  absl::flat_hash_map<std::string, uint64_t> newest_;       // file name -> request of the whole file under that name
+  absl::flat_hash_map<std::string, uint64_t> host_bytes_;
+  absl::flat_hash_set<std::string> ids_;                    // on disk
+  absl::flat_hash_set<std::string> pending_ids_;
+  std::vector<Pending> pending_;
+  uint64_t bytes_ = 0;
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_INCIDENT_STORE_H_
