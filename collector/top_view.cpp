@@ -1,0 +1,405 @@
+#include "collector/top_view.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "collector/rank_set.h"
+#include "collector/say.h"
+
+namespace lockstep {
+namespace {
+
+// More of a hostile or damaged answer is not shown.
+constexpr size_t kMostLines = 4096;
+constexpr size_t kMostExtras = 8;
+
+std::string Cut(std::string text, size_t width) {
+  if (text.size() <= width) return text;
+  text.resize(width - 1);
+  return text + '~';
+}
+
+std::string Padded(const std::string& text, size_t width) {
+  std::string padded = Cut(text, width);
+  padded.resize(width, ' ');
+  return padded;
+}
+
+std::string RightPadded(const std::string& text, size_t width) {
+  const std::string cut = Cut(text, width);
+  return std::string(width - cut.size(), ' ') + cut;
+}
+
+Ranks SetOf(const RankSet& message) {
+  absl::StatusOr<Ranks> ranks = Ranks::From(message);
+  return ranks.ok() ? *std::move(ranks) : Ranks();
+}
+
+// "3 (1-2, 9)" or "0".
+std::string CountAndRanks(const RankSet& message) {
+  const Ranks ranks = SetOf(message);
+  if (ranks.empty()) return "0";
+  return absl::StrCat(ranks.size(), " (", ranks.Text(3), ")");
+}
+
+std::string JobName(const JobIdentity& job) {
+  std::string name = PrintableText(job.job().empty() ? "(no name)" : job.job());
+  if (!job.step().empty()) absl::StrAppend(&name, " step ", PrintableText(job.step()));
+  if (job.restart_count() != 0) absl::StrAppend(&name, " restart ", job.restart_count());
+  return name;
+}
+
+std::string Short(int64_t ns) {
+  return ns <= 0 ? "-" : DurationText(ns);
+}
+
+TopStyle StateStyle(const std::string& state) {
+  if (state == "hung") return TopStyle::kBad;
+  if (state == "late") return TopStyle::kLate;
+  return state == "moving" ? TopStyle::kGood : TopStyle::kDim;
+}
+
+// tp_217 -> tp_*: communicators of one role differ in their numbers.
+std::string RoleOf(const std::string& name) {
+  std::string role;
+  for (const char c : name) {
+    if (std::isdigit(static_cast<unsigned char>(c)) != 0) {
+      if (role.empty() || role.back() != '*') role.push_back('*');
+    } else {
+      role.push_back(c);
+    }
+  }
+  return role;
+}
+
+std::string CommName(const CommunicatorStatus& comm) {
+  std::string name = PrintableText(comm.name());
+  if (name.empty()) name = absl::StrCat(absl::Hex(comm.id(), absl::kZeroPad16));
+  if (comm.alike() > 1) absl::StrAppend(&name, " x", comm.alike());
+  return name;
+}
+
+TopStyle CommStyle(const CommunicatorStatus& comm) {
+  if (comm.standing() == "root") return TopStyle::kBad;
+  return comm.limit_ns() > 0 && comm.age_ns() > comm.limit_ns() && comm.missing().first_size() != 0 ? TopStyle::kLate
+                                                                                                    : TopStyle::kPlain;
+}
+
+using Lines = std::vector<TopLine>;
+
+void Add(Lines* lines, TopStyle style, std::string text) {
+  if (lines->size() < kMostLines) lines->push_back({std::move(text), style});
+}
+
+// The widths follow the window: what is left over goes to the operation.
+void AddCommunicators(const JobStatus& job, size_t width, Lines* lines) {
+  const size_t name = width >= 110 ? 24 : 16;
+  const size_t fixed = name + 1 + 5 + 1 + 10 + 1 + 9 + 1 + 14 + 1;
+  const size_t doing = std::max<size_t>(12, width > fixed ? width - fixed : 12);
+  Add(lines, TopStyle::kHeading,
+      absl::StrCat(Padded("COMMUNICATOR", name), " ", RightPadded("SIZE", 5), " ", Padded("IN FLIGHT", doing), " ",
+                   RightPadded("AGE", 10), " ", RightPadded("LIMIT", 9), " ", "MISSING"));
+  for (const CommunicatorStatus& comm : job.communicators()) {
+    std::string operation = PrintableText(comm.doing());
+    if (operation.empty()) operation = absl::StrCat("#", CountText(comm.issued_max()));
+    std::string missing;
+    if (const Ranks ranks = SetOf(comm.missing()); !ranks.empty()) missing = ranks.Text(2);
+    if (!comm.standing().empty()) {
+      absl::StrAppend(&missing, missing.empty() ? "" : " ", "[", PrintableText(comm.standing()), "]");
+    }
+    Add(lines, CommStyle(comm),
+        absl::StrCat(Padded(CommName(comm), name), " ", RightPadded(absl::StrCat(comm.size()), 5), " ",
+                     Padded(operation, doing), " ", RightPadded(Short(comm.age_ns()), 10), " ",
+                     RightPadded(Short(comm.limit_ns()), 9), " ", missing));
+  }
+  uint64_t shown = 0;
+  for (const CommunicatorStatus& comm : job.communicators()) shown += std::max<uint32_t>(1, comm.alike());
+  if (job.communicators_total() > shown) {
+    Add(lines, TopStyle::kDim,
+        absl::StrCat("and ", CountText(job.communicators_total() - shown), " more communicators, newer"));
+  }
+  if (job.communicators().empty()) Add(lines, TopStyle::kDim, "no communicator is known yet");
+}
+
+void AddRoles(const JobStatus& job, Lines* lines) {
+  struct Role {
+    uint64_t communicators = 0, late = 0;
+    int64_t oldest = 0;
+    Ranks missing;
+  };
+  std::map<std::string, Role> roles;
+  for (const CommunicatorStatus& comm : job.communicators()) {
+    Role& role = roles[comm.name().empty() ? "(no name)" : RoleOf(PrintableText(comm.name()))];
+    const uint64_t alike = std::max<uint32_t>(1, comm.alike());
+    role.communicators += alike;
+    role.oldest = std::max(role.oldest, comm.age_ns());
+    const Ranks missing = SetOf(comm.missing());
+    if (!missing.empty()) role.late += alike;
+    role.missing.Unite(missing);
+  }
+  std::vector<std::pair<std::string, Role>> sorted(roles.begin(), roles.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second.oldest > b.second.oldest; });
+  Add(lines, TopStyle::kHeading,
+      absl::StrCat(Padded("ROLE", 24), " ", RightPadded("COMMS", 8), " ", RightPadded("INCOMPLETE", 10), " ",
+                   RightPadded("OLDEST", 10), " MISSING"));
+  for (const auto& [name, role] : sorted) {
+    Add(lines, role.late != 0 ? TopStyle::kLate : TopStyle::kPlain,
+        absl::StrCat(Padded(name, 24), " ", RightPadded(CountText(role.communicators), 8), " ",
+                     RightPadded(CountText(role.late), 10), " ", RightPadded(Short(role.oldest), 10), " ",
+                     role.missing.empty() ? "" : role.missing.Text(3)));
+  }
+}
+
+Ranks Troubled(const JobStatus& job) {
+  Ranks troubled = SetOf(job.dead());
+  troubled.Unite(SetOf(job.stopped()));
+  troubled.Unite(SetOf(job.in_d()));
+  for (const CommunicatorStatus& comm : job.communicators()) troubled.Unite(SetOf(comm.missing()));
+  return troubled;
+}
+
+void AddHosts(const JobStatus& job, Lines* lines) {
+  const Ranks troubled = Troubled(job);
+  Add(lines, TopStyle::kHeading,
+      absl::StrCat(Padded("HOST", 24), " ", RightPadded("RANKS", 6), " ", RightPadded("TROUBLED", 9), " ",
+                   Padded("AGENT", 7), " WHICH"));
+  for (const HostStatus& host : job.hosts()) {
+    const Ranks ranks = SetOf(host.ranks());
+    const Ranks here = ranks.Common(troubled);
+    Add(lines,
+        host.silent()          ? TopStyle::kBad
+        : host.troubled() != 0 ? TopStyle::kLate
+                               : TopStyle::kPlain,
+        absl::StrCat(Padded(PrintableText(host.host()), 24), " ", RightPadded(absl::StrCat(ranks.size()), 6), " ",
+                     RightPadded(absl::StrCat(host.troubled()), 9), " ", Padded(host.silent() ? "SILENT" : "ok", 7),
+                     " ", here.empty() ? "" : here.Text(4)));
+  }
+  if (job.hosts_total() > static_cast<uint32_t>(job.hosts_size())) {
+    Add(lines, TopStyle::kDim,
+        absl::StrCat("and ", CountText(job.hosts_total() - static_cast<uint32_t>(job.hosts_size())), " more hosts"));
+  }
+}
+
+void AddRails(const JobStatus& job, Lines* lines) {
+  const Ranks troubled = Troubled(job);
+  struct Rail {
+    size_t ranks = 0;
+    Ranks troubled;
+  };
+  std::map<size_t, Rail> rails;
+  for (const HostStatus& host : job.hosts()) {
+    // No host has more GPUs than that; a longer set is no set of one host.
+    size_t place = 0;
+    for (const int32_t rank : SetOf(host.ranks()).List(64)) {
+      Rail& rail = rails[place++];
+      ++rail.ranks;
+      if (troubled.Contains(rank)) rail.troubled.Add(rank);
+    }
+  }
+  Add(lines, TopStyle::kHeading,
+      absl::StrCat(Padded("RAIL", 6), " ", RightPadded("RANKS", 7), " ", RightPadded("TROUBLED", 9), " WHICH"));
+  for (const auto& [place, rail] : rails) {
+    Add(lines, rail.troubled.empty() ? TopStyle::kPlain : TopStyle::kLate,
+        absl::StrCat(Padded(absl::StrCat(place), 6), " ", RightPadded(CountText(rail.ranks), 7), " ",
+                     RightPadded(CountText(rail.troubled.size()), 9), " ",
+                     rail.troubled.empty() ? "" : rail.troubled.Text(4)));
+  }
+}
+
+template <typename Texts>
+void AddExtras(const char* title, const Texts& texts, TopStyle style, Lines* lines) {
+  if (texts.empty()) return;
+  Add(lines, TopStyle::kHeading, title);
+  size_t shown = 0;
+  for (const std::string& text : texts) {
+    if (shown++ == kMostExtras) {
+      Add(lines, TopStyle::kDim, absl::StrCat("  and ", texts.size() - static_cast<int>(kMostExtras), " more"));
+      break;
+    }
+    Add(lines, style, "  " + PrintableText(text));
+  }
+}
+
+Lines JobHead(const JobStatus& job, int64_t now_real_ns) {
+  Lines lines;
+  const std::string state = PrintableText(job.state());
+  std::string line = absl::StrCat(state.empty() ? "state not known" : state);
+  if (job.since_real_ns() > 0 && now_real_ns > job.since_real_ns()) {
+    absl::StrAppend(&line, " for ", DurationText(now_real_ns - job.since_real_ns()));
+  }
+  if (job.limit_ns() > 0) absl::StrAppend(&line, "   learned limit ", DurationText(job.limit_ns()));
+  if (job.started_real_ns() > 0 && now_real_ns > job.started_real_ns()) {
+    absl::StrAppend(&line, "   up ", DurationText(now_real_ns - job.started_real_ns()));
+  }
+  Add(&lines, StateStyle(job.state()), std::move(line));
+  line = absl::StrCat("ranks ", CountText(job.ranks()));
+  if (job.ranks_expected() != 0) absl::StrAppend(&line, " of ", CountText(job.ranks_expected()));
+  absl::StrAppend(&line, "   dead ", CountAndRanks(job.dead()), "   stopped ", CountAndRanks(job.stopped()), "   in D ",
+                  CountAndRanks(job.in_d()));
+  const bool trouble = job.dead().first_size() + job.stopped().first_size() + job.in_d().first_size() != 0;
+  Add(&lines, trouble ? TopStyle::kLate : TopStyle::kPlain, std::move(line));
+  line = absl::StrCat("agents ", CountText(job.agents()), job.agents_silent() != 0 ? " (" : "",
+                      job.agents_silent() != 0 ? CountText(job.agents_silent()) + " silent)" : "", "   GPU marks ",
+                      job.mode().empty() ? "not known" : PrintableText(job.mode()));
+  if (!job.versions().empty()) absl::StrAppend(&line, "   ", PrintableText(job.versions()));
+  Add(&lines, job.agents_silent() != 0 ? TopStyle::kLate : TopStyle::kPlain, std::move(line));
+  line = absl::StrCat("cost: ", job.call_ns() > 0 ? absl::StrFormat("%.0f ns a call   ", job.call_ns()) : "",
+                      "lost records ", CountText(job.records_lost()));
+  if (job.ring_bytes() != 0)
+    absl::StrAppend(&line, absl::StrFormat("   rings %.0f MiB", static_cast<double>(job.ring_bytes()) / 1048576.0));
+  if (job.agent_cpu_share() > 0)
+    absl::StrAppend(&line, absl::StrFormat("   agent CPU %.1f %%", 100 * job.agent_cpu_share()));
+  absl::StrAppend(&line, "   heartbeat lag ", Short(job.heartbeat_lag_ns()));
+  Add(&lines, TopStyle::kDim, std::move(line));
+  return lines;
+}
+
+Lines JobBody(const JobStatus& job, TopGroup group, size_t width) {
+  Lines lines;
+  switch (group) {
+    case TopGroup::kCommunicators:
+      AddCommunicators(job, width, &lines);
+      break;
+    case TopGroup::kRoles:
+      AddRoles(job, &lines);
+      break;
+    case TopGroup::kHosts:
+      AddHosts(job, &lines);
+      break;
+    case TopGroup::kRails:
+      AddRails(job, &lines);
+      break;
+  }
+  AddExtras("LATE ARRIVALS, last ten minutes", job.late_arrivals(), TopStyle::kPlain, &lines);
+  AddExtras("LINKS BELOW THEIR PEERS", job.slow_links(), TopStyle::kLate, &lines);
+  AddExtras("HARDWARE", job.hardware(), TopStyle::kBad, &lines);
+  AddExtras("BLIND", job.blind(), TopStyle::kLate, &lines);
+  if (!job.last_incident().path().empty()) {
+    Add(&lines, TopStyle::kHeading, "LAST INCIDENT (w shows it)");
+    Add(&lines, TopStyle::kBad, "  " + PrintableText(job.last_incident().path()));
+  }
+  return lines;
+}
+
+Lines Help() {
+  Lines lines;
+  Add(&lines, TopStyle::kHeading, "KEYS");
+  for (const char* text : {
+           "w        why: the last verdict of this job",
+           "s        stacks of the ranks that the others wait for",
+           "d        take a dump now (needs an operator's key)",
+           "g        group: communicators, roles, hosts, rails",
+           "f        find a rank: where it is and what it does",
+           "TAB      the next job",
+           "j k      down and up, also with the arrows and page keys",
+           "ESC      back to the list",
+           "q        quit",
+       }) {
+    Add(&lines, TopStyle::kPlain, text);
+  }
+  return lines;
+}
+
+std::string TitleOf(const std::vector<JobStatus>& jobs, const TopState& state, size_t width) {
+  std::string left = "lockstep top";
+  if (!jobs.empty()) {
+    const size_t at = std::min(state.job, jobs.size() - 1);
+    absl::StrAppend(&left, "  ", JobName(jobs[at].job()));
+    if (jobs.size() > 1) absl::StrAppend(&left, "  [", at + 1, "/", jobs.size(), "]");
+  }
+  const std::string right =
+      state.silent_ns > 0 ? "NO ANSWER for " + DurationText(state.silent_ns) : PrintableText(state.endpoint);
+  if (left.size() + right.size() + 2 > width) return Padded(left, width);
+  return left + std::string(width - left.size() - right.size(), ' ') + right;
+}
+
+}  // namespace
+
+const char* TopGroupName(TopGroup group) {
+  switch (group) {
+    case TopGroup::kCommunicators:
+      return "communicators";
+    case TopGroup::kRoles:
+      return "roles";
+    case TopGroup::kHosts:
+      return "hosts";
+    case TopGroup::kRails:
+      return "rails";
+  }
+  return "";
+}
+
+std::string PrintableText(const std::string& text) {
+  std::string printable = text;
+  for (char& c : printable) {
+    if (c < ' ' || c > '~') c = '?';
+  }
+  return printable;
+}
+
+std::vector<TopLine> RenderTop(const std::vector<JobStatus>& jobs, const TopState& state, size_t width, size_t height) {
+  width = std::max<size_t>(width, 40);
+  height = std::max<size_t>(height, 10);
+  Lines lines;
+  Add(&lines, state.silent_ns > 0 ? TopStyle::kBad : TopStyle::kTitle, TitleOf(jobs, state, width));
+  Lines body;
+  if (state.help) {
+    body = Help();
+  } else if (!state.text.empty()) {
+    Add(&body, TopStyle::kHeading, PrintableText(state.text_title));
+    for (const std::string& text : state.text) {
+      // A verdict's sentences are longer than a terminal is wide.
+      const std::string printable = PrintableText(text);
+      for (size_t at = 0; at == 0 || at < printable.size(); at += width) {
+        Add(&body, TopStyle::kPlain, printable.substr(at, width));
+      }
+    }
+  } else if (jobs.empty()) {
+    Add(&body, TopStyle::kDim, "No job is known to the collector.");
+    Add(&body, TopStyle::kDim,
+        "Agents tell it of jobs that load liblockstep.so; `lockstep doctor` tells why one may not.");
+  } else {
+    const JobStatus& job = jobs[std::min(state.job, jobs.size() - 1)];
+    for (TopLine& line : JobHead(job, state.now_real_ns)) lines.push_back(std::move(line));
+    Add(&lines, TopStyle::kPlain, "");
+    body = JobBody(job, state.group, width);
+  }
+  const size_t room = height - 1 - lines.size();
+  const size_t from = body.size() > room ? std::min(state.scroll, body.size() - room) : 0;
+  for (size_t i = from; i < body.size() && i < from + room; ++i) lines.push_back(std::move(body[i]));
+  lines.resize(height - 1);
+  std::string last = PrintableText(state.prompt);
+  if (last.empty()) {
+    last = absl::StrCat("w why  s stacks  d dump  g group: ", TopGroupName(state.group),
+                        "  f find rank  TAB job  ? help  q quit");
+  }
+  lines.push_back({std::move(last), TopStyle::kDim});
+  for (TopLine& line : lines) line.text = Cut(std::move(line.text), width);
+  return lines;
+}
+
+std::string TopText(const std::vector<JobStatus>& jobs, int64_t now_real_ns) {
+  constexpr size_t kWide = 140;
+  if (jobs.empty()) return "No job is known to the collector.\n";
+  std::string text;
+  for (const JobStatus& job : jobs) {
+    if (!text.empty()) text += '\n';
+    absl::StrAppend(&text, "job ", JobName(job.job()), "\n");
+    for (const Lines& part : {JobHead(job, now_real_ns), JobBody(job, TopGroup::kCommunicators, kWide)}) {
+      for (const TopLine& line : part) {
+        std::string plain = line.text;
+        while (!plain.empty() && plain.back() == ' ') plain.pop_back();
+        absl::StrAppend(&text, plain, "\n");
+      }
+    }
+  }
+  return text;
+}
+
+}  // namespace lockstep

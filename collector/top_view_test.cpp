@@ -1,0 +1,171 @@
+#include "collector/top_view.h"
+
+#include <algorithm>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace lockstep {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+void AddRun(int32_t first, int32_t last, RankSet* set) {
+  set->add_first(first);
+  set->add_last(last);
+}
+
+JobStatus HungJob() {
+  JobStatus job;
+  job.mutable_job()->set_job("llama-70b");
+  job.mutable_job()->set_restart_count(2);
+  job.set_state("hung");
+  job.set_since_real_ns(1'000'000'000);
+  job.set_limit_ns(5'000'000'000);
+  job.set_ranks(4088);
+  job.set_ranks_expected(4096);
+  job.set_agents(512);
+  job.set_agents_silent(1);
+  AddRun(1736, 1736, job.mutable_stopped());
+  CommunicatorStatus* root = job.add_communicators();
+  root->set_id(0xabc);
+  root->set_name("tp_217");
+  root->set_size(8);
+  root->set_issued_max(9001423);
+  root->set_doing("in Broadcast #9,001,423 of tp_217");
+  root->set_age_ns(14'000'000'000);
+  root->set_limit_ns(5'000'000'000);
+  AddRun(1736, 1736, root->mutable_missing());
+  root->set_standing("root");
+  CommunicatorStatus* victims = job.add_communicators();
+  victims->set_name("dp_3");
+  victims->set_size(512);
+  victims->set_alike(10000);
+  victims->set_age_ns(13'000'000'000);
+  job.set_communicators_total(10005);
+  HostStatus* host = job.add_hosts();
+  host->set_host("dgx0217");
+  AddRun(1736, 1743, host->mutable_ranks());
+  host->set_troubled(1);
+  HostStatus* silent = job.add_hosts();
+  silent->set_host("dgx0391");
+  silent->set_silent(true);
+  AddRun(3128, 3135, silent->mutable_ranks());
+  job.set_hosts_total(512);
+  job.add_blind("dgx0391: agent silent");
+  return job;
+}
+
+std::string Screen(const std::vector<TopLine>& lines) {
+  std::string text;
+  for (const TopLine& line : lines) text += line.text + "\n";
+  return text;
+}
+
+TEST(TopViewTest, FitsEverySize) {
+  for (const size_t width : {40, 80, 81, 132, 300}) {
+    for (const size_t height : {10, 24, 60}) {
+      for (const TopGroup group : {TopGroup::kCommunicators, TopGroup::kRoles, TopGroup::kHosts, TopGroup::kRails}) {
+        TopState state;
+        state.group = group;
+        const std::vector<TopLine> lines = RenderTop({HungJob()}, state, width, height);
+        EXPECT_EQ(lines.size(), height);
+        for (const TopLine& line : lines) EXPECT_LE(line.text.size(), width) << line.text;
+      }
+    }
+  }
+}
+
+TEST(TopViewTest, NamesTheMissingRankAt80Columns) {
+  TopState state;
+  state.now_real_ns = 15'000'000'000;
+  const std::vector<TopLine> lines = RenderTop({HungJob()}, state, 80, 24);
+  const std::string screen = Screen(lines);
+  EXPECT_THAT(screen, HasSubstr("llama-70b restart 2"));
+  EXPECT_THAT(screen, HasSubstr("hung for 14.0 s"));
+  EXPECT_THAT(screen, HasSubstr("ranks 4,088 of 4,096"));
+  EXPECT_THAT(screen, HasSubstr("stopped 1 (1736)"));
+  EXPECT_THAT(screen, HasSubstr("dp_3 x10000"));
+  EXPECT_THAT(screen, HasSubstr("and 4 more communicators"));
+  EXPECT_THAT(screen, HasSubstr("dgx0391: agent silent"));
+  const auto root =
+      std::find_if(lines.begin(), lines.end(), [](const TopLine& line) { return line.text.rfind("tp_217", 0) == 0; });
+  ASSERT_NE(root, lines.end());
+  EXPECT_EQ(root->style, TopStyle::kBad);
+  EXPECT_THAT(root->text, HasSubstr("1736 [root]"));
+}
+
+TEST(TopViewTest, GroupsByRoleHostAndRail) {
+  TopState state;
+  state.group = TopGroup::kRoles;
+  EXPECT_THAT(Screen(RenderTop({HungJob()}, state, 80, 24)), HasSubstr("tp_*"));
+  state.group = TopGroup::kHosts;
+  const std::string hosts = Screen(RenderTop({HungJob()}, state, 80, 24));
+  EXPECT_THAT(hosts, HasSubstr("SILENT"));
+  EXPECT_THAT(hosts, HasSubstr("and 510 more hosts"));
+  state.group = TopGroup::kRails;
+  const std::vector<TopLine> rails = RenderTop({HungJob()}, state, 80, 24);
+  const auto first =
+      std::find_if(rails.begin(), rails.end(), [](const TopLine& line) { return line.text.rfind("0 ", 0) == 0; });
+  ASSERT_NE(first, rails.end());
+  EXPECT_THAT(first->text, HasSubstr("1736"));
+  EXPECT_EQ(first->style, TopStyle::kLate);
+}
+
+TEST(TopViewTest, ControlCharactersFromTheNetworkStayOut) {
+  JobStatus job = HungJob();
+  job.mutable_job()->set_job("x\x1b[2J\x07");
+  job.mutable_communicators(0)->set_name("evil\x1b]0;t\x07");
+  job.mutable_communicators(0)->set_doing("\n\n\n");
+  job.add_blind("a\tb\x80");
+  job.set_state("\x1b[31mhung");
+  TopState state;
+  state.endpoint = "\x1b[H";
+  state.prompt = "\r";
+  for (const TopLine& line : RenderTop({job}, state, 100, 40)) {
+    for (const char c : line.text) EXPECT_TRUE(c >= ' ' && c <= '~') << line.text;
+  }
+  EXPECT_THAT(TopText({job}, 0), Not(HasSubstr("\x1b")));
+}
+
+TEST(TopViewTest, HostileSetsAreNotBelieved) {
+  JobStatus job = HungJob();
+  AddRun(5, 2, job.mutable_dead());
+  AddRun(-7, 2147483647, job.mutable_in_d());
+  AddRun(0, 2147483647, job.mutable_hosts(0)->mutable_ranks());
+  TopState state;
+  state.group = TopGroup::kRails;
+  EXPECT_EQ(RenderTop({job}, state, 80, 24).size(), 24u);
+}
+
+TEST(TopViewTest, ScrollsToTheEndAndNoFurther) {
+  JobStatus job = HungJob();
+  for (int i = 0; i < 200; ++i)
+    job.add_communicators()->set_name("last_" + std::string(1, static_cast<char>('a' + i % 26)));
+  TopState state;
+  state.scroll = 100000;
+  const std::string screen = Screen(RenderTop({job}, state, 80, 24));
+  EXPECT_THAT(screen, HasSubstr("agent silent"));
+  EXPECT_THAT(screen, Not(HasSubstr("tp_217")));
+}
+
+TEST(TopViewTest, LongSentencesAreWrappedNotLost) {
+  TopState state;
+  state.text = {std::string(70, 'a') + std::string(20, 'b') + "END"};
+  state.text_title = "why";
+  const std::string screen = Screen(RenderTop({HungJob()}, state, 80, 24));
+  EXPECT_THAT(screen, HasSubstr("END"));
+}
+
+TEST(TopViewTest, SaysWhenTheCollectorIsSilentAndWhenThereIsNothing) {
+  TopState state;
+  state.silent_ns = 7'000'000'000;
+  EXPECT_THAT(Screen(RenderTop({HungJob()}, state, 80, 24)), HasSubstr("NO ANSWER for 7.0 s"));
+  EXPECT_THAT(Screen(RenderTop({}, TopState(), 80, 24)), HasSubstr("No job is known"));
+  state.job = 9;
+  EXPECT_THAT(Screen(RenderTop({HungJob()}, state, 80, 24)), HasSubstr("llama-70b"));
+}
+
+}  // namespace
+}  // namespace lockstep
