@@ -72,15 +72,26 @@ void SettleTruth(const Request& request, Outcome* outcome) {
     }
   }
   if (truth.culprit_data_lost) truth.kinds_allowed.insert(truth.kinds_allowed.end(), {"RANK_NO_DATA", "RANK_NOT_ARRIVED"});
+  const std::set<int32_t> unseen = WaitedForUnseen(*outcome->run, unreadable);
+  const std::vector<int32_t> waited_for(unseen.begin(), unseen.end());
+  truth.unseen_ranks = waited_for;
   if (!lost || !truth.identifiable) return;
   // The peers' records tell who it is where they are in something that nobody else holds up. Of several without data they tell no more
   // than that it is one of them.
-  const std::set<int32_t> unseen = WaitedForUnseen(*outcome->run, unreadable);
-  const std::vector<int32_t> waited_for(unseen.begin(), unseen.end());
   if (waited_for == truth.culprit_ranks) return;
   truth.identifiable = false;
   truth.needs = "the culprit's own dump, which is " + std::string(dump.cut.count(truth.culprit_ranks[0]) > 0 ? "damaged" : "missing") +
                 (unseen.empty() ? "" : ": others without data are waited for as well");
+}
+
+// Of a lost switch the record holds what stands still at it, and nothing of who else stands behind it: those who are in operations
+// that all members came to and that do not end.
+void AddWhatStandsAtTheSwitch(Outcome* outcome) {
+  std::set<int32_t> inside;
+  for (const Standing& standing : outcome->run->StandingStill()) {
+    if (standing.absent.empty()) inside.insert(standing.inside.begin(), standing.inside.end());
+  }
+  if (!inside.empty()) outcome->truth.set_allowed.emplace_back(inside.begin(), inside.end());
 }
 
 }  // namespace
@@ -201,6 +212,7 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
       fact.python_stack.clear();
       return fact;
     };
+    if (request.scenario == 20) AddWhatStandsAtTheSwitch(outcome);
     if (outcome->truth.second_ranks.empty()) {
       SettleTruth(request, outcome);
     } else {
@@ -248,6 +260,7 @@ std::string TruthJson(const Request& request, const Outcome& outcome) {
   json["kinds_allowed"] = truth.kinds_allowed;
   json["identifiable"] = truth.identifiable;
   json["needs"] = truth.needs;
+  json["unseen_ranks"] = truth.unseen_ranks;
   json["culprit_data_lost"] = truth.culprit_data_lost;
   json["missing_ranks"] = outcome.dump.missing;
   json["damaged_ranks"] = outcome.dump.cut;

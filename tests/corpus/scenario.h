@@ -43,6 +43,8 @@ struct Truth {
   std::vector<std::vector<int32_t>> set_allowed;  // sets that hold the truth and count as an answer
   bool identifiable = true;       // by the data that was written
   std::string needs;              // what else would identify it
+  std::vector<int32_t> unseen_ranks;  // without readable data, in or before what others are in: to those it is all the same whether one
+                                      // of them never came or what they are in does not end for another reason
   bool healthy = false;           // no culprit at all
   bool culprit_data_lost = false; // the culprit's own dump is missing or damaged
   std::vector<int32_t> second_ranks;

@@ -193,6 +193,41 @@ TEST(ScenarioTest, WhatPeersRecordOfACulpritWithoutDumpIdentifiesIt) {
 }
 
 // The writers were made from the pages that describe the formats; the analyzer's loaders must find the same numbers.
+TEST(ScenarioTest, WhatStandsAtALostSwitchIsAnAnswer) {
+  Request request;
+  request.scenario = 20;
+  request.ranks = 64;
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    request.seed = seed;
+    Outcome outcome;
+    std::string error;
+    ASSERT_TRUE(Play(request, &outcome, &error)) << error;
+    std::set<int32_t> inside;
+    for (const Standing& standing : outcome.run->StandingStill()) {
+      if (standing.absent.empty()) inside.insert(standing.inside.begin(), standing.inside.end());
+    }
+    ASSERT_FALSE(inside.empty()) << "seed " << seed << ": nothing stands at the switch";
+    EXPECT_EQ(std::vector<int32_t>(inside.begin(), inside.end()), outcome.truth.set_allowed.back());
+  }
+}
+
+TEST(ScenarioTest, RanksWithoutDataThatOthersWaitForAreTold) {
+  Request request;
+  request.scenario = 18;
+  request.variant = "missing1";
+  size_t told = 0;
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    request.seed = seed;
+    Outcome outcome;
+    std::string error;
+    ASSERT_TRUE(Play(request, &outcome, &error)) << error;
+    for (int32_t r : outcome.truth.unseen_ranks) EXPECT_TRUE(outcome.dump.missing.count(r) > 0);
+    told += !outcome.truth.unseen_ranks.empty();
+    EXPECT_FALSE(outcome.truth.identifiable);
+  }
+  EXPECT_GT(told, 0u);
+}
+
 TEST(WriterTest, OwnDumpsAreReadWithEqualNumbers) {
   for (bool shuffled : {false, true}) {
     for (int scenario : {6, 21, 26, 37}) {
@@ -237,6 +272,23 @@ TEST(WriterTest, OwnDumpsAreReadWithEqualNumbers) {
         }
       }
     }
+  }
+}
+
+TEST(WriterTest, FlightRecorderDumpsWithoutStartEventsHoldNoStarts) {
+  for (const Marks marks : {Marks::kDone, Marks::kFull}) {
+    Folder folder;
+    Request request;
+    request.scenario = 16;
+    request.fr = true;
+    request.marks = marks;
+    Outcome outcome;
+    std::string error;
+    ASSERT_TRUE(Play(request, &outcome, &error)) << error;
+    ASSERT_TRUE(WriteFlightRecorderFolder(*outcome.run, outcome.dump, folder.path(), &error)) << error;
+    const absl::StatusOr<Bundle> bundle = LoadPaths({folder.path()});
+    ASSERT_TRUE(bundle.ok()) << bundle.status();
+    for (const Rank& rank : bundle->ranks) EXPECT_EQ(rank.start_recorded, marks == Marks::kFull);
   }
 }
 

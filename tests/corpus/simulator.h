@@ -221,6 +221,7 @@ class Simulator {
     int32_t comm;
   };
   std::vector<PairEvent> pair_events_;
+  std::vector<Standing> cut_pairs_;     // sends and receives that met and whose link is gone
   std::vector<uint32_t> free_pair_events_;
   std::priority_queue<Event, std::vector<Event>, std::greater<Event>> queue_;
   std::array<bool, 8> struck_{};

@@ -443,7 +443,10 @@ void Simulator::ArriveGroup(int32_t r, Slot slot, int32_t item, int64_t at) {
 void Simulator::FinishPair(const Event& event) {
   const PairEvent pair = pair_events_[event.a];
   free_pair_events_.push_back(event.a);
-  if (!options_.pair_cuts.empty() && PairIsCut(pair.rank[0], pair.rank[1], event.at)) return;
+  if (!options_.pair_cuts.empty() && PairIsCut(pair.rank[0], pair.rank[1], event.at)) {
+    cut_pairs_.push_back({pair.comm, {pair.rank[0], pair.rank[1]}, {}});
+    return;
+  }
   if (comms_[static_cast<size_t>(pair.comm)].broken_at < event.at) {
     // Others of a pipeline's communicator go on: only what touches a dead GPU or the cut stands still.
     bool touches = false, any_dead = false;
@@ -465,7 +468,7 @@ void Simulator::FinishPair(const Event& event) {
 }
 
 std::vector<Standing> Simulator::StandingStill() const {
-  std::vector<Standing> all;
+  std::vector<Standing> all = cut_pairs_;
   for (size_t c = 0; c < comms_.size(); ++c) {
     const Comm& comm = job_.comms[c];
     for (const Instance& instance : comms_[c].open) {

@@ -84,6 +84,15 @@ class Scoring(unittest.TestCase):
         self.assertEqual(self.outcome(blind, finding(ranks=(5,), confidence=0.6)), "blame")
         self.assertEqual(self.outcome(truth(), finding(ranks=range(64), confidence=0.6)), "blame", "the record tells who")
 
+    def test_unseen(self):
+        blind = truth(identifiable=False, verdicts_allowed=["HUNG", "INCOMPLETE_DATA"], unseen_ranks=[7, 9])
+        no_data = dict(kind="RANK_NO_DATA", confidence=0.5)
+        self.assertEqual(self.outcome(blind, finding(ranks=(9,), **no_data)), "wide", "says that nothing is known of rank 9")
+        self.assertEqual(self.outcome(blind, finding(ranks=(8, 9), **no_data)), "blame", "rank 8 is seen, or nobody waits for it")
+        self.assertEqual(self.outcome(blind, finding(ranks=(9,), kind="RANK_NO_DATA", confidence=0.95)), "blame")
+        self.assertEqual(self.outcome(blind, finding(ranks=(9,), kind="RANK_NOT_ARRIVED", confidence=0.5)), "blame")
+        self.assertEqual(self.outcome(truth(unseen_ranks=[9]), finding(ranks=(9,), **no_data)), "blame", "the record tells who")
+
     def test_two_faults(self):
         two = truth(second_fault={"culprit_ranks": [9], "kinds_allowed": ["RANK_DEAD"]})
         marks = scoring.score(two, verdict(finding(kind="RANK_DEAD", ranks=(9,)), finding()))

@@ -61,10 +61,20 @@ def abstained_well(finding, truth):
 
 
 def _holds(finding, truth):
-    """The named set holds the truth, says so by its kind, and does not pretend to be sure."""
+    """The named set holds the truth, says so by its kind, and does not pretend to be sure; or it says who cannot be seen."""
     wanted = set(truth.get("culprit_ranks") or [])
+    if says_unseen(finding, truth):
+        return True
     return bool(wanted) and wanted <= set(finding.get("culprit_ranks") or []) and kind_is_right(finding, truth) and \
         finding.get("confidence", 0) < SURE
+
+
+def says_unseen(finding, truth):
+    """Says of ranks without data, which others wait for as far as the others' records show, that they left none, and no more: the
+    honest answer where the record does not tell who."""
+    named = set(finding.get("culprit_ranks") or [])
+    return not truth.get("identifiable", True) and finding.get("kind") == "RANK_NO_DATA" and finding.get("confidence", 0) < SURE and \
+        bool(named) and named <= set(truth.get("unseen_ranks") or [])
 
 
 def kind_is_right(finding, truth):
@@ -74,7 +84,7 @@ def kind_is_right(finding, truth):
 
 def _blames_wrongly(finding, truths):
     """Names a rank that no fault of the case has, and is no permitted set or good abstention."""
-    if any(culprit_is_right(finding, truth) or abstained_well(finding, truth) for truth in truths):
+    if any(culprit_is_right(finding, truth) or abstained_well(finding, truth) or says_unseen(finding, truth) for truth in truths):
         return False
     named = set(finding.get("culprit_ranks") or [])
     known = set()

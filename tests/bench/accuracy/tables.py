@@ -127,6 +127,6 @@ A case is a scenario at a scale under a variant, with its truth written before t
 
 In the tables of every case: `ok` right culprit and kind, `kind` right culprit with another kind, `set` abstained well, or said nothing
 where the record shows nothing, `wide` the record does not tell who and a larger set that holds the truth is named with its kind and
-without certainty, `part` only some of the culprits, `none` nothing named, `BLAME` false blame, `1/2` one of two faults not found, empty: not run or not a case there
+without certainty, or ranks that others wait for are said to have left no data (which they did not), `part` only some of the culprits, `none` nothing named, `BLAME` false blame, `1/2` one of two faults not found, empty: not run or not a case there
 (a dump format that has no such record); `*`: not identifiable from the record alone in some of the row's cases.
 """
