@@ -17,10 +17,12 @@
 namespace lockstep::wire {
 
 struct ClientOptions {
-  std::vector<std::string> endpoints;  // tried in this order; back to the first when it answers again
+  // Tried in this order; back to the first when it answers again. What a Welcome names as fallback comes behind them.
+  std::vector<std::string> endpoints;
   Security security;
   int64_t silent_after_ns = 5'000'000'000;  // no message or pong for so long: the next endpoint
   void* context = nullptr;                  // zmq context to share; nullptr: an own one
+  int send_queue = 256;                     // messages that wait to be sent before Send refuses more
 };
 
 // One thread owns it.
@@ -29,14 +31,16 @@ class Client {
   static absl::StatusOr<std::unique_ptr<Client>> Connect(const ClientOptions& options);
   virtual ~Client() = default;
 
+  // Readable (poll) when something happened: then call Tick, and Receive until it gives nothing. Stays the same for ever.
   virtual int fd() const = 0;
   virtual std::optional<Message> Receive() = 0;
   // Never blocks. kUnavailable: nothing is connected or its queue is full; heartbeats are then dropped by the caller,
   // chunks sent later.
   virtual absl::Status Send(const Message& message) = 0;
-  // Sends pings, notices silence, changes endpoints. Call at least once a second. True when the connection was made
-  // anew: say Hello, and tell again what was not acknowledged.
-  virtual bool Tick(int64_t mono_ns) = 0;
+  // Sends pings, notices silence, changes endpoints. Call at least once a second, and when fd() is readable. True when
+  // the connection was made anew, whatever was sent before may be lost: say Hello, and tell again what was not
+  // acknowledged. Nothing is sent before that.
+  virtual bool Tick(int64_t mono_ns) = 0;  // CLOCK_MONOTONIC
   virtual bool connected() const = 0;  // something was heard within silent_after_ns
   virtual std::string endpoint() const = 0;
   virtual std::string last_error() const = 0;  // e.g. "the server does not know this key"; empty: none

@@ -18,44 +18,54 @@ namespace lockstep::wire {
 // Counted since the start. Each is a metric, too.
 struct ServerCounters {
   uint64_t connections = 0, refused_keys = 0, malformed = 0, too_large = 0, unknown_types = 0, role_refused = 0;
+  uint64_t handshakes_failed = 0;  // what spoke no ZMTP, or not this server's mechanism
   uint64_t flooded = 0;          // dropped because one peer sent more than its share
   uint64_t shed_heartbeats = 0;  // dropped because the receiver fell behind; digests never are
+  uint64_t shed_chunks = 0;      // likewise, and before they were acknowledged: they come again
   uint64_t received = 0, received_bytes = 0, sent = 0, sent_bytes = 0, send_dropped = 0;
 };
 
 struct ServerOptions {
   std::vector<std::string> endpoints;  // tcp://ADDRESS:PORT (port * or 0: any free one), ipc://PATH
   Security security;
-  // Per peer, messages and bytes a second it may send for long, with bursts of four times that.
+  // Per connection, messages and bytes (unpacked) a second it may send for long, with bursts of four times that. A relay,
+  // which speaks for many, may send 64 times as many messages and 16 times as many bytes.
   double messages_per_second = 2000, bytes_per_second = 64e6;
   // Heartbeats that wait to be taken; more are shed, oldest first.
   size_t most_waiting_heartbeats = 65536;
+  size_t most_waiting_chunk_bytes = size_t{128} << 20;   // more are dropped, newest first
+  size_t most_waiting_urgent_bytes = size_t{512} << 20;  // at more, nothing is read: the network holds the senders back
 };
 
-// What came: from whom, as what, and the message.
+// What came: from whom, as what, and the message. The first message of a peer is always its Hello. What a role may not
+// send never comes: agents and relays report, operators and readers ask, and a reader's request for a dump is answered
+// with an error by the server itself. Only a relay's messages have a route. Pings are answered by the server itself.
 struct Received {
   uint64_t peer = 0;        // this connection, for Send; never reused
   Role role = Role::kNone;  // what its key says; kCollector never; with --insecure what its Hello said
   Message message;
 };
 
-// One thread owns it.
+// One thread owns it, and calls Receive at least once in two seconds: peers that hear no answer to their pings for five
+// look for another server.
 class Server {
  public:
   static absl::StatusOr<std::unique_ptr<Server>> Bind(const ServerOptions& options);
   virtual ~Server() = default;
 
-  // Readable (poll) when Receive may have something; edge-triggered as ZMQ_FD is: call Receive until it gives nothing.
+  // Readable (poll) when Receive may have something: then call Receive until it gives nothing.
   virtual int fd() const = 0;
   // The next message, digests and pushes before heartbeats. nullopt: nothing now. Reads the socket empty first, so that
   // a slow caller sheds heartbeats rather than stopping its peers.
   virtual std::optional<Received> Receive() = 0;
-  // Never blocks: kUnavailable when the peer is gone or takes nothing (its queue is bounded).
+  // Never blocks: kNotFound when the peer is gone, kUnavailable when it takes nothing (its queue is bounded).
   virtual absl::Status Send(uint64_t peer, const Message& message) = 0;
   // Actual endpoints, ports filled in.
   virtual const std::vector<std::string>& endpoints() const = 0;
   virtual const ServerCounters& counters() const = 0;
   virtual size_t peers() const = 0;
+  // Whether the connection still stands, as far as is known: one that ends silently is noticed after about a minute.
+  virtual bool Knows(uint64_t peer) const = 0;
 };
 
 }  // namespace lockstep::wire

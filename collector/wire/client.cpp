@@ -1,0 +1,367 @@
+#include "collector/wire/client.h"
+
+#include <zmq.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "collector/say.h"
+#include "collector/wire/parts.h"
+#include "proto/wire.pb.h"
+
+namespace lockstep::wire {
+namespace {
+
+constexpr int kReceiveQueue = 256;
+constexpr int64_t kSecond = 1'000'000'000;
+constexpr int64_t kMostBackOff = 5 * kSecond;
+constexpr int64_t kMostProbeGap = 60 * kSecond;
+constexpr int kConnectMs = 4000;
+constexpr size_t kMostFallbacks = 8;
+constexpr int kCloseLingerMs = 500;
+constexpr int kEvents = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                        ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CLOSED | ZMQ_EVENT_CONNECT_RETRIED;
+
+// One connection, from its first packet to its end: it never reconnects by itself.
+struct Link {
+  void* socket = nullptr;
+  void* monitor = nullptr;
+  std::string endpoint;
+  size_t key = 0;
+  bool shaken = false;  // the handshake is over
+  bool up = false;      // and the socket takes messages
+  int64_t started_ns = 0, heard_ns = 0, pinged_ns = 0;
+};
+
+class DealerClient : public Client {
+ public:
+  explicit DealerClient(const ClientOptions& options)
+      : options_(options), own_context_(options.context == nullptr), context_(own_context_ ? zmq_ctx_new() : options.context) {}
+  ~DealerClient() override {
+    if (main_.socket != nullptr && main_.up && own_context_) SetInt(main_.socket, ZMQ_LINGER, kCloseLingerMs);
+    Close(&main_);
+    Close(&probe_);
+    if (own_context_) zmq_ctx_term(context_);
+  }
+
+  absl::Status Start();
+
+  int fd() const override { return wakeup_.fd(); }
+  std::optional<Message> Receive() override;
+  absl::Status Send(const Message& message) override;
+  bool Tick(int64_t mono_ns) override;
+  bool connected() const override { return main_.up && told_ && now_ - main_.heard_ns <= options_.silent_after_ns; }
+  std::string endpoint() const override { return main_.endpoint; }
+  std::string last_error() const override { return error_; }
+
+ private:
+  std::vector<std::string> Endpoints() const;
+  bool Open(const std::string& endpoint, size_t key, Link* link);
+  void Close(Link* link);
+  // False: the link is no more, and why.
+  bool Watch(Link* link, std::string* why);
+  void Ping(Link* link);
+  void Failed(const std::string& why);
+  void TryNext();
+  void Probe();
+  void TakeFallbacks(const Message& message);
+
+  const ClientOptions options_;
+  const bool own_context_;
+  void* const context_;
+  KeyPair own_;
+  std::vector<std::string> keys_;  // of servers; empty: no CURVE
+  Wakeup wakeup_;
+  std::vector<std::string> fallbacks_;
+  Link main_, probe_;
+  size_t at_ = 0;         // in Endpoints() x keys
+  size_t first_key_ = 0;  // that the first endpoint took last
+  int failures_ = 0;      // since something was heard
+  int64_t now_ = 0, next_try_ns_ = 0, next_probe_ns_ = 0, probe_gap_ns_ = 0;
+  bool fresh_ = false;  // made anew and not told yet
+  bool told_ = false;   // Tick has told of this connection
+  std::string error_;
+  uint64_t monitors_ = 0;
+  std::minstd_rand random_{std::random_device{}()};
+};
+
+absl::Status DealerClient::Start() {
+  if (options_.endpoints.empty()) return absl::InvalidArgumentError("no endpoint to connect to");
+  bool open = false;
+  for (const std::string& endpoint : options_.endpoints) {
+    if (const absl::Status status = CheckSecurity(options_.security, endpoint, false); !status.ok()) return status;
+    open |= !IsLocal(endpoint);
+  }
+  if (!options_.security.own_key.empty()) {
+    absl::StatusOr<KeyPair> own = ReadSecretKey(options_.security.own_key);
+    if (!own.ok()) return own.status();
+    own_ = *std::move(own);
+    absl::StatusOr<std::vector<std::string>> keys = ServerKeys(options_.security);
+    if (!keys.ok()) return keys.status();
+    keys_ = *std::move(keys);
+  } else if (open) {
+    Say("WARNING: --insecure: sending beyond this machine without keys. Whoever is on the way can read and change it");
+  }
+  if (!wakeup_.ok() || context_ == nullptr) return absl::ResourceExhaustedError("cannot make a socket: too many open files");
+  now_ = MonoNs();
+  probe_gap_ns_ = 2 * options_.silent_after_ns;
+  TryNext();
+  // An endpoint that cannot be spoken at all will never be.
+  if (main_.socket == nullptr) return absl::InvalidArgumentError(error_);
+  return absl::OkStatus();
+}
+
+std::vector<std::string> DealerClient::Endpoints() const {
+  std::vector<std::string> all = options_.endpoints;
+  for (const std::string& endpoint : fallbacks_) {
+    if (std::find(all.begin(), all.end(), endpoint) == all.end()) all.push_back(endpoint);
+  }
+  return all;
+}
+
+bool DealerClient::Open(const std::string& endpoint, size_t key, Link* link) {
+  link->endpoint = endpoint;
+  link->key = key;
+  link->started_ns = link->heard_ns = now_;
+  link->socket = zmq_socket(context_, ZMQ_DEALER);
+  link->monitor = zmq_socket(context_, ZMQ_PAIR);
+  const std::string name = absl::StrCat("inproc://lockstep.client.", reinterpret_cast<uintptr_t>(this), ".", ++monitors_);
+  bool ready = link->socket != nullptr && link->monitor != nullptr && SetBounds(link->socket, options_.send_queue, kReceiveQueue) &&
+               SetInt(link->socket, ZMQ_RECONNECT_IVL, -1) && SetInt(link->socket, ZMQ_IMMEDIATE, 1) &&
+               SetInt(link->socket, ZMQ_CONNECT_TIMEOUT, kConnectMs) && SetInt(link->socket, ZMQ_IPV6, 1) && SetInt(link->monitor, ZMQ_LINGER, 0);
+  if (ready && !keys_.empty()) {
+    ready = SetString(link->socket, ZMQ_CURVE_SERVERKEY, keys_[key]) && SetString(link->socket, ZMQ_CURVE_PUBLICKEY, own_.public_key) &&
+            SetString(link->socket, ZMQ_CURVE_SECRETKEY, own_.secret_key);
+  }
+  ready = ready && zmq_socket_monitor(link->socket, name.c_str(), kEvents) == 0 && zmq_connect(link->monitor, name.c_str()) == 0 &&
+          zmq_connect(link->socket, endpoint.c_str()) == 0;
+  if (!ready) {
+    error_ = absl::StrCat("cannot connect to ", endpoint, ": ", zmq_strerror(zmq_errno()));
+    Close(link);
+    return false;
+  }
+  wakeup_.Add(link->socket);
+  wakeup_.Add(link->monitor);
+  return true;
+}
+
+void DealerClient::Close(Link* link) {
+  if (link->socket != nullptr) zmq_socket_monitor(link->socket, nullptr, 0);
+  for (void* socket : {link->monitor, link->socket}) {
+    if (socket == nullptr) continue;
+    wakeup_.Remove(socket);
+    zmq_close(socket);
+  }
+  *link = Link{};
+}
+
+bool DealerClient::Watch(Link* link, std::string* why) {
+  Incoming event;
+  while (ReceiveMessage(link->monitor, false, &event)) {
+    uint16_t kind = 0;
+    uint32_t value = 0;
+    if (event.header.size() < sizeof kind + sizeof value) continue;
+    memcpy(&kind, event.header.data(), sizeof kind);
+    memcpy(&value, event.header.data() + sizeof kind, sizeof value);
+    switch (kind) {
+      case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
+        link->shaken = true;
+        link->heard_ns = now_;
+        break;
+      case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
+        *why = absl::StrCat(link->endpoint, " does not know this key (public key ", own_.public_key, "): put its .pub file into the server's folder of known keys");
+        return false;
+      case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
+        *why = absl::StrCat(link->endpoint, keys_.empty() ? " wants keys, and there are none here" : " has another key than the one given for it, or none, or is no collector");
+        return false;
+      case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
+      case ZMQ_EVENT_DISCONNECTED:
+      case ZMQ_EVENT_CLOSED:
+        *why = link->shaken      ? absl::StrCat("the connection to ", link->endpoint, " ended")
+               : keys_.empty()   ? absl::StrCat(link->endpoint, " does not answer, or wants keys")
+                                 : absl::StrCat(link->endpoint, " does not answer, or has another key than the one given for it");
+        return false;
+      default:
+        break;
+    }
+  }
+  if (link->shaken && !link->up) {
+    // The handshake is told of before the socket takes messages.
+    int events = 0;
+    size_t size = sizeof events;
+    link->up = zmq_getsockopt(link->socket, ZMQ_EVENTS, &events, &size) == 0 && (events & ZMQ_POLLOUT) != 0;
+    if (!link->up || (events & ZMQ_POLLIN) != 0) wakeup_.Wake();
+  }
+  if (!link->up && now_ - link->started_ns > options_.silent_after_ns) {
+    *why = absl::StrCat(link->endpoint, " does not answer");
+    return false;
+  }
+  return true;
+}
+
+void DealerClient::Ping(Link* link) {
+  if (!link->up || now_ - std::max(link->heard_ns, link->pinged_ns) < options_.silent_after_ns / 3) return;
+  link->pinged_ns = now_;
+  Message ping;
+  ping.header.type = Type::kPing;
+  (void)SendMessage(link->socket, nullptr, ping);
+  wakeup_.WakeIfReadable(link->socket);
+}
+
+void DealerClient::Failed(const std::string& why) {
+  error_ = why;
+  const bool was_up = main_.up;
+  Close(&main_);
+  told_ = fresh_ = false;
+  failures_++;
+  const std::vector<std::string> all = Endpoints();
+  const size_t ways = all.size() * std::max<size_t>(keys_.size(), 1);
+  at_ = (at_ + 1) % ways;
+  // Every way once without delay, then ever slower, not all clients at the same instant.
+  int64_t delay = 0;
+  if (failures_ >= static_cast<int>(ways) || (was_up && ways == 1)) {
+    const int doublings = std::min(failures_ - static_cast<int>(ways), 6);
+    delay = std::min(kMostBackOff, (kSecond / 10) << std::max(doublings, 0));
+    delay += delay * static_cast<int64_t>(random_() % 1000) / 1000;
+  }
+  next_try_ns_ = now_ + delay;
+  if (delay == 0) TryNext();
+}
+
+void DealerClient::TryNext() {
+  const std::vector<std::string> all = Endpoints();
+  const size_t keys = std::max<size_t>(keys_.size(), 1);
+  at_ %= all.size() * keys;
+  if (!Open(all[at_ / keys], at_ % keys, &main_)) next_try_ns_ = now_ + kSecond;
+}
+
+// While at a fallback: whether the first endpoint answers again.
+void DealerClient::Probe() {
+  const size_t keys = std::max<size_t>(keys_.size(), 1);
+  if (probe_.socket == nullptr) {
+    if (!main_.up || main_.endpoint == options_.endpoints[0]) return;
+    if (next_probe_ns_ == 0) next_probe_ns_ = now_ + probe_gap_ns_ + static_cast<int64_t>(random_() % 1000) * probe_gap_ns_ / 1000;
+    if (now_ < next_probe_ns_) return;
+    const std::string error = error_;
+    if (!Open(options_.endpoints[0], first_key_, &probe_)) next_probe_ns_ = now_ + kMostProbeGap;
+    error_ = error;
+    return;
+  }
+  std::string why;
+  bool answered = false;
+  if (Watch(&probe_, &why)) {
+    if (probe_.up && probe_.pinged_ns == 0) {
+      probe_.pinged_ns = now_;
+      Message ping;
+      ping.header.type = Type::kPing;
+      (void)SendMessage(probe_.socket, nullptr, ping);
+    }
+    Incoming incoming;
+    while (probe_.up && ReceiveMessage(probe_.socket, false, &incoming)) answered = true;
+    if (!answered && now_ - probe_.started_ns <= options_.silent_after_ns) return;
+  }
+  if (!answered) {
+    Close(&probe_);
+    first_key_ = (first_key_ + 1) % keys;
+    probe_gap_ns_ = std::min(kMostProbeGap, probe_gap_ns_ * 3 / 2);
+    next_probe_ns_ = 0;
+    return;
+  }
+  Close(&main_);
+  main_ = std::exchange(probe_, Link{});
+  main_.heard_ns = now_;
+  at_ = main_.key;
+  failures_ = 0;
+  probe_gap_ns_ = 2 * options_.silent_after_ns;
+  next_probe_ns_ = 0;
+  told_ = false;
+  fresh_ = true;
+}
+
+bool DealerClient::Tick(int64_t mono_ns) {
+  now_ = mono_ns;
+  wakeup_.Sleep();
+  std::string why;
+  if (main_.socket == nullptr && now_ >= next_try_ns_) TryNext();
+  if (main_.socket != nullptr) {
+    const bool was_up = main_.up;
+    if (!Watch(&main_, &why)) {
+      Failed(why);
+    } else if (main_.up && !was_up) {
+      fresh_ = true;
+    }
+  }
+  if (main_.up) {
+    wakeup_.WakeIfReadable(main_.socket);
+    // With nowhere else to go, a standing connection is given more time.
+    const int64_t patience = options_.silent_after_ns * (Endpoints().size() > 1 ? 1 : 4);
+    if (now_ - main_.heard_ns > patience) {
+      Failed(absl::StrCat(main_.endpoint, " has said nothing for ", DurationText(now_ - main_.heard_ns)));
+    } else {
+      Ping(&main_);
+    }
+  }
+  Probe();
+  if (!fresh_) return false;
+  fresh_ = false;
+  told_ = true;
+  return true;
+}
+
+std::optional<Message> DealerClient::Receive() {
+  Incoming incoming;
+  while (main_.up && ReceiveMessage(main_.socket, false, &incoming)) {
+    absl::StatusOr<Header> header = DecodeHeader(incoming.header);
+    // Whatever it is, the other side lives.
+    main_.heard_ns = std::max(main_.heard_ns, now_);
+    failures_ = 0;
+    if (!header.ok() || incoming.parts != 2 || incoming.body.size() > kMostWireBytes) continue;
+    Message message{*std::move(header), std::move(incoming.body)};
+    if (message.header.type == Type::kPong) {
+      error_.clear();
+      continue;
+    }
+    if (message.header.type == Type::kPing) {
+      Message pong;
+      pong.header.type = Type::kPong;
+      (void)SendMessage(main_.socket, nullptr, pong);
+      continue;
+    }
+    if (message.header.type == Type::kWelcome) TakeFallbacks(message);
+    return message;
+  }
+  return std::nullopt;
+}
+
+absl::Status DealerClient::Send(const Message& message) {
+  if (!main_.up || !told_) return absl::UnavailableError(error_.empty() ? absl::StrCat("not connected to ", main_.endpoint, " yet") : error_);
+  const int error = SendMessage(main_.socket, nullptr, message);
+  wakeup_.WakeIfReadable(main_.socket);
+  if (error == 0) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat(main_.endpoint, " takes nothing: ", zmq_strerror(error)));
+}
+
+void DealerClient::TakeFallbacks(const Message& message) {
+  Welcome welcome;
+  if (!DecodeBody(message, &welcome).ok() || !welcome.refused().empty()) return;
+  std::vector<std::string> named;
+  for (const std::string& endpoint : welcome.fallback()) {
+    // Never led to where this one would not have gone by itself, nor to a loopback that is another machine's.
+    const bool allowed = CheckSecurity(options_.security, endpoint, false).ok() && (!IsLocal(endpoint) || IsLocal(main_.endpoint));
+    if (allowed && endpoint.size() < 256 && named.size() < kMostFallbacks) named.push_back(endpoint);
+  }
+  if (!named.empty()) fallbacks_ = std::move(named);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const ClientOptions& options) {
+  auto client = std::make_unique<DealerClient>(options);
+  if (const absl::Status status = client->Start(); !status.ok()) return status;
+  return std::unique_ptr<Client>(std::move(client));
+}
+
+}  // namespace lockstep::wire

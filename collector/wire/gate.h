@@ -1,0 +1,63 @@
+// Who comes in at a server: answers libzmq's authentication requests (ZAP) and watches its handshakes, on a thread of its
+// own, so that a busy server lets nobody wait.
+#ifndef LOCKSTEP_COLLECTOR_WIRE_GATE_H_
+#define LOCKSTEP_COLLECTOR_WIRE_GATE_H_
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collector/wire/keys.h"
+
+namespace lockstep::wire {
+
+class Gate {
+ public:
+  // Of `context`, one for each. `folder`: public keys that are let in, read again when the folder changes (a key that
+  // was taken out loses its connections' rights at once; a bad file leaves the keys as they were, and is said once).
+  // Empty: everybody is let in. Must be started before the server's socket is bound.
+  static absl::StatusOr<std::unique_ptr<Gate>> Start(void* context, const std::string& folder);
+  ~Gate();
+  // The server's socket, for its failed handshakes.
+  absl::Status Monitor(void* socket);
+  // Before the context is ended.
+  void Stop();
+
+  // Changes whenever the keys do.
+  uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
+  Role RoleOf(const std::string& public_key) const;
+
+  uint64_t refused_keys() const { return refused_.load(std::memory_order_relaxed); }
+  uint64_t failed_handshakes() const { return failed_.load(std::memory_order_relaxed); }
+  uint64_t connections() const { return connections_.load(std::memory_order_relaxed); }
+
+ private:
+  Gate(void* context, std::string folder) : context_(context), folder_(std::move(folder)) {}
+  void Run();
+  void Answer();
+  void DrainMonitor();
+  void Reload();
+
+  void* const context_;
+  const std::string folder_;
+  void* zap_ = nullptr;
+  void* monitor_ = nullptr;
+  void* stop_ = nullptr;       // this thread's end
+  void* stop_here_ = nullptr;  // the owner's
+  std::thread thread_;
+  mutable std::mutex mutex_;
+  std::map<std::string, Role> known_;
+  int64_t folder_changed_ns_ = 0;  // its modification time when it was read
+  std::string said_;
+  std::atomic<uint64_t> generation_{1}, refused_{0}, failed_{0}, connections_{0};
+};
+
+}  // namespace lockstep::wire
+
+#endif  // LOCKSTEP_COLLECTOR_WIRE_GATE_H_

@@ -1,0 +1,116 @@
+#include "collector/wire/parts.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include <cerrno>
+
+namespace lockstep::wire {
+namespace {
+
+int DescriptorOf(void* socket) {
+  int fd = -1;
+  size_t size = sizeof fd;
+  return zmq_getsockopt(socket, ZMQ_FD, &fd, &size) == 0 ? fd : -1;
+}
+
+}  // namespace
+
+int64_t MonoNs() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
+
+Wakeup::Wakeup() : epoll_(epoll_create1(EPOLL_CLOEXEC)), event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  if (ok()) epoll_ctl(epoll_, EPOLL_CTL_ADD, event_, &event);
+}
+
+Wakeup::~Wakeup() {
+  if (epoll_ >= 0) close(epoll_);
+  if (event_ >= 0) close(event_);
+}
+
+void Wakeup::Add(void* socket) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  epoll_ctl(epoll_, EPOLL_CTL_ADD, DescriptorOf(socket), &event);
+  Wake();
+}
+
+void Wakeup::Remove(void* socket) { epoll_ctl(epoll_, EPOLL_CTL_DEL, DescriptorOf(socket), nullptr); }
+
+void Wakeup::Wake() {
+  if (awake_) return;
+  const uint64_t one = 1;
+  awake_ = write(event_, &one, sizeof one) == sizeof one;
+}
+
+void Wakeup::Sleep() {
+  if (!awake_) return;
+  uint64_t count = 0;
+  if (read(event_, &count, sizeof count) < 0 && errno != EAGAIN) return;
+  awake_ = false;
+}
+
+void Wakeup::WakeIfReadable(void* socket) {
+  int events = 0;
+  size_t size = sizeof events;
+  if (zmq_getsockopt(socket, ZMQ_EVENTS, &events, &size) == 0 && (events & ZMQ_POLLIN) != 0) Wake();
+}
+
+bool SetInt(void* socket, int option, int value) { return zmq_setsockopt(socket, option, &value, sizeof value) == 0; }
+
+bool SetString(void* socket, int option, const std::string& value) {
+  return zmq_setsockopt(socket, option, value.data(), value.size()) == 0;
+}
+
+bool SetBounds(void* socket, int send_queue, int receive_queue) {
+  // A little more than a body may have: what is slightly too large is counted here, the rest ends its connection.
+  const auto most = static_cast<int64_t>(kMostWireBytes + (size_t{64} << 10));
+  return zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &most, sizeof most) == 0 && SetInt(socket, ZMQ_SNDHWM, send_queue) &&
+         SetInt(socket, ZMQ_RCVHWM, receive_queue) && SetInt(socket, ZMQ_LINGER, 0) && SetInt(socket, ZMQ_HANDSHAKE_IVL, 10'000) &&
+         SetInt(socket, ZMQ_TCP_KEEPALIVE, 1) && SetInt(socket, ZMQ_TCP_KEEPALIVE_IDLE, 15) &&
+         SetInt(socket, ZMQ_TCP_KEEPALIVE_INTVL, 5) && SetInt(socket, ZMQ_TCP_KEEPALIVE_CNT, 3) && SetInt(socket, ZMQ_TCP_MAXRT, 30'000);
+}
+
+bool ReceiveMessage(void* socket, bool with_identity, Incoming* incoming) {
+  incoming->parts = with_identity ? -1 : 0;
+  incoming->user.clear();
+  for (;;) {
+    zmq_msg_t part;
+    zmq_msg_init(&part);
+    if (zmq_msg_recv(&part, socket, ZMQ_DONTWAIT) < 0) {
+      zmq_msg_close(&part);
+      return false;  // parts come together: not in the middle of a message
+    }
+    incoming->parts++;
+    std::string* to = incoming->parts == 0   ? &incoming->identity
+                      : incoming->parts == 1 ? &incoming->header
+                      : incoming->parts == 2 ? &incoming->body
+                                             : nullptr;
+    if (to != nullptr) to->assign(static_cast<const char*>(zmq_msg_data(&part)), zmq_msg_size(&part));
+    if (incoming->parts == 1) {
+      if (const char* user = zmq_msg_gets(&part, "User-Id"); user != nullptr) incoming->user = user;
+    }
+    const bool more = zmq_msg_more(&part) != 0;
+    zmq_msg_close(&part);
+    if (!more) return true;
+  }
+}
+
+int SendMessage(void* socket, const std::string* identity, const Message& message) {
+  const std::string header = EncodeHeader(message.header);
+  if (identity != nullptr && zmq_send(socket, identity->data(), identity->size(), ZMQ_DONTWAIT | ZMQ_SNDMORE) < 0) return zmq_errno();
+  if (zmq_send(socket, header.data(), header.size(), ZMQ_DONTWAIT | ZMQ_SNDMORE) < 0) return zmq_errno();
+  // Once the first part is taken, the rest is.
+  if (zmq_send(socket, message.body.data(), message.body.size(), ZMQ_DONTWAIT) < 0) return zmq_errno();
+  return 0;
+}
+
+}  // namespace lockstep::wire

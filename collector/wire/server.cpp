@@ -1,0 +1,417 @@
+#include "collector/wire/server.h"
+
+#include <sys/resource.h>
+#include <zmq.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <deque>
+#include <random>
+#include <unordered_map>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "collector/say.h"
+#include "collector/wire/gate.h"
+#include "collector/wire/parts.h"
+#include "proto/wire.pb.h"
+
+namespace lockstep::wire {
+namespace {
+
+constexpr int kSendQueue = 1024;  // messages to one peer
+constexpr int kReceiveQueue = 64;
+constexpr int kReadAtOnce = 4096;
+constexpr size_t kMostPeers = 65536;
+constexpr int64_t kProbeAfterNs = 15'000'000'000;
+constexpr int64_t kHousekeepingNs = 1'000'000'000;
+constexpr double kBurstSeconds = 4;
+constexpr int kHeartbeatsPerChunk = 16;
+
+// Tokens that come back with time.
+class Bucket {
+ public:
+  bool Take(double amount, double rate, int64_t now) {
+    if (last_ns_ == 0) left_ = rate * kBurstSeconds;
+    left_ = std::min(rate * kBurstSeconds, left_ + rate * static_cast<double>(now - last_ns_) / 1e9);
+    last_ns_ = now;
+    if (left_ < amount) return false;
+    left_ -= amount;
+    return true;
+  }
+
+ private:
+  double left_ = 0;
+  int64_t last_ns_ = 0;
+};
+
+struct Peer {
+  uint64_t token = 0;
+  std::string user;
+  Role role = Role::kNone;
+  uint64_t generation = 0;  // of the keys, when role was looked up
+  bool said_hello = false;
+  Bucket messages, bytes;
+  int64_t heard_ns = 0, probed_ns = 0;
+};
+
+Role RoleSaid(Hello::Role role) {
+  switch (role) {
+    case Hello::AGENT:
+      return Role::kAgent;
+    case Hello::RELAY:
+      return Role::kRelay;
+    case Hello::OPERATOR:
+      return Role::kOperator;
+    case Hello::READER:
+      return Role::kReader;
+    default:
+      return Role::kNone;
+  }
+}
+
+bool MaySend(Role role, Type type) {
+  switch (type) {
+    case Type::kHello:
+    case Type::kPing:
+    case Type::kPong:
+      return true;
+    case Type::kHeartbeat:
+    case Type::kLate:
+    case Type::kEnded:
+    case Type::kDigest:
+    case Type::kEvidence:
+    case Type::kChunk:
+      return role == Role::kAgent || role == Role::kRelay;
+    case Type::kClientRequest:
+      return role == Role::kOperator || role == Role::kReader;
+    default:
+      return false;  // what servers send
+  }
+}
+
+// Descriptors: one per connection.
+void RaiseFileLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }
+}
+
+class RouterServer : public Server {
+ public:
+  RouterServer(const ServerOptions& options) : options_(options), context_(zmq_ctx_new()) {
+    std::random_device random;
+    next_token_ = (uint64_t{random()} << 32 | random()) >> 1;
+  }
+  ~RouterServer() override {
+    if (gate_ != nullptr && socket_ != nullptr) zmq_socket_monitor(socket_, nullptr, 0);
+    if (socket_ != nullptr) {
+      wakeup_.Remove(socket_);
+      zmq_close(socket_);
+    }
+    gate_.reset();
+    zmq_ctx_term(context_);
+  }
+
+  absl::Status Start();
+
+  int fd() const override { return wakeup_.fd(); }
+  std::optional<Received> Receive() override;
+  absl::Status Send(uint64_t peer, const Message& message) override;
+  const std::vector<std::string>& endpoints() const override { return endpoints_; }
+  const ServerCounters& counters() const override {
+    counters_.refused_keys = gate_->refused_keys();
+    counters_.handshakes_failed = gate_->failed_handshakes();
+    counters_.connections = gate_->connections();
+    return counters_;
+  }
+  size_t peers() const override { return peers_.size(); }
+  bool Knows(uint64_t peer) const override { return identities_.count(peer) != 0; }
+
+ private:
+  void Read();
+  void Take(Incoming* incoming, int64_t now);
+  Peer* PeerOf(const Incoming& incoming, int64_t now);
+  bool ReaderMay(const Peer& peer, const Message& message);
+  void Queue(uint64_t token, Role role, Message message);
+  void HousekeepPeers(int64_t now);
+  void Forget(const std::string& identity);
+
+  const ServerOptions options_;
+  void* const context_;
+  std::unique_ptr<Gate> gate_;
+  void* socket_ = nullptr;
+  Wakeup wakeup_;
+  bool curve_ = false;
+  std::vector<std::string> endpoints_;
+  mutable ServerCounters counters_;
+  uint64_t next_token_ = 1;
+  std::unordered_map<std::string, Peer> peers_;          // by libzmq's routing id
+  std::unordered_map<uint64_t, std::string> identities_;  // token -> routing id
+  std::deque<Received> urgent_, chunks_, heartbeats_;
+  size_t urgent_bytes_ = 0, chunk_bytes_ = 0;
+  int heartbeats_given_ = 0;  // since the last chunk
+  int64_t housekept_ns_ = 0;
+};
+
+absl::Status RouterServer::Start() {
+  if (options_.endpoints.empty()) return absl::InvalidArgumentError("no endpoint to listen at");
+  const Security& security = options_.security;
+  bool open = false;
+  for (const std::string& endpoint : options_.endpoints) {
+    if (const absl::Status status = CheckSecurity(security, endpoint, true); !status.ok()) return status;
+    open |= !IsLocal(endpoint);
+  }
+  curve_ = !security.own_key.empty();
+  KeyPair keys;
+  if (curve_) {
+    absl::StatusOr<KeyPair> own = ReadSecretKey(security.own_key);
+    if (!own.ok()) return own.status();
+    keys = *std::move(own);
+    if (keys.role != Role::kCollector && keys.role != Role::kRelay) {
+      return absl::InvalidArgumentError(absl::StrCat("key ", security.own_key, " is of role ", RoleName(keys.role),
+                                                     ": who listens needs one of role collector or relay"));
+    }
+  } else if (open) {
+    Say("WARNING: --insecure: listening beyond this machine without keys. Whoever reaches the port can feed it anything, read "
+        "stacks and take dumps");
+  }
+  RaiseFileLimit();
+  absl::StatusOr<std::unique_ptr<Gate>> gate = Gate::Start(context_, curve_ ? security.known_keys : "");
+  if (!gate.ok()) return gate.status();
+  gate_ = *std::move(gate);
+  socket_ = zmq_socket(context_, ZMQ_ROUTER);
+  if (socket_ == nullptr || !wakeup_.ok()) return absl::ResourceExhaustedError(absl::StrCat("cannot make a socket: ", zmq_strerror(zmq_errno())));
+  bool set = SetBounds(socket_, kSendQueue, kReceiveQueue) && SetInt(socket_, ZMQ_ROUTER_MANDATORY, 1) && SetInt(socket_, ZMQ_BACKLOG, 4096) &&
+             SetInt(socket_, ZMQ_HEARTBEAT_IVL, 10'000) && SetInt(socket_, ZMQ_HEARTBEAT_TIMEOUT, 30'000);
+  if (curve_) {
+    set = set && SetString(socket_, ZMQ_ZAP_DOMAIN, "lockstep") && SetInt(socket_, ZMQ_CURVE_SERVER, 1) &&
+          SetString(socket_, ZMQ_CURVE_SECRETKEY, keys.secret_key) && SetString(socket_, ZMQ_CURVE_PUBLICKEY, keys.public_key);
+  }
+  if (!set) return absl::InternalError(absl::StrCat("cannot set up the socket: ", zmq_strerror(zmq_errno())));
+  if (const absl::Status status = gate_->Monitor(socket_); !status.ok()) return status;
+  for (std::string endpoint : options_.endpoints) {
+    if (absl::EndsWith(endpoint, ":0") && absl::StartsWith(endpoint, "tcp://")) endpoint.back() = '*';
+    SetInt(socket_, ZMQ_IPV6, absl::StrContains(endpoint, '[') ? 1 : 0);  // else 127.0.0.1 would be told in IPv6's words
+    if (zmq_bind(socket_, endpoint.c_str()) != 0) {
+      return absl::UnavailableError(absl::StrCat("cannot listen at ", endpoint, ": ", zmq_strerror(zmq_errno())));
+    }
+    char actual[512];
+    size_t size = sizeof actual;
+    if (zmq_getsockopt(socket_, ZMQ_LAST_ENDPOINT, actual, &size) == 0) endpoints_.emplace_back(actual);
+  }
+  wakeup_.Add(socket_);
+  return absl::OkStatus();
+}
+
+Peer* RouterServer::PeerOf(const Incoming& incoming, int64_t now) {
+  auto entry = peers_.find(incoming.identity);
+  // Who connects chooses its routing id: the same id with another key is somebody else.
+  if (entry != peers_.end() && entry->second.user != incoming.user) {
+    Forget(incoming.identity);
+    entry = peers_.end();
+  }
+  if (entry == peers_.end()) {
+    if (peers_.size() >= kMostPeers) return nullptr;
+    entry = peers_.emplace(incoming.identity, Peer{}).first;
+    entry->second.token = ++next_token_;
+    entry->second.user = incoming.user;
+    identities_[entry->second.token] = incoming.identity;
+  }
+  Peer& peer = entry->second;
+  if (curve_ && peer.generation != gate_->generation()) {
+    peer.generation = gate_->generation();
+    peer.role = gate_->RoleOf(peer.user);
+  }
+  peer.heard_ns = now;
+  return &peer;
+}
+
+void RouterServer::Take(Incoming* incoming, int64_t now) {
+  counters_.received++;
+  counters_.received_bytes += incoming->header.size() + incoming->body.size();
+  Peer* peer = PeerOf(*incoming, now);
+  const double more_messages = peer != nullptr && peer->role == Role::kRelay ? 64 : 1;
+  const double more_bytes = peer != nullptr && peer->role == Role::kRelay ? 16 : 1;
+  if (peer == nullptr || !peer->messages.Take(1, options_.messages_per_second * more_messages, now)) {
+    counters_.flooded++;
+    return;
+  }
+  if (incoming->parts != 2) {
+    counters_.malformed++;
+    return;
+  }
+  absl::StatusOr<Header> header = DecodeHeader(incoming->header);
+  if (!header.ok()) {
+    (absl::IsUnimplemented(header.status()) ? counters_.unknown_types : counters_.malformed)++;
+    return;
+  }
+  if (incoming->body.size() > kMostWireBytes) {
+    counters_.too_large++;
+    return;
+  }
+  // By what it says it unpacks to, too: what it cost to send is not what it costs to read.
+  const double bytes = static_cast<double>(std::max<size_t>(incoming->body.size(), header->raw_bytes));
+  if (!peer->bytes.Take(bytes, options_.bytes_per_second * more_bytes, now)) {
+    counters_.flooded++;
+    return;
+  }
+  Message message{*std::move(header), std::move(incoming->body)};
+  const Type type = message.header.type;
+  if (type == Type::kPing) {
+    Message pong;
+    pong.header.type = Type::kPong;
+    (void)Send(peer->token, pong);
+    return;
+  }
+  if (type == Type::kPong) return;
+  if (type == Type::kHello) {
+    Hello hello;
+    if (!DecodeBody(message, &hello).ok()) {
+      counters_.malformed++;
+      return;
+    }
+    if (!curve_ && !peer->said_hello) peer->role = RoleSaid(hello.role());
+    peer->said_hello = true;
+  } else if (!peer->said_hello) {
+    counters_.malformed++;
+    return;
+  }
+  if (peer->role == Role::kNone || !MaySend(peer->role, type) || (type == Type::kClientRequest && !ReaderMay(*peer, message))) {
+    counters_.role_refused++;
+    return;
+  }
+  if (!message.header.route.empty() && peer->role != Role::kRelay) {
+    counters_.malformed++;
+    return;
+  }
+  Queue(peer->token, peer->role, std::move(message));
+}
+
+// Looking is all that a reader may do.
+bool RouterServer::ReaderMay(const Peer& peer, const Message& message) {
+  if (peer.role != Role::kReader) return true;
+  ClientRequest request;
+  if (!DecodeBody(message, &request).ok()) return false;
+  if (request.kind() == ClientRequest::STATUS || request.kind() == ClientRequest::WATCH || request.kind() == ClientRequest::DETAIL) return true;
+  ClientReply reply;
+  reply.set_request(request.request());
+  reply.set_error("this key may only look (role reader); taking a dump needs one of role operator");
+  reply.set_done(true);
+  if (const absl::StatusOr<Message> frame = Encode(Type::kClientReply, reply); frame.ok()) (void)Send(peer.token, *frame);
+  return false;
+}
+
+void RouterServer::Queue(uint64_t token, Role role, Message message) {
+  const size_t bytes = message.body.size();
+  if (message.header.type == Type::kHeartbeat) {
+    if (heartbeats_.size() >= options_.most_waiting_heartbeats) {
+      heartbeats_.pop_front();
+      counters_.shed_heartbeats++;
+    }
+    heartbeats_.push_back({token, role, std::move(message)});
+  } else if (message.header.type == Type::kChunk) {
+    if (chunk_bytes_ + bytes > options_.most_waiting_chunk_bytes) {
+      counters_.shed_chunks++;
+      return;
+    }
+    chunk_bytes_ += bytes;
+    chunks_.push_back({token, role, std::move(message)});
+  } else {
+    urgent_bytes_ += bytes;
+    urgent_.push_back({token, role, std::move(message)});
+  }
+}
+
+void RouterServer::Read() {
+  wakeup_.Sleep();
+  const int64_t now = MonoNs();
+  if (now - housekept_ns_ > kHousekeepingNs) {
+    housekept_ns_ = now;
+    HousekeepPeers(now);
+  }
+  Incoming incoming;
+  for (int i = 0; i < kReadAtOnce; i++) {
+    if (urgent_bytes_ > options_.most_waiting_urgent_bytes) break;
+    if (!ReceiveMessage(socket_, true, &incoming)) return;
+    Take(&incoming, now);
+  }
+  wakeup_.Wake();  // there may be more
+}
+
+std::optional<Received> RouterServer::Receive() {
+  Read();
+  const auto take = [](std::deque<Received>* queue) {
+    std::optional<Received> first(std::move(queue->front()));
+    queue->pop_front();
+    return first;
+  };
+  if (!urgent_.empty()) {
+    urgent_bytes_ -= urgent_.front().message.body.size();
+    return take(&urgent_);
+  }
+  // Neither holds the other up.
+  if (!chunks_.empty() && (heartbeats_.empty() || heartbeats_given_ >= kHeartbeatsPerChunk)) {
+    heartbeats_given_ = 0;
+    chunk_bytes_ -= chunks_.front().message.body.size();
+    return take(&chunks_);
+  }
+  if (!heartbeats_.empty()) {
+    heartbeats_given_++;
+    return take(&heartbeats_);
+  }
+  return std::nullopt;
+}
+
+absl::Status RouterServer::Send(uint64_t peer, const Message& message) {
+  const auto identity = identities_.find(peer);
+  if (identity == identities_.end()) return absl::NotFoundError("the peer is gone");
+  const int error = SendMessage(socket_, &identity->second, message);
+  wakeup_.WakeIfReadable(socket_);
+  if (error == 0) {
+    counters_.sent++;
+    counters_.sent_bytes += message.body.size() + message.header.route.size() * 8 + 12;
+    return absl::OkStatus();
+  }
+  counters_.send_dropped++;
+  if (error == EHOSTUNREACH) {
+    Forget(std::string(identity->second));
+    return absl::NotFoundError("the peer is gone");
+  }
+  return absl::UnavailableError(absl::StrCat("the peer takes nothing: ", zmq_strerror(error)));
+}
+
+// Peers that are silent are asked; a connection that is no more shows itself by that.
+void RouterServer::HousekeepPeers(int64_t now) {
+  std::vector<uint64_t> silent;
+  for (auto& [identity, peer] : peers_) {
+    if (now - std::max(peer.heard_ns, peer.probed_ns) < kProbeAfterNs) continue;
+    peer.probed_ns = now;
+    silent.push_back(peer.token);
+  }
+  for (const uint64_t token : silent) {
+    Message ping;
+    ping.header.type = Type::kPing;
+    (void)Send(token, ping);
+  }
+}
+
+void RouterServer::Forget(const std::string& identity) {
+  const auto peer = peers_.find(identity);
+  if (peer == peers_.end()) return;
+  identities_.erase(peer->second.token);
+  peers_.erase(peer);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Bind(const ServerOptions& options) {
+  auto server = std::make_unique<RouterServer>(options);
+  if (const absl::Status status = server->Start(); !status.ok()) return status;
+  return std::unique_ptr<Server>(std::move(server));
+}
+
+}  // namespace lockstep::wire
