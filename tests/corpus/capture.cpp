@@ -43,6 +43,7 @@ class Capturer {
       c.member_rank = job_.member_of[static_cast<size_t>(view_.rank)][s];
       c.made_by = p.made_by;
       c.issued = p.issued;
+      c.called = p.called;
       c.started = p.started;
       c.done = p.done;
       c.hash = p.hash;
@@ -85,6 +86,26 @@ class Capturer {
     if (view_.streams.empty()) return;
     stream_at_[kComputeStream] = static_cast<int32_t>(view_.streams.size());
     view_.streams.push_back({});
+    Graph();
+  }
+
+  void Graph() {
+    if (rank_.captured == 0 || !Seen(rank_.captured_at)) return;
+    StreamView& compute = view_.streams.back();
+    GraphView& graph = view_.graph;
+    graph.operations = rank_.captured;
+    graph.captured_at = rank_.captured_at;
+    graph.stream = stream_at_[kComputeStream];
+    for (const Launch& launch : rank_.launches) {
+      if (!Seen(launch.enter)) break;
+      ++graph.launches;
+      graph.last_launch = launch.enter;
+      graph.started += Seen(launch.start);
+      graph.completed += Seen(launch.finish);
+    }
+    compute.issued = graph.launches;
+    compute.started = graph.started;
+    compute.completed = graph.completed;
   }
 
   OpView Make(const Record& record, const Instr& in) {
@@ -96,13 +117,16 @@ class Capturer {
     op.root_or_peer = in.root_or_peer;
     op.count = in.count;
     op.seq = record.seq;
+    op.called = record.called;
+    op.replay = record.replay;
+    op.place = record.place;
     op.thread = in.thread;
     op.group = record.group;
     op.enter = record.enter;
     op.ret = Seen(record.ret) ? record.ret : kNever;
     op.start = Seen(record.start) ? record.start : kNever;
     op.finish = Seen(record.finish) ? record.finish : kNever;
-    if (in.act == Act::kCall) op.stream = stream_at_[StreamOf(in.slot)];
+    if (in.act == Act::kCall) op.stream = stream_at_[record.replay != 0 ? kComputeStream : StreamOf(in.slot)];
     if (in.act == Act::kGroupBegin) {
       op.kind = CallKind::kGroup;
       op.comm = -1;
@@ -157,7 +181,9 @@ class Capturer {
       index[in.thread] -= 1 + 2 * members;
       uint32_t mine = 0;
       bool fresh_ticket = false;
-      if (operation && !record.queued) {
+      if (record.replay != 0) {
+        mine = record.replay;  // the stream that the graph is launched on has no other tickets
+      } else if (operation && !record.queued) {
         if (record.group == 0) {
           mine = ticket[in.slot]--;
           fresh_ticket = true;
@@ -219,6 +245,7 @@ class Capturer {
     if (collective) {
       c.hash -= Signature(in, record.seq);
       --c.issued;
+      c.called -= record.replay == 0;
     } else if (in.act == Act::kAllToAllV) {
       --c.all_to_alls;
     } else {
@@ -273,7 +300,8 @@ class Capturer {
       const Progress& p = rank_.progress[c.slot];
       uint32_t in_ring[2] = {0, 0};
       for (const OpView& op : view_.ops) {
-        if (op.comm == comm_at_[c.slot] && op.instr->act == Act::kCall) ++in_ring[ring::IsPointToPoint(op.kind)];
+        const bool numbered = op.stage != Stage::kCaptured && op.replay == 0;
+        if (op.comm == comm_at_[c.slot] && op.instr->act == Act::kCall && numbered) ++in_ring[ring::IsPointToPoint(op.kind)];
       }
       // Between what was taken and what has left the simulator's ring, which is somewhat larger, lie these.
       std::vector<Record> lists[2] = {p.recent, p.recent_p2p};
@@ -282,6 +310,7 @@ class Capturer {
       for (uint64_t n = oldest; n < std::min(oldest_taken_, rank_.records + 1); ++n) {
         const Record& record = rank_.ring[(n - 1) % size];
         const Instr& in = program_[record.instr];
+        if (record.captured || record.replay != 0) continue;
         if (in.act == Act::kCall && in.slot == c.slot) lists[ring::IsPointToPoint(in.kind)].push_back(record);
       }
       for (int p2p = 0; p2p < 2; ++p2p) {
@@ -350,7 +379,7 @@ class Capturer {
       CommView& c = view_.comms[static_cast<size_t>(op.comm)];
       if (op.instr->act != Act::kCall && op.instr->act != Act::kAllToAllV) continue;
       ++c.retained;
-      if (op.instr->act == Act::kCall && ring::IsCollective(op.kind) && (c.oldest_retained == 0 || op.seq < c.oldest_retained))
+      if (op.instr->act == Act::kCall && ring::IsCollective(op.kind) && op.seq != 0 && (c.oldest_retained == 0 || op.seq < c.oldest_retained))
         c.oldest_retained = op.seq;
     }
     for (CommView& c : view_.comms) {

@@ -38,9 +38,11 @@ struct OpView {
   int32_t root_or_peer = -1;
   uint64_t count = 0;
   uint32_t seq = 0;                    // 0: none
+  uint32_t called = 0;                 // Record::called
   uint8_t thread = 0;
   bool recent_only = false, all_to_all = false;  // all_to_all: member of one with sizes
   uint64_t index = 0, group = 0, graph = 0;
+  uint32_t replay = 0, place = 0;      // Record
   int32_t stream = -1;
   uint32_t ticket = 0;
   int64_t enter = 0, ret = kNever, start = kNever, finish = kNever;  // kNever where later than the capture
@@ -53,6 +55,7 @@ struct CommView {
   int32_t member_rank = -1;
   uint32_t state = 0;                  // recorder/ring/snapshot.h, CommState
   int64_t issued = 0, launched = 0, started = 0, done = 0;  // collectives
+  int64_t called = 0;                  // Record::called
   uint64_t hash = 0;
   std::vector<std::pair<uint32_t, uint64_t>> checkpoints;   // oldest first
   int64_t issued_at = 0, created = 0, ready = 0, ended = 0;
@@ -81,6 +84,14 @@ struct StreamView {
   std::vector<std::pair<uint32_t, uint32_t>> depends;  // index into RankView::streams, ticket
 };
 
+// The rank's graph: `launches` of it so far, by the marks of the stream.
+struct GraphView {
+  uint32_t operations = 0;             // 0: there is none
+  uint32_t launches = 0, started = 0, completed = 0;
+  int64_t captured_at = 0, last_launch = 0;
+  int32_t stream = -1;                 // index into RankView::streams
+};
+
 struct RankView {
   int32_t rank = 0;
   int64_t captured = 0;
@@ -88,6 +99,7 @@ struct RankView {
   std::vector<CommView> comms;
   std::vector<ThreadView> threads;
   std::vector<StreamView> streams;
+  GraphView graph;
   HostStatus status = HostStatus::kRunning;
   int64_t ended = 0;                   // of the process; 0 not
 };

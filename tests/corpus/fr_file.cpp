@@ -183,12 +183,13 @@ class FrFile {
     entries_.clear();
     record_ids_.clear();
     std::vector<int64_t> op_ids;
-    for (const CommView& c : view_->comms) op_ids.push_back(c.issued + c.all_to_alls + c.p2p);
+    for (const CommView& c : view_->comms) op_ids.push_back(c.called + c.all_to_alls + c.p2p);
     std::vector<Entry> newest_first;
     const std::vector<OpView>& ops = view_->ops;
     for (size_t i = ops.size(); i-- > 0;) {
       const OpView& op = ops[i];
-      if (op.recent_only || op.comm < 0 || op.stage == Stage::kFailed) continue;
+      // The framework counts what it calls, captured or not, and sees nothing of a graph's launches.
+      if (op.recent_only || op.comm < 0 || op.stage == Stage::kFailed || op.replay != 0) continue;
       if (op.instr->act != Act::kCall && op.instr->act != Act::kAllToAllV) continue;
       const auto at = static_cast<size_t>(op.comm);
       const CommView& c = view_->comms[at];
@@ -202,7 +203,7 @@ class FrFile {
       const StreamView* stream = op.stream >= 0 ? &view_->streams[static_cast<size_t>(op.stream)] : nullptr;
       const int64_t launches = stream == nullptr ? 0 : stream->issued;
       entry.p2p_seq = p2p ? (op.ticket > 0 ? op.ticket : launches + 1) : c.p2p > 0 ? launches : 0;
-      entry.collective_seq = p2p ? c.issued + c.all_to_alls : op.seq;
+      entry.collective_seq = p2p ? c.called + c.all_to_alls : op.instr->act == Act::kAllToAllV ? op.seq : op.called;
       entry.in_batch = p2p && op.group != 0;
       if (entry.in_batch && op.stage != Stage::kQueued &&
           (newest_first.empty() || !newest_first.back().in_batch || newest_first.back().op.group != op.group)) {
@@ -258,7 +259,7 @@ class FrFile {
     p->BeginDict();
     for (size_t i = 0; i < view_->comms.size(); ++i) {
       const CommView& c = view_->comms[i];
-      int64_t enqueued = c.issued + c.all_to_alls, started = -1, completed = 0;
+      int64_t enqueued = c.called + c.all_to_alls, started = -1, completed = 0;
       for (const StreamView& s : view_->streams) {
         if (s.stream != StreamOf(c.slot)) continue;
         enqueued = s.issued;  // not what was captured into a graph

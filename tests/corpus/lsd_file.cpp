@@ -183,6 +183,7 @@ class LsdFile {
     Process(*view, h.mutable_process());
     for (size_t t = 0; t < view->threads.size(); ++t) ThreadOut(*view, t, h.add_threads());
     for (size_t s = 0; s < view->streams.size(); ++s) StreamOut(*view, s, h.add_streams());
+    if (view->graph.operations > 0) GraphOut(*view, &h);
     Append(record);
     std::vector<size_t> comm_order(view->comms.size());
     for (size_t i = 0; i < comm_order.size(); ++i) comm_order[i] = i;
@@ -262,6 +263,28 @@ class LsdFile {
     }
   }
 
+  void GraphOut(const RankView& view, RankHeader* h) {
+    const GraphView& g = view.graph;
+    const bool marked = options_.capture.marks != Marks::kOff;
+    Graph* out = h->add_graphs();
+    out->set_index(0);
+    out->set_id(1);
+    out->set_state(static_cast<uint32_t>(ring::GraphState::kCaptured));
+    out->set_exec(0x5592b0000000u + static_cast<uint64_t>(view.rank) * 256);
+    out->set_operations(g.operations);
+    out->set_launches(g.launches);
+    out->set_completed(marked ? g.completed : 0);
+    out->set_stream(g.launches > 0 ? g.stream : -1);
+    out->set_ticket(marked ? g.launches : 0);
+    out->set_captured_ns(Mono(g.captured_at));
+    out->set_last_launch_ns(Mono(g.last_launch));
+    // What operations refer to: launch n stands at n - 1.
+    for (uint32_t number = 1; number <= g.launches; ++number) {
+      h->add_replay_graph(0);
+      h->add_replay_number(number);
+    }
+  }
+
   void CommOut(const RankView& view, size_t index) {
     const CommView& c = view.comms[index];
     const Comm& comm = job_.comms[static_cast<size_t>(c.comm)];
@@ -331,8 +354,9 @@ class LsdFile {
       c.add_reduction(operation ? op.instr->reduction : ring::kNoReduction);
       c.add_root_or_peer(op.root_or_peer);
       c.add_elements(op.count);
-      c.add_seq_delta(static_cast<int64_t>(op.seq) - seq);
-      seq = op.seq;
+      const int64_t number = op.stage == Stage::kCaptured ? int64_t{-2} : int64_t{op.seq};
+      c.add_seq_delta(number - seq);
+      seq = number;
       c.add_thread(op.recent_only ? UINT32_MAX : op.thread);
       c.add_index_delta(static_cast<int64_t>(op.recent_only ? 0 : op.index) - at_index);
       at_index = static_cast<int64_t>(op.recent_only ? 0 : op.index);
@@ -348,8 +372,8 @@ class LsdFile {
       c.add_caller_delta(site - caller);
       caller = site;
       c.add_caller_object(kCallerObject);
-      c.add_graph(op.graph);
-      uint32_t flags = op.recent_only ? 8 : 0;
+      c.add_graph(op.replay != 0 ? uint64_t{op.place} << 32 | (op.replay - 1) : op.graph);
+      uint32_t flags = (op.recent_only ? 8 : 0) | (op.replay != 0 ? 64 : 0);
       if (timed && op.start != kNever) flags |= 16;
       if (timed && op.finish != kNever) flags |= 32;
       c.add_flags(flags);

@@ -252,6 +252,10 @@ TEST(WriterTest, OwnDumpsAreReadWithEqualNumbers) {
         EXPECT_FALSE(rank.damaged);
         const Host& host = outcome.job.hosts[static_cast<size_t>(outcome.job.HostOf(rank.rank))];
         EXPECT_EQ(rank.host, host.name);
+        ASSERT_EQ(rank.graphs.size(), scenario == 37 ? 1u : 0u);
+        if (!rank.graphs.empty()) {
+          EXPECT_EQ(rank.graphs[0].launches, view.graph.launches);
+        }
         for (const Membership& m : rank.memberships) {
           const size_t i = m.ring_index;
           ASSERT_LT(i, view.comms.size());
@@ -264,7 +268,13 @@ TEST(WriterTest, OwnDumpsAreReadWithEqualNumbers) {
         for (size_t i = 0; i < view.ops.size(); ++i) {
           const Op& op = rank.ops[i];
           EXPECT_EQ(op.kind, view.ops[i].kind);
-          EXPECT_EQ(op.seq, view.ops[i].seq);
+          EXPECT_EQ(op.seq, view.ops[i].stage == Stage::kCaptured ? kUnknown : int64_t{view.ops[i].seq});
+          EXPECT_EQ(op.replayed, view.ops[i].replay != 0);
+          if (const lockstep::Replay* replay = op.replayed ? &rank.replays.at(ReplayOf(op)) : nullptr; replay != nullptr) {
+            EXPECT_EQ(replay->number, view.ops[i].replay);
+            EXPECT_EQ(PlaceInGraph(op), view.ops[i].place);
+            EXPECT_EQ(op.ticket, view.ops[i].replay);
+          }
           EXPECT_EQ(static_cast<uint8_t>(op.state), static_cast<uint8_t>(view.ops[i].stage));
           EXPECT_EQ(op.enter_ns, host.Mono(view.ops[i].enter));
           EXPECT_EQ(op.completed_ns, view.ops[i].finish == kNever ? 0 : host.Mono(view.ops[i].finish));
@@ -289,6 +299,42 @@ TEST(WriterTest, FlightRecorderDumpsWithoutStartEventsHoldNoStarts) {
     const absl::StatusOr<Bundle> bundle = LoadPaths({folder.path()});
     ASSERT_TRUE(bundle.ok()) << bundle.status();
     for (const Rank& rank : bundle->ranks) EXPECT_EQ(rank.start_recorded, marks == Marks::kFull);
+  }
+}
+
+// What a graph holds has no number; each launch gives its operations the next ones, and they start and end with the launch.
+TEST(ScenarioTest, ReplaysAreNumberedAtTheirLaunch) {
+  Request request;
+  request.scenario = 37;
+  for (request.seed = 1; request.seed <= 3; ++request.seed) {
+    Outcome outcome;
+    std::string error;
+    ASSERT_TRUE(Play(request, &outcome, &error)) << error;
+    EXPECT_TRUE(outcome.truth.identifiable);
+    EXPECT_EQ(outcome.truth.healthy, request.seed % 3 != 2);
+    std::map<int32_t, uint32_t> launches;
+    for (int32_t r = 0; r < request.ranks; ++r) {
+      const RankView view = Capture(*outcome.run, outcome.dump.capture, r);
+      launches[r] = view.graph.launches;
+      std::map<Slot, uint32_t> next;
+      uint32_t captured = 0, replayed = 0;
+      for (const OpView& op : view.ops) {
+        if (op.instr->act != Act::kCall || op.recent_only) continue;
+        if (op.stage == Stage::kCaptured) {
+          EXPECT_EQ(op.seq, 0u);
+          ++captured;
+          continue;
+        }
+        EXPECT_EQ(op.seq, ++next[op.slot]);
+        replayed += op.replay != 0;
+        EXPECT_EQ(op.finish != kNever && op.replay != 0, op.replay != 0 && op.replay <= view.graph.completed);
+      }
+      EXPECT_EQ(captured, view.graph.operations);
+      EXPECT_EQ(replayed, captured * view.graph.launches);
+      for (const CommView& c : view.comms) EXPECT_EQ(c.issued, next[c.slot]);
+    }
+    if (outcome.truth.healthy) continue;
+    for (const auto& [r, count] : launches) EXPECT_LE(launches[outcome.truth.culprit_ranks[0]], count);
   }
 }
 

@@ -168,7 +168,10 @@ bool Simulator::Step(int32_t r, const Instr& in) {
     }
     case Act::kStep: BeginStep(r, static_cast<int32_t>(in.count)); return true;
     case Act::kGraphBegin: gpus_[static_cast<size_t>(r)].capturing = true; return true;
-    case Act::kGraphEnd: gpus_[static_cast<size_t>(r)].capturing = false; return true;
+    case Act::kGraphEnd:
+      gpus_[static_cast<size_t>(r)].capturing = false;
+      rank.captured_at = rank.now;
+      return true;
     case Act::kGraphLaunch: LaunchGraph(r, in); return true;
     case Act::kStall: return stop(HostStatus::kStalled);
     case Act::kLeave: return stop(HostStatus::kLeft);
@@ -298,7 +301,7 @@ Record* Simulator::AddRecord(int32_t r, uint32_t instr, uint32_t seq, int64_t re
 // What leaves the ring is kept a while longer as one of its communicator's recent operations.
 void Simulator::Evict(int32_t r, const Record& record) {
   const Instr& in = (*job_.programs[static_cast<size_t>(r)])[record.instr];
-  if (in.act != Act::kCall) return;
+  if (in.act != Act::kCall || record.captured || record.replay != 0) return;
   RankRun& rank = ranks_[static_cast<size_t>(r)];
   const bool p2p = ring::IsPointToPoint(in.kind);
   std::vector<Record>& list = p2p ? rank.progress[in.slot].recent_p2p : rank.progress[in.slot].recent;

@@ -22,10 +22,19 @@ struct Record {
   int64_t enter = 0, ret = kNever;     // host
   int64_t start = kNever, finish = kNever;  // GPU: the stream reached it, it completed
   uint32_t instr = 0;                  // index into the rank's program
-  uint32_t seq = 0;                    // collective: in the communicator; send, receive: with that peer in that direction; from 1
+  // Collective: in the communicator; send, receive: with that peer in that direction; from 1. What is captured has none, each launch of
+  // its graph issues it anew.
+  uint32_t seq = 0;
+  uint32_t called = 0;                 // collective: the host's calls on the communicator so far, captured ones too, replays not
   uint32_t group = 0;                  // open group it was queued in, 0 none
   bool queued = false;                 // in a group that has not ended
   bool captured = false;               // into a graph
+  uint32_t replay = 0, place = 0;      // of a graph's launch: which, and place among the captured operations; from 1
+};
+
+// One launch of a rank's graph: its marks stand before and behind all of it.
+struct Launch {
+  int64_t enter = 0, start = kNever, finish = kNever;
 };
 
 struct PeerProgress {
@@ -40,6 +49,7 @@ struct Progress {                       // of one communicator on one rank
   int64_t created = 0, ready = 0, ended = 0;
   bool aborted = false, finalizing = false;
   uint32_t issued = 0, done = 0, started = 0;   // collectives; started and done by this rank's GPU
+  uint32_t called = 0;                          // collectives that the host called, see Record::called
   uint32_t p2p = 0, all_to_alls = 0;            // sends, receives; all-to-alls with sizes
   uint32_t tickets = 0, tickets_started = 0, tickets_done = 0;  // launches on the slot's stream
   int64_t issued_at = 0;
@@ -83,7 +93,9 @@ struct RankRun {
   std::vector<PeerProgress> peers;
   std::array<uint32_t, kSlots> joined_at{};  // program index of that
   std::array<uint32_t, kSlots> joined{};  // ticket of the slot's stream that the compute stream last was made to wait for
-  uint64_t replays = 0;
+  std::vector<Launch> launches;         // of the graph
+  uint32_t captured = 0;                // operations that it holds
+  int64_t captured_at = 0;              // when its capture ended
 };
 
 // From `at` on no operation of these communicators completes.
@@ -194,6 +206,9 @@ class Simulator {
   void FinishPair(const Event& event);
   void FinishPartly(const Event& event);
   void LaunchGraph(int32_t r, const Instr& in);
+  // On the compute stream before and behind launch `number`.
+  void Mark(int32_t r, uint32_t number, bool end);
+  void MarkReached(int32_t r, uint32_t number, bool end, int64_t at);
   void BreakComms(int32_t r, int64_t at, bool network_only);
   void LeaveOnError(int32_t r);
   Instance* Open(int32_t comm, uint32_t seq, uint32_t kind);

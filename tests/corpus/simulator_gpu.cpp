@@ -130,8 +130,12 @@ void Simulator::Issue(int32_t r, const Instr& in) {
     ++progress.p2p;
   } else if (sizes) {
     seq = ++progress.all_to_alls;
+  } else if (gpu.capturing) {
+    ++progress.called;
+    ++rank.captured;
   } else {
     seq = ++progress.issued;
+    ++progress.called;
     progress.issued_at = rank.now;
     progress.hash += Signature(in, seq);
     if (seq % 16 == 0) progress.checkpoint[seq / 16 % 8] = progress.hash;
@@ -145,6 +149,7 @@ void Simulator::Issue(int32_t r, const Instr& in) {
     gpu.group_record = rank.records;
   }
   Record* record = AddRecord(r, rank.pc, seq, rank.group != 0 ? 0 : Jitter(r, 1500, 4000));
+  record->called = progress.called;
   if (gpu.capturing) {
     record->captured = true;
     return;
@@ -244,6 +249,7 @@ void Simulator::Complete(int32_t r, uint8_t stream, int64_t at) {
   if (s.head < 0) s.tail = -1;
   s.last_done = at;
   stop_time_ = std::max(stop_time_, std::min(at, options_.horizon));
+  if (it.mark != 0) MarkReached(r, it.mark, it.mark_end, at);
   if (it.record != 0) {
     Progress& progress = rank.progress[it.slot];
     ++progress.tickets_done;
@@ -511,12 +517,52 @@ void Simulator::Abort(int32_t r, Slot slot) {
   }
 }
 
-// The captured operations once more, without a record.
+void Simulator::Mark(int32_t r, uint32_t number, bool end) {
+  RankRun& rank = ranks_[static_cast<size_t>(r)];
+  Stream& compute = gpus_[static_cast<size_t>(r)].streams[kComputeStream];
+  if (compute.head < 0) {
+    const int64_t at = std::max(compute.last_done, rank.now);
+    if (at <= rank.gpu_dead_at) MarkReached(r, number, end, at);
+    return;
+  }
+  const int32_t item = NewItem(r);
+  Item& it = gpus_[static_cast<size_t>(r)].items[static_cast<size_t>(item)];
+  it.ready = rank.now;
+  it.mark = number;
+  it.mark_end = end;
+  Append(r, kComputeStream, item);
+}
+
+// Nothing inside a graph tells how far it came: all that a launch issued starts and completes as one.
+void Simulator::MarkReached(int32_t r, uint32_t number, bool end, int64_t at) {
+  RankRun& rank = ranks_[static_cast<size_t>(r)];
+  Launch& launch = rank.launches[number - 1];
+  (end ? launch.finish : launch.start) = at;
+  for (uint64_t n = rank.records; n > 0 && n + rank.ring.size() > rank.records; --n) {
+    Record& record = rank.ring[(n - 1) % rank.ring.size()];
+    if (record.replay != 0 && record.replay < number) break;
+    if (record.replay == number) (end ? record.finish : record.start) = at;
+  }
+  const Program& program = *job_.programs[static_cast<size_t>(r)];
+  bool inside = false;
+  for (const Instr& op : program) {
+    if (op.act == Act::kGraphEnd) break;
+    inside |= op.act == Act::kGraphBegin;
+    if (inside && op.act == Act::kCall) ++(end ? rank.progress[op.slot].done : rank.progress[op.slot].started);
+  }
+}
+
+// The captured operations once more. They get their communicators' next numbers as if the host had called, and each leaves a record, as
+// a reader of the launch's record finds them.
 void Simulator::LaunchGraph(int32_t r, const Instr& in) {
   RankRun& rank = ranks_[static_cast<size_t>(r)];
   Gpu& gpu = gpus_[static_cast<size_t>(r)];
+  const int64_t entered = rank.now;
   rank.now += Jitter(r, 20 * kMicro, 40 * kMicro);
-  ++rank.replays;
+  rank.launches.push_back({entered, kNever, kNever});
+  const auto number = static_cast<uint32_t>(rank.launches.size());
+  uint32_t place = 0;
+  Mark(r, number, false);
   const Program& program = *job_.programs[static_cast<size_t>(r)];
   for (auto i = static_cast<uint32_t>(in.count) + 1; i < program.size() && program[i].act != Act::kGraphEnd; ++i) {
     const Instr& op = program[i];
@@ -528,6 +574,17 @@ void Simulator::LaunchGraph(int32_t r, const Instr& in) {
       rank.joined[op.slot] = joined;
       rank.joined_at[op.slot] = at;
     } else if (op.act == Act::kCall && !ring::IsPointToPoint(op.kind)) {
+      Progress& progress = rank.progress[op.slot];
+      const uint32_t seq = ++progress.issued;
+      progress.issued_at = entered;
+      progress.hash += Signature(op, seq);
+      if (seq % 16 == 0) progress.checkpoint[seq / 16 % 8] = progress.hash;
+      Record* record = AddRecord(r, i, seq, 0);
+      record->enter = entered;
+      record->start = rank.launches.back().start;
+      record->replay = number;
+      record->place = ++place;
+      record->called = progress.called;
       const int32_t item = NewItem(r);
       Item& it = gpu.items[static_cast<size_t>(item)];
       it.work = Work::kCollective;
@@ -540,6 +597,7 @@ void Simulator::LaunchGraph(int32_t r, const Instr& in) {
       Append(r, StreamOf(op.slot), item);
     }
   }
+  Mark(r, number, true);
 }
 
 }  // namespace lockstep::corpus

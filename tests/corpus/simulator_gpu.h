@@ -31,6 +31,8 @@ struct Simulator::Item {
   Work work = Work::kCompute;
   Slot slot = kWorld;
   bool waits = false, arrived = false;
+  uint32_t mark = 0;                  // of a graph's launch, see Simulator::Mark; 0 none
+  bool mark_end = false;
 };
 
 struct Simulator::Stream {
