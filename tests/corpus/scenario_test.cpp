@@ -192,7 +192,6 @@ TEST(ScenarioTest, WhatPeersRecordOfACulpritWithoutDumpIdentifiesIt) {
   EXPECT_TRUE(WaitedForUnseen(*outcome.run, {(culprit + 1) % 8}).empty());
 }
 
-// The writers were made from the pages that describe the formats; the analyzer's loaders must find the same numbers.
 TEST(ScenarioTest, WhatStandsAtALostSwitchIsAnAnswer) {
   Request request;
   request.scenario = 20;
@@ -228,6 +227,7 @@ TEST(ScenarioTest, RanksWithoutDataThatOthersWaitForAreTold) {
   EXPECT_GT(told, 0u);
 }
 
+// The writers were made from the pages that describe the formats; the analyzer's loaders must find the same numbers.
 TEST(WriterTest, OwnDumpsAreReadWithEqualNumbers) {
   for (bool shuffled : {false, true}) {
     for (int scenario : {6, 21, 26, 37}) {
