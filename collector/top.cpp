@@ -33,8 +33,7 @@ void TopSession::Step(int64_t mono_ns) {
   const bool anew = client_->Tick(mono_ns);
   if (anew || !greeted_) {
     Hello hello;
-    // What the key allows more than looking, it allows whatever is said here.
-    hello.set_role(Hello::READER);
+    hello.set_role(role_);
     hello.set_version(LOCKSTEP_VERSION);
     char host[256] = {};
     gethostname(host, sizeof host - 1);

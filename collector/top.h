@@ -15,8 +15,10 @@ namespace lockstep {
 // One thread owns it. The client must outlive it.
 class TopSession {
  public:
-  // `job` as people write it ("name" or "name/step/restart"; empty: all jobs).
-  TopSession(wire::Client* client, std::string job) : client_(client), job_(std::move(job)) {}
+  // `job` as people write it ("name" or "name/step/restart"; empty: all jobs). `role`: what the own key says; without
+  // keys an operator.
+  TopSession(wire::Client* client, std::string job, Hello::Role role)
+      : client_(client), job_(std::move(job)), role_(role) {}
 
   // Asks for the state every second, takes what has come. Call it when the client's fd is readable, and at least ten
   // times a second.
@@ -42,6 +44,7 @@ class TopSession {
 
   wire::Client* const client_;
   const std::string job_;
+  const Hello::Role role_;
   std::vector<JobStatus> jobs_;
   uint64_t next_request_ = 1, status_request_ = 0, question_ = 0;
   int64_t asked_ns_ = 0, heard_ns_ = 0, started_ns_ = 0;

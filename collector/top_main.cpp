@@ -354,7 +354,12 @@ int Main(std::vector<std::string> arguments) {
     fprintf(stderr, "lockstep top: %s\n", std::string(client.status().message()).c_str());
     return 1;
   }
-  TopSession session(client->get(), job);
+  Hello::Role role = Hello::OPERATOR;
+  if (!address->security.insecure && !address->security.own_key.empty()) {
+    const absl::StatusOr<wire::KeyPair> key = wire::ReadSecretKey(address->security.own_key);
+    if (key.ok() && key->role == wire::Role::kReader) role = Hello::READER;
+  }
+  TopSession session(client->get(), job, role);
   return once ? Once(&session, client->get()) : Interactive(&session, client->get());
 }
 

@@ -58,6 +58,17 @@ std::string Short(int64_t ns) {
   return ns <= 0 ? "-" : DurationText(ns);
 }
 
+// For columns: "0.4s", "14s", "1m13s", "2h05m", "12d".
+std::string Tight(int64_t ns) {
+  const int64_t seconds = ns / 1'000'000'000;
+  if (ns <= 0) return "-";
+  if (seconds < 10) return absl::StrFormat("%.1fs", static_cast<double>(ns) / 1e9);
+  if (seconds < 60) return absl::StrFormat("%ds", seconds);
+  if (seconds < 3600) return absl::StrFormat("%dm%02ds", seconds / 60, seconds % 60);
+  if (seconds < 100 * 3600) return absl::StrFormat("%dh%02dm", seconds / 3600, seconds / 60 % 60);
+  return absl::StrFormat("%dd", seconds / 86400);
+}
+
 TopStyle StateStyle(const std::string& state) {
   if (state == "hung") return TopStyle::kBad;
   if (state == "late") return TopStyle::kLate;
@@ -99,13 +110,14 @@ void Add(Lines* lines, TopStyle style, std::string text) {
 // The widths follow the window: what is left over goes to the operation.
 void AddCommunicators(const JobStatus& job, size_t width, Lines* lines) {
   const size_t name = width >= 110 ? 24 : 16;
-  const size_t fixed = name + 1 + 5 + 1 + 10 + 1 + 9 + 1 + 14 + 1;
+  const size_t fixed = name + 1 + 5 + 1 + 6 + 1 + 6 + 1 + 15;
   const size_t doing = std::max<size_t>(12, width > fixed ? width - fixed : 12);
   Add(lines, TopStyle::kHeading,
       absl::StrCat(Padded("COMMUNICATOR", name), " ", RightPadded("SIZE", 5), " ", Padded("IN FLIGHT", doing), " ",
-                   RightPadded("AGE", 10), " ", RightPadded("LIMIT", 9), " ", "MISSING"));
+                   RightPadded("AGE", 6), " ", RightPadded("LIMIT", 6), " ", "MISSING"));
   for (const CommunicatorStatus& comm : job.communicators()) {
     std::string operation = PrintableText(comm.doing());
+    if (operation.rfind("in ", 0) == 0) operation.erase(0, 3);
     if (operation.empty()) operation = absl::StrCat("#", CountText(comm.issued_max()));
     std::string missing;
     if (const Ranks ranks = SetOf(comm.missing()); !ranks.empty()) missing = ranks.Text(2);
@@ -114,8 +126,8 @@ void AddCommunicators(const JobStatus& job, size_t width, Lines* lines) {
     }
     Add(lines, CommStyle(comm),
         absl::StrCat(Padded(CommName(comm), name), " ", RightPadded(absl::StrCat(comm.size()), 5), " ",
-                     Padded(operation, doing), " ", RightPadded(Short(comm.age_ns()), 10), " ",
-                     RightPadded(Short(comm.limit_ns()), 9), " ", missing));
+                     Padded(operation, doing), " ", RightPadded(Tight(comm.age_ns()), 6), " ",
+                     RightPadded(Tight(comm.limit_ns()), 6), " ", missing));
   }
   uint64_t shown = 0;
   for (const CommunicatorStatus& comm : job.communicators()) shown += std::max<uint32_t>(1, comm.alike());
@@ -147,11 +159,11 @@ void AddRoles(const JobStatus& job, Lines* lines) {
                    [](const auto& a, const auto& b) { return a.second.oldest > b.second.oldest; });
   Add(lines, TopStyle::kHeading,
       absl::StrCat(Padded("ROLE", 24), " ", RightPadded("COMMS", 8), " ", RightPadded("INCOMPLETE", 10), " ",
-                   RightPadded("OLDEST", 10), " MISSING"));
+                   RightPadded("OLDEST", 6), " MISSING"));
   for (const auto& [name, role] : sorted) {
     Add(lines, role.late != 0 ? TopStyle::kLate : TopStyle::kPlain,
         absl::StrCat(Padded(name, 24), " ", RightPadded(CountText(role.communicators), 8), " ",
-                     RightPadded(CountText(role.late), 10), " ", RightPadded(Short(role.oldest), 10), " ",
+                     RightPadded(CountText(role.late), 10), " ", RightPadded(Tight(role.oldest), 6), " ",
                      role.missing.empty() ? "" : role.missing.Text(3)));
   }
 }
@@ -376,8 +388,7 @@ std::vector<TopLine> RenderTop(const std::vector<JobStatus>& jobs, const TopStat
   lines.resize(height - 1);
   std::string last = PrintableText(state.prompt);
   if (last.empty()) {
-    last = absl::StrCat("w why  s stacks  d dump  g group: ", TopGroupName(state.group),
-                        "  f find rank  TAB job  ? help  q quit");
+    last = absl::StrCat("w why s stacks d dump g group: ", TopGroupName(state.group), " f find TAB job ? help q quit");
   }
   lines.push_back({std::move(last), TopStyle::kDim});
   for (TopLine& line : lines) line.text = Cut(std::move(line.text), width);

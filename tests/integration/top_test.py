@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""lockstep top in a real terminal (tmux), of 80 columns and others: what is drawn, what the keys do, how it ends."""
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import unittest
+
+BUILD = os.path.abspath(os.environ.get("LOCKSTEP_BUILD", "build"))
+LOCKSTEP = os.path.join(BUILD, "bin/lockstep")
+STUB = os.path.join(BUILD, "tests/lockstep_top_stub")
+
+
+def ranks(*runs):
+    return {"first": [run[0] for run in runs], "last": [run[1] for run in runs]}
+
+
+def hung_job(communicators):
+    """A job of 4,096 ranks with as many communicators as asked for, the first of which waits for rank 1736."""
+    now = time.time_ns()
+    listed = [{"id": 1, "name": "tp_217", "size": 8, "issuedMax": 9001423, "ageNs": 14 * 10**9, "limitNs": 5 * 10**9,
+               "doing": "in Broadcast #9,001,423", "missing": ranks((1736, 1736)), "standing": "root"}]
+    listed += [{"id": n + 2, "name": f"dp_{n}", "size": 512, "ageNs": 13 * 10**9, "alike": communicators // 255} for n in range(255)]
+    return {"job": {"job": "llama-70b"}, "state": "hung", "sinceRealNs": now - 14 * 10**9, "ranks": 4088, "ranksExpected": 4096,
+            "agents": 512, "agentsSilent": 1, "stopped": ranks((1736, 1736)), "communicators": listed,
+            "communicatorsTotal": communicators, "blind": ["dgx0391: agent silent"],
+            "hosts": [{"host": "dgx0217", "ranks": ranks((1736, 1743)), "troubled": 1}], "hostsTotal": 512,
+            "lastIncident": {"path": "/incidents/llama", "text": "HUNG: rank 1736 never entered Broadcast\nwhy: it is stopped"}}
+
+
+@unittest.skipUnless(shutil.which("tmux"), "tmux is not installed")
+class TopTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="lockstep-top-test-")
+        self.tmux = ["tmux", "-S", os.path.join(self.folder, "tmux"), "-f", "/dev/null"]
+        self.write("status", jobs=[hung_job(10000)])
+        self.write("rank", lines=["rank 7 = dgx0000 GPU 7, in AllReduce #4"])
+        self.write("stacks", lines=["rank 1736", "  read"])
+        self.write("dump", progress="asking 4,096 ranks", incident={"path": "/incidents/now", "text": "HUNG: as before"})
+        self.stub = subprocess.Popen([STUB, self.folder], stdout=subprocess.PIPE, text=True)
+        self.endpoint = self.stub.stdout.readline().strip()
+
+    def tearDown(self):
+        subprocess.run([*self.tmux, "kill-server"], stderr=subprocess.DEVNULL, check=False)
+        self.stub.kill()
+        self.stub.wait()
+        self.stub.stdout.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def write(self, name, **reply):
+        path = os.path.join(self.folder, name)
+        with open(path + ".new", "w") as file:
+            json.dump(reply, file)
+        os.rename(path + ".new", path)
+
+    def start(self, columns=80, lines=24):
+        command = f"{LOCKSTEP} top --collector {self.endpoint}; echo ENDED $?; exec cat"
+        environment = {**os.environ, "TERM": "xterm-256color", "LC_ALL": "C.UTF-8"}
+        subprocess.run([*self.tmux, "new-session", "-d", "-x", str(columns), "-y", str(lines), command], env=environment, check=True)
+
+    def press(self, *keys):
+        subprocess.run([*self.tmux, "send-keys", *keys], check=True)
+
+    def screen(self):
+        return subprocess.run([*self.tmux, "capture-pane", "-p"], stdout=subprocess.PIPE, text=True, check=True).stdout
+
+    def see(self, *texts, gone=()):
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            screen = self.screen()
+            if all(text in screen for text in texts) and not any(text in screen for text in gone):
+                return screen
+            time.sleep(0.05)
+        self.fail(f"not seen: {texts} without {gone} in:\n{screen}")
+
+    def test_80_columns_with_10_000_communicators(self):
+        self.start()
+        screen = self.see("llama-70b", "hung for", "ranks 4,088 of 4,096", "stopped 1 (1736)", "tp_217", "Broadcast #9,001,423", "1736 [root]", "q quit")
+        self.assertTrue(all(len(line) <= 80 for line in screen.splitlines()))
+        self.assertEqual(len(screen.splitlines()), 24)
+        self.press("G")  # no key of ours: nothing happens
+        for _ in range(20):
+            self.press("NPage")
+        self.see("dgx0391: agent silent", "/incidents/llama", gone=("tp_217",))
+        for _ in range(20):
+            self.press("PPage")
+        self.see("tp_217")
+
+    def test_keys(self):
+        self.start(columns=100, lines=30)
+        self.see("tp_217")
+        self.press("w")
+        self.see("rank 1736 never entered Broadcast", "why: it is stopped")
+        self.press("s")
+        self.see("STACKS", "  read")
+        self.press("f", "7", "Enter")
+        self.see("rank 7 = dgx0000 GPU 7")
+        self.press("Escape")
+        self.see("tp_217", gone=("dgx0000",))
+        self.press("g")
+        self.see("dp_*", "group: roles")
+        self.press("g")
+        self.see("dgx0217", "and 511 more hosts")
+        self.press("d")
+        self.see("take a dump of llama-70b now? y/n")
+        self.press("n")
+        self.see("q quit")
+        self.press("d", "y")
+        self.see("asking 4,096 ranks", "incident: /incidents/now")
+        self.press("?")
+        self.see("KEYS", "the next job")
+        self.press("q")
+        self.see("ENDED 0")
+
+    def test_a_window_that_changes_its_size_and_a_collector_that_dies(self):
+        self.start(columns=120, lines=40)
+        self.see("tp_217")
+        subprocess.run([*self.tmux, "resize-window", "-x", "60", "-y", "15"], check=True)
+        screen = self.see("tp_217", "llama-70b")
+        self.assertTrue(all(len(line) <= 60 for line in screen.splitlines()))
+        self.stub.kill()
+        self.see("NO ANSWER for")
+        self.press("q")
+        self.see("ENDED 0")
+
+    def test_without_a_terminal(self):
+        result = subprocess.run([LOCKSTEP, "top", "--collector", self.endpoint], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                text=True, timeout=60, check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("job llama-70b", result.stdout)
+        self.assertIn("1736 [root]", result.stdout)
+        self.assertNotIn("\x1b", result.stdout)
+
+
+class UsageTest(unittest.TestCase):
+    def top(self, *arguments, **environment):
+        folder = tempfile.mkdtemp(prefix="lockstep-top-test-")
+        try:
+            clean = {key: value for key, value in os.environ.items() if not key.startswith("LOCKSTEP_")}
+            return subprocess.run([LOCKSTEP, "top", *arguments], env={**clean, "LOCKSTEP_RUNTIME_DIR": folder, **environment},
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def test_wrong_arguments(self):
+        for arguments, word in ((["--bad"], "unknown option --bad"), (["a", "b"], "one job"), (["--key"], "--key needs a value")):
+            result = self.top(*arguments)
+            self.assertEqual(result.returncode, 2)
+            self.assertIn(word, result.stderr)
+        self.assertEqual(self.top("--help").returncode, 0)
+
+    def test_no_collector_is_said(self):
+        result = self.top()
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("no collector is known here", result.stderr)
+        result = self.top("--collector", "tcp://10.0.0.1:9470")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("key", result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
