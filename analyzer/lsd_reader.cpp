@@ -285,7 +285,9 @@ void LsdFile::TakeMembership(const RankCommunicator& message, uint64_t offset) {
   const uint32_t taken = Place(*rank, message.index());
   // While every entry stands at its own index, no table is needed.
   if (taken == kNoIndex && (message.index() != place || !rank->position.empty())) {
-    for (uint32_t i = 0; rank->position.empty() && i < place; ++i) rank->position[i] = i;
+    if (rank->position.empty()) {
+      for (uint32_t i = 0; i < place; ++i) rank->position[i] = i;
+    }
     rank->position[message.index()] = place;
   }
   if (taken != kNoIndex) {

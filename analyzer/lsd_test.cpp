@@ -409,6 +409,61 @@ TEST_F(LsdTest, OperationsComeInProgramOrderWhateverTheFilesOrder) {
                              [](const Op& x, const Op& y) { return x.index < y.index; }));
 }
 
+TEST_F(LsdTest, CommunicatorsInAnyOrderKeepTheirOperations) {
+  Bundle b;
+  b.ranks_expected = 1;
+  b.ranks.emplace_back();
+  Rank& rank = b.ranks[0];
+  rank.rank = 0;
+  rank.threads.emplace_back();
+  for (uint32_t c = 0; c < 4; ++c) {
+    Communicator comm;
+    comm.id = absl::StrCat("00000000000000a", c);
+    comm.size = 1;
+    comm.members = {0};
+    b.comms.push_back(comm);
+    Membership m;
+    m.comm = c;
+    m.member_rank = 0;
+    rank.memberships.push_back(m);
+    Op op;
+    op.membership = c;
+    op.kind = ring::CallKind::kAllReduce;
+    op.seq = 100 + c;
+    op.thread = 0;
+    op.index = c;
+    rank.ops.push_back(op);
+  }
+  ASSERT_TRUE(WriteLsd(b, {0}, {}, Path("node.lsd")).ok());
+  const std::string file = ReadAll(Path("node.lsd"));
+  std::vector<std::string> others, entries;
+  std::vector<size_t> offsets = MessageOffsets(file);
+  const std::string head = file.substr(0, offsets[0]);
+  offsets.push_back(file.size());
+  for (size_t i = 0; i + 1 < offsets.size(); ++i) {
+    const std::string message = file.substr(offsets[i], offsets[i + 1] - offsets[i]);
+    DumpRecord record;
+    const size_t length_bytes = message.size() - 1 < 0x80 ? 1 : 2;
+    const bool entry = record.ParseFromString(message.substr(length_bytes)) && record.has_communicator();
+    (entry ? entries : others).push_back(message);
+  }
+  ASSERT_EQ(entries.size(), 4u);
+  std::vector<int> order = {0, 1, 2, 3};
+  do {
+    std::string shuffled = head + others[0] + others[1];
+    for (int i : order) shuffled += entries[static_cast<size_t>(i)];
+    for (size_t i = 2; i < others.size(); ++i) shuffled += others[i];
+    WriteAll(Path("node.lsd"), shuffled);
+    Bundle read;
+    ASSERT_TRUE(Load(Path("node.lsd"), &read).ok());
+    ASSERT_EQ(read.ranks.size(), 1u);
+    ASSERT_EQ(read.ranks[0].ops.size(), 4u) << order[0] << order[1] << order[2] << order[3];
+    for (const Op& op : read.ranks[0].ops) {
+      EXPECT_EQ(read.comms[read.ranks[0].memberships[op.membership].comm].id, absl::StrCat("00000000000000a", op.seq - 100));
+    }
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
 TEST_F(LsdTest, RandomBundlesComeBackEqual) {
   for (uint32_t seed = 1; seed <= 25; ++seed) {
     const Bundle before = RandomBundle(seed).Make();
