@@ -204,14 +204,27 @@ void Paces::Measure(uint32_t r) {
     const auto period = static_cast<uint32_t>(program.size()) - starts[0];
     std::map<uint64_t, std::vector<int64_t>> by_kind;
     uint32_t end = static_cast<uint32_t>(program.size());
+    // What durations leave of a step is the rank's own only where nearly all of them are known: a watchdog that has not looked
+    // since, or that was held up, tells none of its last operations.
+    const auto told = [&](uint32_t from, uint32_t to) {
+      return std::count_if(program.begin() + from, program.begin() + to, [&](uint32_t i) { return ops[i].start_ns != 0; });
+    };
+    const bool enough = starts.size() >= kEnoughSteps;
     for (uint32_t start : starts) {
+      const uint32_t next = std::exchange(end, start);
+      if (next < program.size()) {
+        const Op &a = rank.ops[ops[program[start]].op], &b = rank.ops[ops[program[next]].op];
+        const int64_t length = durations_only ? b.enter_ns - a.enter_ns : ops[program[next]].end_ns - ops[program[start]].end_ns;
+        if (length > 0) lengths.push_back(length);
+      }
+      if (durations_only && told(start, next) * 10 < static_cast<int64_t>(next - start) * 9) continue;
       int64_t own = 0, in_operations = 0;
-      for (uint32_t i = start; i < end; ++i) {
+      for (uint32_t i = start; i < next; ++i) {
         own += std::max<int64_t>(gaps[program[i]], 0);
         const TimedOp& t = ops[program[i]];
         const int64_t duration = t.start_ns == 0 ? -1 : t.Duration();
         const int64_t value = durations_only ? duration : gaps[program[i]];
-        if (starts.size() >= kEnoughSteps) {
+        if (enough) {
           pace.by_place.push_back(value);
         } else if (value >= 0) {
           by_kind[(static_cast<uint64_t>(class_of_comm[t.comm]) << 16) ^ static_cast<uint64_t>(rank.ops[t.op].kind)].push_back(value);
@@ -220,32 +233,33 @@ void Paces::Measure(uint32_t r) {
         inside[class_of_comm[t.comm]] += duration;
         in_operations += duration;
       }
-      if (end < program.size()) {
-        const Op &a = rank.ops[ops[program[start]].op], &b = rank.ops[ops[program[end]].op];
-        const int64_t length = durations_only ? b.enter_ns - a.enter_ns : ops[program[end]].end_ns - ops[program[start]].end_ns;
-        if (length > 0) lengths.push_back(length);
-      }
       pace.own_ns.push_back(durations_only ? -in_operations : own);
       pace.first_op.push_back(ops[program[start]].op);
-      end = start;
+    }
+    const size_t steps = pace.own_ns.size();
+    if (steps < kLeastSteps) {
+      pace.own_ns.clear();
+      pace.first_op.clear();
+      pace.by_place.clear();
+      return;
     }
     pace.step_ns = Median(std::move(lengths));
     if (durations_only) {
       for (int64_t& own : pace.own_ns) own += pace.step_ns;
     }
     pace.places = period;
-    if (starts.size() >= kEnoughSteps) {
-      pace.usual_own_ns = OwnOver(pace, 0, starts.size());
+    if (enough) {
+      pace.usual_own_ns = OwnOver(pace, 0, steps);
     } else {
       int64_t sum = 0;
       for (auto& [kind, values] : by_kind) {
         const auto count = static_cast<int64_t>(values.size());
-        sum += Median(std::move(values)) * count / static_cast<int64_t>(starts.size());
+        sum += Median(std::move(values)) * count / static_cast<int64_t>(steps);
       }
       pace.usual_own_ns = durations_only ? pace.step_ns - sum : sum;
     }
     pace.operations = period;
-    for (auto& [klass, sum] : inside) pace.in_operations.push_back({klass, sum / static_cast<int64_t>(starts.size())});
+    for (auto& [klass, sum] : inside) pace.in_operations.push_back({klass, sum / static_cast<int64_t>(steps)});
     return;
   }
   if (durations_only) return;

@@ -109,7 +109,12 @@ class Reader {
     std::map<uint64_t, int> kinds;
     std::tuple<uint32_t, uint64_t, uint32_t> exchange_seen = {kNoIndex, 0, 0};
     absl::flat_hash_map<LaneKey, int64_t> last;
+    int64_t record = kUnknown;
+    bool lost = false;
     for (const Op& op : rank.ops) {
+      // A framework numbers the records of a rank through: where a damaged file lacks some, the program did not skip them.
+      lost |= rank.damaged && op.record_id >= 0 && record >= 0 && op.record_id > record + 1;
+      record = op.record_id;
       if (op.thread != thread || !Counts(op)) continue;
       const Membership& ms = rank.memberships[op.membership];
       Token t{&op, klass_of_comm_[ms.comm], 0, false};
@@ -132,6 +137,8 @@ class Reader {
         const auto from = std::upper_bound(numbers.begin(), numbers.end(), before->second), to = std::lower_bound(from, numbers.end(), op.seq);
         gap = to - from != op.seq - before->second - 1;
       }
+      gap |= lost;
+      lost = false;
       before->second = op.seq;
       if (gap || program->segments.empty()) {
         program->segments.emplace_back();

@@ -56,6 +56,28 @@ TEST(Slow, AStragglerIsTheOneWhoseOwnWorkIsLongAndNotItsPeers) {
   }
 }
 
+TEST(Slow, DurationsThatWereNotAskedForYetAreNotOwnWork) {
+  for (bool slow : {false, true}) {
+    TimedJob job;
+    job.source = TimeSource::kFrameworkDurations;
+    job.compute_factor = [&](int rank, int) { return slow && rank == 5 ? 1.4 : 1.0; };
+    Bundle bundle = job.Run();
+    // The watchdog of one rank was held up: its last three steps have no durations.
+    for (size_t r : {3, 5}) {
+      std::vector<Op>& ops = bundle.ranks[r].ops;
+      const size_t keep = ops.size() * 5 / 8;
+      for (size_t i = r == 3 ? keep : ops.size() - 2; i < ops.size(); ++i) ops[i].started_ns = 0;
+    }
+    const Verdict v = Analyze(bundle);
+    if (!slow) {
+      EXPECT_EQ(v.findings_size(), 0) << Show(v);
+      continue;
+    }
+    ASSERT_EQ(v.findings_size(), 1) << Show(v);
+    EXPECT_EQ(Ranks(v.findings(0)), std::vector<int32_t>{5}) << Show(v);
+  }
+}
+
 TEST(Slow, ItsCostIsWhatTheStepsBecameLonger) {
   TimedJob job;
   job.Run();

@@ -91,11 +91,14 @@ void WaitGraph::FindLost(size_t rank_index) {
         }
         // Sends and receives end out of order: only what is older than all of them is surely gone.
         if (gone && !mixed && ms.p2p_completed >= 0 && ms.p2p_issued > ms.p2p_completed) {
-          int64_t oldest = INT64_MAX;
+          int64_t oldest = INT64_MAX, newest = -1;
           for (const Op& op : rank.ops) {
-            if (op.membership == &ms - rank.memberships.data() && IsPointToPoint(op.kind)) oldest = std::min(oldest, op.seq);
+            if (op.membership != &ms - rank.memberships.data() || !IsPointToPoint(op.kind)) continue;
+            oldest = std::min(oldest, op.seq);
+            newest = std::max(newest, op.seq);
           }
-          if (oldest > ms.p2p_completed + 1) queue.lost_exchange = ms.comm;
+          // A file that was cut off lacks what came last: what is in flight is whatever was issued behind its end.
+          if (oldest > ms.p2p_completed + 1 || (rank.damaged && newest < ms.p2p_issued)) queue.lost_exchange = ms.comm;
         }
       }
       queue.overwritten = !queue.lost.empty() || queue.lost_exchange != kNoIndex;

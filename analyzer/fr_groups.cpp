@@ -222,24 +222,29 @@ class Merger {
     }
   }
 
+  using Witnesses = std::map<std::string, std::map<int64_t, std::string>>;  // signature -> pg_id -> description
+
   void LinkStatuses() {
     for (size_t f = 0; f < files_.size(); f++) {
       for (Link& link : links_[f]) {
         if (link.used != kNoIndex) link.status = StatusOf(files_[f], files_[f].used[link.used]);
       }
     }
-    std::map<std::string, std::map<int64_t, std::string>> witnesses;  // signature -> pg_id -> description
+    Witnesses witnesses;
     for (size_t f = 0; f < files_.size(); f++) AddWitness(f, &witnesses);
     for (size_t f = 0; f < files_.size(); f++) {
-      if (!LinkByOrder(f) && !LinkLast(f)) LinkByWitness(f, witnesses);
+      if (!LinkByOrder(f, witnesses) && !LinkLast(f)) LinkByWitness(f, witnesses);
     }
   }
 
   // pg_config and pg_status list the same groups.
   bool SameCount(size_t f) const { return links_[f].size() == files_[f].statuses.size(); }
 
-  bool LinkByOrder(size_t f) {
+  // Groups are numbered in the order of their making, and named so. Not where entries of ranks that made the same groups say
+  // otherwise: names may have been given in another order.
+  bool LinkByOrder(size_t f, const Witnesses& witnesses) {
     if (!SameCount(f)) return false;
+    const auto known = witnesses.find(Signature(f));
     std::vector<std::pair<int64_t, Link*>> by_number;
     for (Link& link : links_[f]) {
       int64_t number = -1;
@@ -254,6 +259,9 @@ class Merger {
       if (link.status != nullptr && link.status != &statuses[i]) return false;
       // Used, yet its number is in doubt: then so is the order.
       if (link.used != kNoIndex && link.status == nullptr) return false;
+      if (known == witnesses.end()) continue;
+      const auto said = known->second.find(statuses[i].pg_id);
+      if (said != known->second.end() && !said->second.empty() && said->second != groups_[link.group].desc) return false;
     }
     for (size_t i = 0; i < by_number.size(); i++) by_number[i].second->status = &statuses[i];
     return true;
@@ -291,7 +299,7 @@ class Merger {
     return out;
   }
 
-  void AddWitness(size_t f, std::map<std::string, std::map<int64_t, std::string>>* witnesses) const {
+  void AddWitness(size_t f, Witnesses* witnesses) const {
     std::string signature = Signature(f);
     if (signature.empty()) return;
     for (const Link& link : links_[f]) {
@@ -302,7 +310,7 @@ class Merger {
     }
   }
 
-  void LinkByWitness(size_t f, const std::map<std::string, std::map<int64_t, std::string>>& witnesses) {
+  void LinkByWitness(size_t f, const Witnesses& witnesses) {
     auto known = witnesses.find(Signature(f));
     if (known == witnesses.end()) return;
     for (const auto& [id, desc] : known->second) {

@@ -331,6 +331,7 @@ void EntryReader::AddOp(const Pattern& pattern, const Numbers& numbers) {
   const double ms = duration.type == Type::kDouble ? duration.real : duration.type == Type::kInt ? static_cast<double>(duration.integer) : -1;
   if (op.completed_ns > 0 && ms >= 0 && ms * 1e6 < static_cast<double>(op.completed_ns)) {
     op.started_ns = op.completed_ns - static_cast<int64_t>(ms * 1e6);
+    raw.measured = true;
     file_.rank.time_source = TimeSource::kFrameworkDurations;
   }
   if (op.completed_ns > 0) raw.state = RawState::kCompleted;

@@ -23,6 +23,7 @@ struct RawOp {
   RawState state = RawState::kUnknown;
   bool p2p = false;
   bool gloo = false;
+  bool measured = false;  // its duration is in the dump
   int64_t collective_seq = kUnknown, p2p_seq = kUnknown;
 };
 

@@ -46,6 +46,7 @@ class StateJudge {
     for (size_t i = 0; i < rank_.ops.size(); i++) rank_.ops[i].state = StateOf(rank_.ops[i], raw_[i]);
     FindBatches();
     for (size_t i = 0; i < rank_.ops.size(); i++) Count(rank_.ops[i], raw_[i]);
+    DropNoticedStarts();
     for (size_t i = 0; i < views_.size(); i++) file_.used[i].progress = ProgressOf(i);
   }
 
@@ -59,6 +60,15 @@ class StateJudge {
       reached.last_done[side] = std::max(reached.last_done[side], op.seq);
     } else {
       reached.first_open[side] = std::min(reached.first_open[side], op.seq);
+    }
+  }
+
+  // Where the dump tells how long operations took, those of which it does not (their duration was not asked for yet) have only the
+  // moments at which the watchdog noticed them: often one moment for both, which is no duration.
+  void DropNoticedStarts() {
+    if (rank_.time_source != TimeSource::kFrameworkDurations) return;
+    for (size_t i = 0; i < rank_.ops.size(); i++) {
+      if (!raw_[i].measured && rank_.ops[i].completed_ns > 0) rank_.ops[i].started_ns = 0;
     }
   }
 
@@ -211,6 +221,10 @@ class StateJudge {
       if (op.state == OpState::kCompleted) continue;
       op.state = OpState::kUnknown;
       const bool open = view.p2p_enqueued != kUnknown && view.p2p_enqueued < op.seq;
+      // The group's newest work is this batch, and less than it is complete; its end record is what a damaged file lacks.
+      if (rank_.damaged && op.seq >= 0 && view.p2p_enqueued == op.seq && view.p2p_completed != kUnknown && view.p2p_completed < op.seq) {
+        op.state = OpState::kIncomplete;
+      }
       if (open) {
         op.state = OpState::kQueued;
         first_queued_ = std::min(first_queued_, at);

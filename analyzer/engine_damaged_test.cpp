@@ -1,0 +1,82 @@
+// Flight Recorder dumps that were cut off or damaged: what a file lacks is held against nobody.
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "analyzer/engine.h"
+#include "analyzer/fr_loader.h"
+#include "analyzer/fr_test_dumps.h"
+
+namespace lockstep {
+namespace {
+
+using fr_test::DumpFolder;
+using fr_test::FrDump;
+using fr_test::FrEntry;
+using fr_test::LoadFiles;
+using fr_test::ToPickle;
+
+// Ranks 0 and 1, 2 and 3 exchange along a pipeline, 0 and 2, 1 and 3 reduce gradients. Rank 3 stopped before its second send: rank 2
+// waits for it in a receive, and the others in the reduction that it and rank 2 never came to.
+FrDump DumpOf(int rank) {
+  const int pp = rank / 2, dp = rank % 2;
+  FrDump dump;
+  dump.groups = {{.name = "1", .desc = "PP", .ranks = {2 * pp, 2 * pp + 1}, .pg_id = 1},
+                 {.name = "3", .desc = "DP", .ranks = {dp, dp + 2}, .pg_id = 3}};
+  auto exchange = [&](int number, bool ends) {
+    const bool sends = rank % 2 == 1;
+    const std::string op = sends ? "nccl:send 1->0" : "nccl:recv 0<-1", done = ends ? "completed" : "scheduled";
+    for (const auto& [name, state] : {std::pair(op, std::string("scheduled")), std::pair(std::string("nccl:coalesced"), done)}) {
+      dump.entries.push_back({.op = name, .seq = 0, .pg = "1", .desc = "PP", .pg_id = 1, .state = state, .retired = ends && name != op, .is_p2p = true, .p2p_seq = number});
+    }
+    dump.groups[0].enqueued = number;
+    if (ends) dump.groups[0].completed = number;
+  };
+  auto reduce = [&](int number, bool ends) {
+    dump.entries.push_back({.op = "nccl:all_reduce", .seq = number, .pg = "3", .desc = "DP", .pg_id = 3, .state = ends ? "completed" : "scheduled", .retired = ends});
+    dump.groups[1].enqueued = number;
+    if (ends) dump.groups[1].completed = number;
+  };
+  exchange(1, true);
+  reduce(1, true);
+  if (rank == 2) exchange(2, false);
+  if (rank < 2) exchange(2, true), reduce(2, false);
+  return dump;
+}
+
+void ExpectRank3(const Bundle& bundle) {
+  const Verdict v = Analyze(bundle);
+  ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+  ASSERT_EQ(v.findings(0).culprit_ranks_size(), 1) << v.DebugString();
+  EXPECT_EQ(v.findings(0).culprit_ranks(0), 3) << v.DebugString();
+}
+
+TEST(DamagedDumps, WhatTheEndOfACutFileHeldIsNotHeldAgainstItsRank) {
+  const std::string whole = ToPickle(DumpOf(2));
+  // After each of its entries.
+  for (size_t at = whole.find("record_id"); at < whole.size(); at += (whole.size() - at) / 8 + 1) {
+    DumpFolder folder;
+    for (int rank : {0, 1, 3}) folder.WriteRank(rank, ToPickle(DumpOf(rank)));
+    folder.WriteRank(2, whole.substr(0, at));
+    SCOPED_TRACE(at);
+    ExpectRank3(LoadFiles(folder.Files()));
+  }
+}
+
+TEST(DamagedDumps, ABatchWhoseEndWasLostIsInFlightWhereTheStatusSaysSo) {
+  FrDump dump = DumpOf(2);
+  dump.entries.pop_back();  // the end of its second exchange
+  FrEntry garbage;
+  garbage.op = "";
+  dump.entries.push_back(garbage);
+  DumpFolder folder;
+  for (int rank : {0, 1, 3}) folder.WriteRank(rank, ToPickle(DumpOf(rank)));
+  folder.WriteRank(2, ToPickle(dump));
+  const Bundle bundle = LoadFiles(folder.Files());
+  EXPECT_TRUE(bundle.ranks[2].damaged);
+  EXPECT_EQ(bundle.ranks[2].ops.back().state, OpState::kIncomplete);
+  ExpectRank3(bundle);
+}
+
+}  // namespace
+}  // namespace lockstep
