@@ -85,7 +85,8 @@ class Builder {
       if (peer.rank_index < 0) return;
       const auto reverse = op.kind == ring::CallKind::kSend ? ring::CallKind::kRecv : ring::CallKind::kSend;
       const int64_t issued = model_.PeerIssued(peer, reverse, rank.memberships[op.membership].member_rank);
-      const Op* theirs = model_.FindPointToPoint(peer, reverse, rank.memberships[op.membership].member_rank, op.seq);
+      bool counted = false;
+      const Op* theirs = model_.OtherSide(r, op, peer, &counted);
       const bool ended = model_.ranks[peer.rank_index].host == HostState::kDead;
       if (ended || (issued >= 0 && issued < op.seq) || Behind(peer, theirs)) {
         edges_[static_cast<size_t>(r)].push_back(static_cast<uint32_t>(peer.rank_index));

@@ -297,6 +297,29 @@ TEST(FlightRecorderBeyond, MissingDump) {
   EXPECT_EQ(v.ranks_read(), 7);
 }
 
+// Stages 0 (which left no dump), 1 and 2. What stage 1 sends in its second batch has arrived although that batch waits for stage 0, so
+// stage 2 waits for what stage 1 sends in its third, and not for the network.
+TEST(FlightRecorderBeyond, SendsMeetReceivesByTheirOrderWhateverTheirNumbers) {
+  auto batch = [](FrDump* dump, int number, std::vector<std::string> ops, const std::string& state) {
+    ops.push_back("nccl:coalesced");
+    for (const std::string& op : ops) {
+      FrEntry e{.op = op, .seq = 0, .desc = "PP", .state = op == "nccl:coalesced" ? state : "scheduled", .is_p2p = true, .p2p_seq = number};
+      e.retired = e.state == "completed";
+      dump->entries.push_back(e);
+    }
+  };
+  FrDump middle, last;
+  batch(&middle, 1, {"nccl:recv 1<-0"}, "completed");
+  batch(&middle, 2, {"nccl:recv 1<-0", "nccl:send 1->2"}, "started");
+  batch(&middle, 3, {"nccl:recv 1<-0", "nccl:send 1->2"}, "scheduled");
+  batch(&last, 1, {"nccl:recv 2<-1"}, "completed");
+  batch(&last, 2, {"nccl:recv 2<-1"}, "started");
+  middle.groups = {{.name = "0", .desc = "PP", .ranks = {0, 1, 2}, .enqueued = 3, .started = 2, .completed = 1}};
+  last.groups = {{.name = "0", .desc = "PP", .ranks = {0, 1, 2}, .enqueued = 2, .started = 2, .completed = 1}};
+  const Verdict v = Analyze(fr_test::LoadDumps({std::nullopt, middle, last}));
+  ExpectOnly(v, RANK_NO_DATA, {0});
+}
+
 TEST(FlightRecorderBeyond, StartedStateHang) {
   ExpectOnly(Analyze(LoadDumps(World(8, 5, [](int r, auto* e) {
                if (r == 6) e->pop_back();

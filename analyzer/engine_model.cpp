@@ -359,6 +359,49 @@ const Op* Model::FindPointToPoint(const Member& member, CallKind kind, int32_t p
   return nullptr;
 }
 
+const Model::Lanes& Model::LanesOf(int32_t rank_index) const {
+  auto [it, fresh] = lanes_.try_emplace(rank_index);
+  const Rank& rank = bundle.ranks[rank_index];
+  if (!fresh || rank.source != Source::kFlightRecorder || rank.damaged || rank.only_active) return it->second;
+  std::vector<int64_t> first(rank.memberships.size(), INT64_MAX);
+  for (const Op& op : rank.ops) {
+    if (op.membership != kNoIndex && IsPointToPoint(op.kind)) first[op.membership] = std::min(first[op.membership], op.seq);
+  }
+  for (uint32_t i = 0; i < rank.ops.size(); ++i) {
+    const Op& op = rank.ops[i];
+    if (op.membership == kNoIndex || !IsPointToPoint(op.kind) || op.state == OpState::kFailed) continue;
+    // Its sends and receives are numbered together, from 1.
+    if (first[op.membership] != 1 || rank.memberships[op.membership].not_loaded != 0) continue;
+    it->second[{op.membership, op.kind, op.root_or_peer}].push_back(i);
+  }
+  return it->second;
+}
+
+// A framework numbers sends and receives by rank, and a stage in the middle of a pipeline makes more of them than one at its end: the
+// numbers of two sides differ. The n-th send meets the n-th receive all the same. Where older records are gone, the oldest that is
+// unfinished here is taken to meet the oldest there.
+const Op* Model::OtherSide(int32_t rank_index, const Op& op, const Member& peer, bool* counted) const {
+  *counted = false;
+  const Rank& rank = bundle.ranks[rank_index];
+  const int32_t me = rank.memberships[op.membership].member_rank;
+  const CallKind reverse = op.kind == CallKind::kSend ? CallKind::kRecv : CallKind::kSend;
+  if (peer.rank_index < 0 || peer.membership == kNoIndex || bundle.ranks[peer.rank_index].source != Source::kFlightRecorder) {
+    return FindPointToPoint(peer, reverse, me, op.seq);
+  }
+  LanesOf(peer.rank_index);  // both are made before either is looked at: making one may move the other
+  const Lanes& own = LanesOf(rank_index);
+  const Lanes& theirs = lanes_.find(peer.rank_index)->second;
+  const auto lane = own.find({op.membership, op.kind, op.root_or_peer});
+  const bool any = std::any_of(theirs.begin(), theirs.end(), [&](const auto& l) { return std::get<0>(l.first) == peer.membership; });
+  if (lane == own.end() || !any) return FindPointToPoint(peer, reverse, me, op.seq);
+  *counted = true;
+  const auto at = std::lower_bound(lane->second.begin(), lane->second.end(), static_cast<uint32_t>(&op - rank.ops.data()));
+  const auto number = static_cast<size_t>(at - lane->second.begin());
+  const auto other = theirs.find({peer.membership, reverse, me});
+  if (other == theirs.end() || number >= other->second.size()) return nullptr;
+  return &bundle.ranks[peer.rank_index].ops[other->second[number]];
+}
+
 int64_t Model::PeerIssued(const Member& member, CallKind kind, int32_t peer) const {
   if (member.rank_index < 0 || member.membership == kNoIndex) return kUnknown;
   const Rank& rank = bundle.ranks[member.rank_index];

@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "analyzer/bundle.h"
 #include "analyzer/engine.h"
 
@@ -72,6 +74,9 @@ class Model {
   const Op* FindPointToPoint(const Member& member, ring::CallKind kind, int32_t peer, int64_t seq) const;
   // How many operations of this direction the member has issued with `peer`; kUnknown when the source does not count.
   int64_t PeerIssued(const Member& member, ring::CallKind kind, int32_t peer) const;
+  // The other side of a rank's send or receive, at that peer. `counted`: both records tell all sends and receives between the two,
+  // so that null means not issued.
+  const Op* OtherSide(int32_t rank_index, const Op& op, const Member& peer, bool* counted) const;
   // Index into RankView::in_flight of an operation of that rank; kNoIndex when it is not in flight.
   uint32_t UnitOf(int32_t rank_index, const Op* op) const;
   bool InFlight(int32_t rank_index, const Op& op) const;
@@ -88,6 +93,10 @@ class Model {
   void SetHost(size_t index, bool dead);
   bool ProvenIncomplete(const Rank& rank, const Op& op) const;
   std::string Classify(const Communicator& comm) const;
+  // What a framework recorded of sends to (receives from) each peer, in order; nothing of groups whose first are gone.
+  using Lanes = absl::flat_hash_map<std::tuple<uint32_t, ring::CallKind, int32_t>, std::vector<uint32_t>>;  // membership, kind, peer
+  const Lanes& LanesOf(int32_t rank_index) const;
+  mutable absl::flat_hash_map<int32_t, Lanes> lanes_;  // made when first needed
   const AnalyzeOptions options_;
   bool anyone_runs_ = false;
 };

@@ -145,7 +145,8 @@ void WaitGraph::AddSendOrReceive(size_t rank_index, const Op& op, bool absent_on
   const RankView& peer = model_.ranks[member.rank_index];
   const bool gone = peer.host == HostState::kDead || peer.host == HostState::kStopped;
   const CallKind reverse = op.kind == CallKind::kSend ? CallKind::kRecv : CallKind::kSend;
-  const Op* theirs = model_.FindPointToPoint(member, reverse, ms.member_rank, op.seq);
+  bool counted = false;
+  const Op* theirs = model_.OtherSide(static_cast<int32_t>(rank_index), op, member, &counted);
   const int64_t count = model_.PeerIssued(member, reverse, ms.member_rank);
   const bool issued = count >= 0 ? count >= op.seq : theirs != nullptr;
   if (!issued || (theirs != nullptr && theirs->state == OpState::kQueued)) {
@@ -153,7 +154,7 @@ void WaitGraph::AddSendOrReceive(size_t rank_index, const Op& op, bool absent_on
       out->push_back({MissingNode(member.global_rank), Why::kNoData, &op, ms.comm});
       return;
     }
-    const bool presumed = theirs == nullptr && model_.bundle.ranks[member.rank_index].source == Source::kFlightRecorder;
+    const bool presumed = theirs == nullptr && !counted && model_.bundle.ranks[member.rank_index].source == Source::kFlightRecorder;
     if (presumed && SiblingsExchanged(op, ms.comm, ms.member_rank, member)) return;
     out->push_back({HostNode(member.rank_index), gone ? Why::kDead : Why::kNotIssued, &op, ms.comm, presumed});
     return;
