@@ -12,6 +12,7 @@
 #include "analyzer/lsd_format.h"
 #include "analyzer/lsd_writer.h"
 #include "proto/dump.pb.h"
+#include "proto/wire.pb.h"
 
 namespace {
 
@@ -182,6 +183,95 @@ void WriteRest() {
   }
 }
 
+// Of a type, as wire_fuzz takes them: the body packed by the fuzzer, and a plain frame as it would come.
+void WriteFrame(const std::string& name, char type, const google::protobuf::MessageLite& message) {
+  const std::string body = message.SerializeAsString();
+  Write("wire", name, std::string("\1") + type + body);
+  std::string header("LKSP\1", 5);
+  header += type;
+  header += std::string("\0\1", 2);
+  for (int i = 0; i < 4; i++) header += static_cast<char>(body.size() >> (8 * i));
+  header += "\1\2\3\4\5\6\7\10";
+  Write("wire", name + "_frame", std::string(1, '\0') + static_cast<char>(header.size()) + header + body);
+}
+
+void WriteWire() {
+  const auto set = [](RankSet* ranks) {
+    for (int32_t first : {0, 9, 4096}) {
+      ranks->add_first(first);
+      ranks->add_last(first + 7);
+    }
+  };
+  JobIdentity job;
+  job.set_job("train");
+  job.set_step("3");
+  job.set_uid(1000);
+  Hello hello;
+  hello.set_role(Hello::AGENT);
+  hello.set_host("node0");
+  hello.set_instance(7);
+  WriteFrame("hello", 1, hello);
+  Welcome welcome;
+  welcome.set_instance(9);
+  welcome.add_fallback("tcp://10.0.0.1:7");
+  WriteFrame("welcome", 2, welcome);
+  Heartbeat heartbeat;
+  *heartbeat.mutable_job() = job;
+  set(heartbeat.mutable_alive());
+  CommunicatorBeat* beat = heartbeat.add_moved();
+  beat->set_id(0xa1);
+  beat->set_size(16);
+  beat->set_issued_max(41);
+  set(beat->mutable_members());
+  beat->add_checkpoint(32);
+  beat->add_checkpoint_hash(5);
+  beat->add_deviant()->set_rank(3);
+  WriteFrame("heartbeat", 3, heartbeat);
+  LateReport late;
+  *late.mutable_job() = job;
+  set(late.mutable_waiting());
+  late.set_doing("in AllReduce #912");
+  WriteFrame("late", 4, late);
+  ProcessEnded ended;
+  *ended.mutable_job() = job;
+  ended.mutable_state()->set_signal(9);
+  WriteFrame("ended", 5, ended);
+  CollectRequest collect;
+  *collect.mutable_job() = job;
+  set(collect.mutable_ranks());
+  WriteFrame("collect", 6, collect);
+  Digest digest;
+  *digest.mutable_job() = job;
+  RankDigest* rank = digest.add_ranks();
+  rank->mutable_rank()->add_threads()->set_name("main");
+  rank->add_communicators()->add_members(1);
+  rank->mutable_in_flight()->set_count(2);
+  rank->mutable_in_flight()->add_kind(4);
+  digest.add_communicators()->add_members()->set_count(8);
+  WriteFrame("digest", 7, digest);
+  HostEvidence evidence;
+  *evidence.mutable_job() = job;
+  evidence.add_reports()->mutable_process()->add_stack("poll");
+  WriteFrame("evidence", 8, evidence);
+  Chunk chunk;
+  *chunk.mutable_job() = job;
+  chunk.set_id("0123456789abcdef");
+  chunk.set_file("node0.lsd");
+  WriteFrame("chunk", 9, chunk);
+  ChunkAck ack;
+  ack.add_id("0123456789abcdef");
+  WriteFrame("ack", 10, ack);
+  ClientRequest request;
+  request.set_kind(ClientRequest::DUMP);
+  WriteFrame("request", 11, request);
+  ClientReply reply;
+  JobStatus* status = reply.add_jobs();
+  *status->mutable_job() = job;
+  set(status->add_communicators()->mutable_missing());
+  reply.mutable_incident()->mutable_verdict()->add_findings()->add_culprit_ranks(5);
+  WriteFrame("reply", 12, reply);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -194,5 +284,6 @@ int main(int argc, char** argv) {
   WriteDumps();
   WriteOwn();
   WriteRest();
+  WriteWire();
   return failures == 0 ? 0 : 1;
 }
