@@ -1,0 +1,483 @@
+#include "collector/relay.h"
+
+#include <poll.h>
+#include <time.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "collector/say.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int64_t kSecond = 1'000'000'000;
+constexpr int64_t kLateExpires = 60 * kSecond;
+constexpr int64_t kJobExpires = 120 * kSecond;
+constexpr size_t kMostLate = 65536;
+constexpr int kMostSilentNamed = 64;
+constexpr int kBeatsPerHeartbeat = 4096;
+constexpr int kReadAtOnce = 1024;
+// A heartbeat that was shed somewhere leaves numbers behind that never come again where nothing moves: all are told anew.
+constexpr int64_t kEverythingEvery = 30 * kSecond;
+constexpr int64_t kRetryFull = 5'000'000;  // the upstream's queue is full
+constexpr size_t kMostName = 256;
+constexpr size_t kMostJobsOfHost = 64;
+
+int64_t Now(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return int64_t{now.tv_sec} * kSecond + now.tv_nsec;
+}
+
+// What a hostile child says counts as nothing.
+Ranks Read(const RankSet& message) {
+  absl::StatusOr<Ranks> ranks = Ranks::From(message);
+  return ranks.ok() ? *std::move(ranks) : Ranks();
+}
+
+std::string LateKey(const LateReport& report) {
+  return absl::StrCat(report.job().SerializeAsString(), "/", report.communicator(), "/", report.sequence(), "/", report.over());
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Relay>> Relay::Start(const RelayOptions& options) {
+  std::unique_ptr<Relay> relay(new Relay(options));
+  absl::StatusOr<std::unique_ptr<wire::Server>> server = wire::Server::Bind(options.server);
+  if (!server.ok()) return server.status();
+  absl::StatusOr<std::unique_ptr<wire::Client>> upstream = wire::Client::Connect(options.upstream);
+  if (!upstream.ok()) return upstream.status();
+  relay->server_ = *std::move(server);
+  relay->upstream_ = *std::move(upstream);
+  return relay;
+}
+
+Relay::~Relay() = default;
+
+void Relay::Run(int stop_fd) {
+  for (;;) {
+    const int64_t wait = std::clamp<int64_t>(next_ - Now(CLOCK_MONOTONIC), 0, kSecond);
+    pollfd fds[] = {{stop_fd, POLLIN, 0}, {server_fd(), POLLIN, 0}, {upstream_fd(), POLLIN, 0}};
+    poll(fds, 3, static_cast<int>((wait + 999'999) / 1'000'000));
+    if (fds[0].revents != 0) return;
+    Step(Now(CLOCK_MONOTONIC), Now(CLOCK_REALTIME));
+  }
+}
+
+void Relay::Step(int64_t mono_ns, int64_t real_ns) {
+  now_ = mono_ns;
+  if (upstream_->Tick(now_)) {
+    welcomed_ = false;
+    Hello hello;
+    hello.set_role(Hello::RELAY);
+    hello.set_version(options_.version);
+    hello.set_host(options_.host);
+    hello.set_boot_id(options_.boot_id);
+    hello.set_instance(options_.instance);
+    hello.set_protocol(wire::kProtocol);
+    hello.set_min_protocol(1);
+    if (const absl::StatusOr<wire::Message> frame = wire::Encode(wire::Type::kHello, hello); frame.ok()) (void)upstream_->Send(*frame);
+  }
+  while (std::optional<wire::Message> message = upstream_->Receive()) FromUpstream(*std::move(message));
+  bool more = false;
+  for (int i = 0; urgent_bytes_ < options_.most_urgent_bytes; i++) {
+    std::optional<wire::Received> received = server_->Receive();
+    if (!received) break;
+    FromChild(*std::move(received));
+    if (i == kReadAtOnce) {
+      more = true;
+      break;
+    }
+  }
+  if (welcomed_) {
+    Flush();
+    if (now_ >= next_late_) {
+      for (auto& [key, late] : late_) {
+        if (late.dirty) SendLate(&late);
+      }
+      next_late_ = now_ + options_.late_ns;
+    }
+    if (now_ >= next_heartbeat_) {
+      SendHeartbeats(real_ns);
+      next_heartbeat_ = std::max(now_ + options_.heartbeat_ns / 2, next_heartbeat_ + options_.heartbeat_ns);
+    }
+  }
+  if (now_ >= next_housekeeping_) {
+    Housekeep();
+    next_housekeeping_ = now_ + kSecond;
+  }
+  next_ = std::min({next_late_, next_heartbeat_, next_housekeeping_});
+  if (!welcomed_) next_ = now_ + kSecond / 5;
+  if (!urgent_.empty() || !chunks_.empty()) next_ = std::min(next_, now_ + kRetryFull);
+  if (more) next_ = now_;
+}
+
+void Relay::FromUpstream(wire::Message message) {
+  if (message.header.type == wire::Type::kWelcome && message.header.route.empty()) {
+    Welcome welcome;
+    if (wire::DecodeBody(message, &welcome).ok()) {
+      Welcomed(welcome);
+    } else {
+      counters_.malformed++;
+    }
+    return;
+  }
+  if (message.header.route.empty()) {
+    if (message.header.type == wire::Type::kCollect) Distribute(message);
+    return;
+  }
+  const uint64_t peer = message.header.route.back();
+  message.header.route.pop_back();
+  counters_.answers++;
+  if (!server_->Send(peer, message).ok()) counters_.answers_lost++;  // asked for, or sent, again by whoever misses it
+}
+
+void Relay::Welcomed(const Welcome& welcome) {
+  if (!welcome.refused().empty()) {
+    Say(absl::StrCat("relay: ", upstream_->endpoint(), " does not let it in: ", welcome.refused()));
+    return;
+  }
+  welcomed_ = true;
+  everything_ = true;  // also after a mere reconnection: what was under way then may be lost
+  if (upstream_instance_ == welcome.instance()) return;
+  // Another collector, or another relay above. The children tell what is not kept here: ends, waits, members.
+  upstream_instance_ = welcome.instance();
+  for (const auto& [peer, child] : children_) WelcomeChild(peer);
+}
+
+void Relay::WelcomeChild(uint64_t peer) {
+  Welcome welcome;
+  welcome.set_version(options_.version);
+  // Of this relay and of what is above it: when either is a new one, the children tell everything again.
+  welcome.set_instance(upstream_instance_ * 0x9e3779b97f4a7c15 + options_.instance);
+  welcome.set_protocol(wire::kProtocol);
+  welcome.set_real_ns(Now(CLOCK_REALTIME));
+  for (const std::string& endpoint : options_.fallback.empty() ? options_.upstream.endpoints : options_.fallback) welcome.add_fallback(endpoint);
+  if (const absl::StatusOr<wire::Message> frame = wire::Encode(wire::Type::kWelcome, welcome); frame.ok()) (void)server_->Send(peer, *frame);
+}
+
+Relay::Child* Relay::ChildOf(uint64_t peer) {
+  const auto child = children_.find(peer);
+  return child == children_.end() ? nullptr : &child->second;
+}
+
+void Relay::FromChild(wire::Received received) {
+  if (Child* child = ChildOf(received.peer); child != nullptr) {
+    child->heard_ns = now_;
+    if (child->silent) {
+      child->silent = false;
+      for (const auto& [key, job] : child->jobs) {
+        if (const auto found = jobs_.find(key); found != jobs_.end()) found->second->fresh = true;
+      }
+    }
+  }
+  switch (received.message.header.type) {
+    case wire::Type::kHello:
+      // A relay's child says Hello to the relay; nobody's comes through one.
+      return received.message.header.route.empty() ? OnHello(received) : void(counters_.malformed++);
+    case wire::Type::kHeartbeat:
+      return OnHeartbeat(received);
+    case wire::Type::kLate:
+      return OnLate(received);
+    case wire::Type::kEnded:
+    case wire::Type::kDigest:
+    case wire::Type::kEvidence:
+    case wire::Type::kChunk:
+      return Forward(std::move(received));
+    default:
+      // Tools ask the collector itself.
+      counters_.malformed++;
+  }
+}
+
+void Relay::OnHello(const wire::Received& received) {
+  Hello hello;
+  if (!wire::DecodeBody(received.message, &hello).ok()) {
+    counters_.malformed++;
+    return;
+  }
+  Child* child = ChildOf(received.peer);
+  if (child == nullptr) {
+    if (children_.size() >= options_.most_children) {
+      counters_.malformed++;
+      return;
+    }
+    Child fresh;
+    // The same process over another connection goes on where it was; one that was started anew on the same host takes its
+    // predecessor's place.
+    for (auto old = children_.begin(); old != children_.end();) {
+      const bool same = hello.instance() != 0 && old->second.instance == hello.instance();
+      const bool predecessor = old->second.host == hello.host() && (old->second.gone || !server_->Knows(old->first));
+      if (!same && !predecessor) {
+        ++old;
+      } else if (same) {
+        fresh = std::move(old->second);
+        old = children_.erase(old);
+      } else {
+        const uint64_t peer = old->first;
+        ++old;
+        Drop(peer);
+      }
+    }
+    if (fresh.number == 0) fresh.number = ++numbers_;
+    fresh.peer = received.peer;
+    child = &children_.emplace(received.peer, std::move(fresh)).first->second;
+  }
+  child->instance = hello.instance();
+  child->host = hello.host().substr(0, kMostName);
+  child->heard_ns = now_;
+  child->silent = child->gone = false;
+  if (upstream_instance_ != 0) WelcomeChild(received.peer);
+}
+
+void Relay::OnHeartbeat(const wire::Received& received) {
+  Heartbeat beat;
+  Child* child = ChildOf(received.peer);
+  if (child == nullptr || !wire::DecodeBody(received.message, &beat).ok()) {
+    counters_.malformed++;
+    return;
+  }
+  counters_.heartbeats_in++;
+  const std::string key = beat.job().SerializeAsString();
+  const bool too_many = child->jobs.count(key) == 0 && received.role != wire::Role::kRelay && child->jobs.size() >= kMostJobsOfHost;
+  if (jobs_.count(key) == 0 && !too_many && jobs_.size() < options_.most_jobs && key.size() <= 4 * kMostName) {
+    jobs_[key] = std::make_unique<Job>();
+    jobs_[key]->identity = beat.job();
+  }
+  const auto found = jobs_.find(key);
+  if (found == jobs_.end() || too_many) {
+    counters_.malformed++;
+    return;
+  }
+  Job* const job = found->second.get();
+  job->fresh = true;
+  job->heard_ns = now_;
+  ChildJob& said = child->jobs[key];
+  said.alive = Read(beat.alive());
+  said.stopped = Read(beat.stopped());
+  said.in_d = Read(beat.in_d());
+  said.ended = Read(beat.ended());
+  said.lost = beat.records_lost();
+  said.hosts = beat.host().empty() ? beat.hosts() : 1;
+  said.silent_hosts = beat.silent_hosts();
+  said.silent_named.clear();
+  for (const std::string& host : beat.silent_host()) {
+    if (static_cast<int>(said.silent_named.size()) == kMostSilentNamed) break;
+    said.silent_named.push_back(host.substr(0, kMostName));
+  }
+  said.heard_ns = now_;
+  said.oldest_age_ns = std::max<int64_t>(0, beat.oldest_age_ns());
+  for (const CommunicatorBeat& moved : beat.moved()) job->progress.Apply(child->number, now_, BeatFromProto(moved));
+}
+
+void Relay::OnLate(const wire::Received& received) {
+  LateReport report;
+  if (!wire::DecodeBody(received.message, &report).ok()) {
+    counters_.malformed++;
+    return;
+  }
+  counters_.late_in++;
+  const std::string key = LateKey(report);
+  auto entry = late_.find(key);
+  if (entry == late_.end()) {
+    if (late_.size() >= kMostLate) return Forward(received);
+    entry = late_.emplace(key, Late{}).first;
+    entry->second.report = report;
+  }
+  Late& late = entry->second;
+  LateReport& merged = late.report;
+  late.waiting.Unite(Read(report.waiting()));
+  late.missing.Unite(Read(report.missing()));
+  // The longest wait speaks for all, with the limit it is measured against.
+  if (report.in_flight_ns() > merged.in_flight_ns()) {
+    merged.set_in_flight_ns(report.in_flight_ns());
+    merged.set_limit_ns(report.limit_ns());
+    merged.set_p99_gap_ns(report.p99_gap_ns());
+    merged.set_gaps(report.gaps());
+    merged.set_doing(report.doing());
+  }
+  if (late.sent_ns != 0) merged.clear_host();
+  late.heard_ns = now_;
+  late.dirty = true;
+  // The first goes at once; those that follow go together.
+  if (late.sent_ns == 0 && welcomed_) SendLate(&late);
+}
+
+void Relay::SendLate(Late* late) {
+  late->waiting.To(late->report.mutable_waiting());
+  late->missing.To(late->report.mutable_missing());
+  if (absl::StatusOr<wire::Message> frame = wire::Encode(wire::Type::kLate, late->report); frame.ok()) {
+    counters_.late_out++;
+    SendUp(*std::move(frame));
+  }
+  late->waiting = late->missing = Ranks();
+  late->report.set_in_flight_ns(0);
+  late->sent_ns = now_;
+  late->dirty = false;
+}
+
+void Relay::Forward(wire::Received received) {
+  wire::Message& message = received.message;
+  if (message.header.route.size() >= wire::kMostHops) {
+    counters_.too_many_hops++;
+    return;
+  }
+  message.header.route.push_back(received.peer);
+  counters_.forwarded++;
+  counters_.forwarded_bytes += message.body.size();
+  SendUp(std::move(message));
+}
+
+void Relay::SendUp(wire::Message message) {
+  const bool chunk = message.header.type == wire::Type::kChunk;
+  std::deque<wire::Message>& queue = chunk ? chunks_ : urgent_;
+  if (welcomed_ && queue.empty() && (!chunk || urgent_.empty()) && upstream_->Send(message).ok()) return;
+  if (chunk && chunk_bytes_ + message.body.size() > options_.most_chunk_bytes) {
+    counters_.chunks_dropped++;
+    return;
+  }
+  (chunk ? chunk_bytes_ : urgent_bytes_) += message.body.size();
+  queue.push_back(std::move(message));
+}
+
+void Relay::Flush() {
+  for (auto [queue, bytes] : {std::make_pair(&urgent_, &urgent_bytes_), std::make_pair(&chunks_, &chunk_bytes_)}) {
+    while (!queue->empty()) {
+      if (!upstream_->Send(queue->front()).ok()) return;
+      *bytes -= queue->front().body.size();
+      queue->pop_front();
+    }
+  }
+}
+
+bool Relay::Concerned(const Child& child, const std::string& job, const Ranks& ranks) const {
+  if (child.gone) return false;
+  if (child.jobs.empty()) return true;  // nothing is known of it yet
+  const auto said = child.jobs.find(job);
+  if (said == child.jobs.end()) return false;
+  if (ranks.empty()) return true;
+  const ChildJob& known = said->second;
+  return known.alive.Intersects(ranks) || known.ended.Intersects(ranks) || known.stopped.Intersects(ranks) || known.in_d.Intersects(ranks);
+}
+
+void Relay::Distribute(const wire::Message& message) {
+  CollectRequest request;
+  if (!wire::DecodeBody(message, &request).ok()) {
+    counters_.malformed++;
+    return;
+  }
+  counters_.requests++;
+  const std::string job = request.job().SerializeAsString();
+  const Ranks ranks = request.cancel() ? Ranks() : Read(request.ranks());
+  for (const auto& [peer, child] : children_) {
+    if (Concerned(child, job, ranks)) (void)server_->Send(peer, message);
+  }
+}
+
+void Relay::SendHeartbeats(int64_t real_ns) {
+  if (now_ - told_all_ns_ > kEverythingEvery) everything_ = true;
+  for (auto& [key, job] : jobs_) {
+    Heartbeat beat;
+    *beat.mutable_job() = job->identity;
+    beat.set_real_ns(real_ns);
+    Ranks alive, stopped, in_d, ended;
+    uint64_t lost = 0;
+    uint32_t hosts = 0, silent = 0;
+    int64_t oldest = 0;
+    bool any = false;
+    const auto name_silent = [&](const std::string& host) {
+      if (beat.silent_host_size() < kMostSilentNamed) beat.add_silent_host(host);
+    };
+    for (const auto& [peer, child] : children_) {
+      const auto said = child.jobs.find(key);
+      if (said == child.jobs.end()) continue;
+      const ChildJob& last = said->second;
+      any = true;
+      ended.Unite(last.ended);
+      lost += last.lost;
+      if (child.silent) {
+        silent += std::max<uint32_t>(1, last.hosts) + last.silent_hosts;
+        name_silent(child.host);
+        continue;
+      }
+      alive.Unite(last.alive);
+      stopped.Unite(last.stopped);
+      in_d.Unite(last.in_d);
+      hosts += last.hosts;
+      silent += last.silent_hosts;
+      for (const std::string& host : last.silent_named) name_silent(host);
+      oldest = std::max(oldest, now_ - last.heard_ns + last.oldest_age_ns);
+    }
+    if (!any) continue;
+    alive.To(beat.mutable_alive());
+    stopped.To(beat.mutable_stopped());
+    in_d.To(beat.mutable_in_d());
+    ended.To(beat.mutable_ended());
+    beat.set_records_lost(lost);
+    beat.set_hosts(hosts);
+    beat.set_silent_hosts(silent);
+    beat.set_oldest_age_ns(oldest);
+    job->progress.Tick(now_);
+    const std::vector<CommBeat> moved = job->progress.TakeMoved(now_, everything_);
+    job->fresh = false;
+    size_t next = 0;
+    do {
+      beat.clear_moved();
+      for (; next < moved.size() && beat.moved_size() < kBeatsPerHeartbeat; next++) BeatToProto(moved[next], beat.add_moved());
+      absl::StatusOr<wire::Message> frame = wire::Encode(wire::Type::kHeartbeat, beat);
+      if (frame.ok() && upstream_->Send(*frame).ok()) {
+        counters_.heartbeats_out++;
+      } else {
+        everything_ = true;
+        return;
+      }
+    } while (next < moved.size());
+  }
+  if (everything_) told_all_ns_ = now_;
+  everything_ = false;
+}
+
+void Relay::Housekeep() {
+  counters_.children = children_.size();
+  counters_.children_silent = 0;
+  std::vector<uint64_t> over;
+  for (auto& [peer, child] : children_) {
+    const int64_t unheard = now_ - child.heard_ns;
+    if (unheard > options_.silent_after_ns) {
+      child.silent = true;
+      if (!child.gone && !server_->Knows(peer)) {
+        // Another way may have been found to whom it spoke for: its numbers are nobody's now.
+        child.gone = true;
+        for (const auto& [key, said] : child.jobs) {
+          if (const auto job = jobs_.find(key); job != jobs_.end()) job->second->progress.Forget(child.number, now_);
+        }
+      } else if (!child.gone) {
+        wire::Message ping;
+        ping.header.type = wire::Type::kPing;
+        (void)server_->Send(peer, ping);  // shows whether the connection still stands
+      }
+    }
+    if (unheard > options_.forget_after_ns || (child.gone && child.jobs.empty())) over.push_back(peer);
+    std::erase_if(child.jobs, [&](const auto& said) { return !child.silent && now_ - said.second.heard_ns > kJobExpires; });
+    counters_.children_silent += child.silent;
+  }
+  for (const uint64_t peer : over) Drop(peer);
+  std::erase_if(late_, [&](const auto& late) { return now_ - late.second.heard_ns > kLateExpires; });
+  std::erase_if(jobs_, [&](const auto& job) {
+    return now_ - job.second->heard_ns > kJobExpires &&
+           std::none_of(children_.begin(), children_.end(), [&](const auto& child) { return child.second.jobs.count(job.first) != 0; });
+  });
+}
+
+void Relay::Drop(uint64_t peer) {
+  const auto child = children_.find(peer);
+  if (child == children_.end()) return;
+  for (const auto& [key, said] : child->second.jobs) {
+    if (const auto job = jobs_.find(key); job != jobs_.end()) job->second->progress.Forget(child->second.number, now_);
+  }
+  children_.erase(child);
+}
+
+}  // namespace lockstep
