@@ -195,6 +195,7 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options) {
   append(finder.FromDisagreement(causes));
   finder.AddFromSplits(&causes);
   append(finder.FromDeaths(causes));
+  append(finder.FromBeside(causes));
   if (causes.empty()) append(finder.FromAbsence());
   if (causes.empty()) append(finder.FromHashes());
   if (causes.empty()) append(finder.FromAsyncErrors());
@@ -207,7 +208,9 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options) {
   FoldHostsOfFailedGpus(&causes);
   FoldByFactor(model, &causes);
   const std::vector<std::string> legal = bundle.known_stalled ? std::vector<std::string>() : TakeLegalOperations(model, &causes);
-  std::stable_sort(causes.begin(), causes.end(), [](const Cause& a, const Cause& b) { return Order(a.kind) < Order(b.kind); });
+  std::stable_sort(causes.begin(), causes.end(), [](const Cause& a, const Cause& b) {
+    return a.beside != b.beside ? b.beside : Order(a.kind) < Order(b.kind);
+  });
 
   verdict.set_verdict(VerdictOf(causes, bundle, live));
   for (const Cause& c : causes) *verdict.add_findings() = finder.ToFinding(c);

@@ -34,6 +34,7 @@ struct Cause {
   Stall stall = Stall::kUnknown;       // what the named hosts are seen in
   bool moving = false;                 // one of the named hosts uses CPU or I/O
   bool doubtful = false;               // rests on operations that may as well be complete, or not begun
+  bool beside = false;                 // nobody waits for it: seen beside another cause, told behind it
   bool hypothesis = false;             // fits the evidence, not proven by it
   bool first_only = false;             // of RANK_NO_DATA: the others wait for it in first operations of communicators, nowhere else
   bool not_begun = false;              // no GPU is in the operation: computation ahead of it, which may be legal
@@ -73,6 +74,9 @@ class Causes {
   void AddFromCreations(int64_t late_after_ns, std::vector<Cause>* causes);
   // Communicators that came out other than their siblings; likewise.
   void AddFromSplits(std::vector<Cause>* causes);
+  // Independent of `known`, for which others wait: ranks that stand still by themselves or left their program, and whom nobody waits
+  // for yet.
+  std::vector<Cause> FromBeside(const std::vector<Cause>& known) const;
 
   Finding ToFinding(const Cause& cause) const;
   // Of an operation that a launch of a CUDA graph issued.
@@ -113,6 +117,7 @@ class Causes {
   void JoinStuck(std::vector<Cause>* causes) const;
   Cause LaunchOrderCause(const std::vector<uint32_t>& sink) const;
   Cause DeathCause(int32_t rank_index) const;
+  const Membership* SomebodyAheadOf(int32_t rank_index, int32_t* who) const;
   const Divergence* DivergenceOf(int32_t rank_index) const;
   // An operation that waits for this node: the one closest to the place in the program where it stopped.
   struct Waiter {
