@@ -5,6 +5,7 @@
 #define LOCKSTEP_ANALYZER_BUNDLE_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,8 @@
 #include "recorder/ring/snapshot.h"
 
 namespace lockstep {
+
+class ProcessEvidence;  // proto/process.proto
 
 constexpr int64_t kNone = -1;     // nothing issued (or started, completed) yet
 constexpr int64_t kUnknown = -2;  // not recorded by this source
@@ -171,6 +174,7 @@ struct Process {
   std::vector<std::string> stack_later;    // the native stack one sample later; empty: not taken
   std::vector<std::string> written_files;  // regular files open for writing
   uint32_t threads_in_d = 0;               // threads in uninterruptible sleep
+  std::shared_ptr<const ProcessEvidence> evidence;  // stacks of all threads, memory, hardware; null: not taken
 };
 
 enum class Source : uint8_t { kRing, kDump, kFlightRecorder };

@@ -11,6 +11,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "analyzer/bundle.h"
+#include "analyzer/clean_utf8.h"
 
 namespace lockstep {
 
@@ -43,9 +44,6 @@ struct LooseRank {
   Rank rank;                     // Membership::comm is not set
   std::vector<CommFacts> comms;  // of rank.memberships, same order
 };
-
-// Valid UTF-8 without NUL of at most `limit` bytes: what Protobuf accepts as a string, whatever a file held.
-std::string CleanUtf8(std::string_view text, size_t limit = 4096);
 
 class BundleBuilder {
  public:

@@ -1,6 +1,10 @@
 #include "analyzer/lsd_convert.h"
 
 #include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "analyzer/process_evidence.h"
 
 namespace lockstep {
 namespace {
@@ -37,6 +41,7 @@ void EncodeProcess(const Process& process, ProcessState* out) {
   for (size_t i = 0; i < process.written_files.size() && i < kMaxStackLines; ++i)
     out->add_written_files(CleanUtf8(process.written_files[i], 4096));
   out->set_threads_in_d(process.threads_in_d);
+  if (process.evidence) *out->mutable_evidence() = *process.evidence;
 }
 
 Process DecodeProcess(const ProcessState& message) {
@@ -57,6 +62,11 @@ Process DecodeProcess(const ProcessState& message) {
   process.stack_later.assign(message.stack_later().begin(), message.stack_later().end());
   process.written_files.assign(message.written_files().begin(), message.written_files().end());
   process.threads_in_d = message.threads_in_d();
+  if (message.has_evidence()) {
+    auto evidence = std::make_shared<ProcessEvidence>(message.evidence());
+    BoundEvidence(evidence.get());
+    process.evidence = std::move(evidence);
+  }
   return process;
 }
 

@@ -25,6 +25,7 @@ constexpr KnownVerb kVerbs[] = {
     {"collector", "gather from the agents of a job"},
     {"dump", "take an incident of a running job now"},
     {"top", "show running jobs"},
+    {"evidence", "print the stacks and the state of a process"},
     {"view", "open the trace viewer"},
     {"keygen", "make keys for agents and collectors"},
     {"clean", "remove ring files that no process writes any more"},

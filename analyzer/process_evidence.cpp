@@ -1,0 +1,107 @@
+#include "analyzer/process_evidence.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int kMostThreads = 2048, kMostFrames = 512, kMostModules = 4096, kMostGpus = 64, kMostEvents = 256, kMostUnread = 32;
+constexpr size_t kMostText = 1024;
+
+template <typename Field>
+void Cut(Field* field, int limit) {
+  if (field->size() > limit) field->DeleteSubrange(limit, field->size() - limit);
+}
+
+void Cut(std::string* text) {
+  if (text->size() <= kMostText) return;
+  size_t end = kMostText;
+  while (end > 0 && (static_cast<unsigned char>((*text)[end]) & 0xc0) == 0x80) --end;  // not inside a character
+  text->resize(end);
+}
+
+absl::string_view BaseName(absl::string_view path) {
+  const size_t slash = path.rfind('/');
+  return slash == path.npos ? path : path.substr(slash + 1);
+}
+
+}  // namespace
+
+void BoundEvidence(ProcessEvidence* evidence) {
+  Cut(evidence->mutable_modules(), kMostModules);
+  for (StackModule& module : *evidence->mutable_modules()) {
+    Cut(module.mutable_path());
+    Cut(module.mutable_build_id());
+  }
+  Cut(evidence->mutable_threads(), kMostThreads);
+  const uint32_t modules = static_cast<uint32_t>(evidence->modules_size());
+  for (ThreadStack& thread : *evidence->mutable_threads()) {
+    if (thread.frames_size() > kMostFrames) thread.set_truncated(true);
+    Cut(thread.mutable_frames(), kMostFrames);
+    for (StackFrame& frame : *thread.mutable_frames()) {
+      Cut(frame.mutable_function());
+      Cut(frame.mutable_file());
+      if (frame.module() > modules) frame.set_module(0);
+    }
+    for (std::string* text : {thread.mutable_name(), thread.mutable_state(), thread.mutable_wchan(), thread.mutable_refused()}) Cut(text);
+  }
+  Cut(evidence->mutable_gpus(), kMostGpus);
+  for (GpuState& gpu : *evidence->mutable_gpus()) {
+    for (std::string* text : {gpu.mutable_pci(), gpu.mutable_uuid(), gpu.mutable_name(), gpu.mutable_lost()}) Cut(text);
+    Cut(gpu.mutable_unread(), kMostUnread);
+    for (std::string& text : *gpu.mutable_unread()) Cut(&text);
+  }
+  if (evidence->hardware_size() > kMostEvents) {  // the newest are the ones to look at
+    evidence->mutable_hardware()->DeleteSubrange(0, evidence->hardware_size() - kMostEvents);
+  }
+  for (HardwareEvent& event : *evidence->mutable_hardware()) {
+    Cut(event.mutable_pci());
+    Cut(event.mutable_text());
+  }
+  for (std::string* text : {evidence->mutable_stacks_refused(), evidence->mutable_python_refused(), evidence->mutable_python_version(),
+                            evidence->mutable_gpus_unread(), evidence->mutable_hardware_unread()}) {
+    Cut(text);
+  }
+  if (evidence->has_memory()) Cut(evidence->mutable_memory()->mutable_cgroup());
+}
+
+std::string FrameText(const StackFrame& frame, const ProcessEvidence& evidence) {
+  std::string place;
+  if (!frame.file().empty()) {
+    place = frame.kind() == StackFrame::PYTHON ? frame.file() : std::string(BaseName(frame.file()));
+    if (frame.line() > 0) absl::StrAppend(&place, ":", frame.line());
+  }
+  if (frame.kind() == StackFrame::KERNEL) return absl::StrCat("[kernel] ", frame.function());
+  if (!frame.function().empty()) return place.empty() ? frame.function() : absl::StrCat(frame.function(), " (", place, ")");
+  const uint32_t index = frame.module();
+  if (index == 0 || index > static_cast<uint32_t>(evidence.modules_size())) return "code outside of any file";
+  return absl::StrCat(BaseName(evidence.modules(static_cast<int>(index) - 1).path()), "+0x", absl::Hex(frame.offset()));
+}
+
+std::vector<std::string> StackTexts(const ThreadStack& thread, const ProcessEvidence& evidence, bool python_only) {
+  std::vector<std::string> texts;
+  for (const StackFrame& frame : thread.frames()) {
+    if (!python_only || frame.kind() == StackFrame::PYTHON) texts.push_back(FrameText(frame, evidence));
+  }
+  return texts;
+}
+
+std::string HardwareName(const HardwareEvent& event) {
+  switch (event.kind()) {
+    case HardwareEvent::XID: return absl::StrCat("Xid ", event.code());
+    case HardwareEvent::NVSWITCH: return absl::StrCat("NVSwitch SXid ", event.code());
+    case HardwareEvent::PCIE: return "PCIe error";
+    case HardwareEvent::MACHINE_CHECK: return "machine check";
+    case HardwareEvent::NETWORK: return "network adapter";
+    case HardwareEvent::OUT_OF_MEMORY: return "out of memory";
+    case HardwareEvent::HUNG_TASK: return "hung task";
+    case HardwareEvent::STORAGE: return "storage";
+    case HardwareEvent::CRASH: return "crash";
+    case HardwareEvent::AMD_GPU: return "amdgpu";
+    default: return "kernel";
+  }
+}
+
+}  // namespace lockstep

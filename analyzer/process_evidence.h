@@ -1,0 +1,27 @@
+// What was seen of a process from outside, as it stands in dumps: bounds, and frames as texts.
+#ifndef LOCKSTEP_ANALYZER_PROCESS_EVIDENCE_H_
+#define LOCKSTEP_ANALYZER_PROCESS_EVIDENCE_H_
+
+#include <string>
+#include <vector>
+
+#include "proto/process.pb.h"
+
+namespace lockstep {
+
+// Cuts what came from a file or over a network to sizes that people and reports can bear: 2,048 threads of 512 frames, 64
+// GPUs, 256 lines of the kernel's log, texts of 1,024 characters; an index that leads nowhere becomes 0.
+void BoundEvidence(ProcessEvidence* evidence);
+
+// "forward (model.py:12)", "futex_wait (futex-internal.h:146)", "[kernel] futex_wait_queue", "libfoo.so+0x1a2b": equal on
+// all ranks that run the same files, so that stacks of many ranks merge.
+std::string FrameText(const StackFrame& frame, const ProcessEvidence& evidence);
+// Of a thread, innermost first. `python_only`: its Python frames alone.
+std::vector<std::string> StackTexts(const ThreadStack& thread, const ProcessEvidence& evidence, bool python_only = false);
+
+// "Xid 79", "PCIe", "machine check", ...: the first word about a line of the kernel's log.
+std::string HardwareName(const HardwareEvent& event);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_PROCESS_EVIDENCE_H_

@@ -1,0 +1,25 @@
+// What the disposable children write and their parent reads: ProcessEvidence messages, each with its length in front. Each
+// message adds to those before it, so that what came before a crash or a deadline is kept.
+#ifndef LOCKSTEP_COLLECTOR_EVIDENCE_CHILD_PIPE_H_
+#define LOCKSTEP_COLLECTOR_EVIDENCE_CHILD_PIPE_H_
+
+#include <string>
+#include <string_view>
+
+#include "proto/process.pb.h"
+
+namespace lockstep {
+
+constexpr size_t kMostChildMessage = 32 << 20;
+constexpr size_t kMostChildBytes = 256 << 20;
+
+// The whole message, or false: nobody reads any more.
+bool WriteEvidence(int fd, const ProcessEvidence& evidence);
+
+// Takes the whole messages off the front of *buffer and adds them to *evidence: threads replace earlier ones of their
+// number, the list of modules and that of GPUs the earlier lists. false: what is there is no such message.
+bool TakeMessages(std::string* buffer, ProcessEvidence* evidence);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_EVIDENCE_CHILD_PIPE_H_

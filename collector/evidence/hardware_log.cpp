@@ -1,0 +1,302 @@
+#include "collector/evidence/hardware_log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "collector/evidence/pci_address.h"
+#include "collector/proc.h"
+
+namespace lockstep {
+namespace {
+
+constexpr size_t kMostText = 300;
+constexpr size_t kMostRecords = 200'000;
+constexpr int kMostEvents = 256;
+constexpr int64_t kMostTailBytes = 4 << 20;
+constexpr int64_t kSecond = 1'000'000'000;
+
+std::string Printable(absl::string_view text) {
+  std::string out;
+  for (char c : text.substr(0, kMostText)) out.push_back(static_cast<unsigned char>(c) >= 0x20 && static_cast<unsigned char>(c) < 0x7f ? c : '?');
+  return out;
+}
+
+// The first PCI address in the text: "0000:1b:00.0", "PCI:0000:1b:00".
+std::string FirstAddress(absl::string_view text) {
+  const auto part_of = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F') || c == ':' || c == '.'; };
+  for (size_t i = 0; i < text.size();) {
+    if (!part_of(text[i])) {
+      ++i;
+      continue;
+    }
+    size_t end = i;
+    while (end < text.size() && part_of(text[end])) ++end;
+    absl::string_view word = text.substr(i, end - i);
+    while (!word.empty() && (word.back() == ':' || word.back() == '.')) word.remove_suffix(1);
+    while (!word.empty() && word.front() == ':') word.remove_prefix(1);
+    if (std::count(word.begin(), word.end(), ':') == 2 && word.find(':') >= 4) {
+      if (const std::string address = PciAddress(word); !address.empty()) return address;
+    }
+    i = end;
+  }
+  return "";
+}
+
+// The number after `mark`, which stands in the text; 0: none.
+uint32_t NumberAfter(absl::string_view text, absl::string_view mark) {
+  const size_t at = text.find(mark);
+  if (at == text.npos) return 0;
+  text.remove_prefix(at + mark.size());
+  while (!text.empty() && (text[0] == ' ' || text[0] == '\'' || text[0] == '=')) text.remove_prefix(1);
+  uint64_t number = 0;
+  size_t i = 0;
+  for (; i < text.size() && i < 10 && text[i] >= '0' && text[i] <= '9'; ++i) number = number * 10 + static_cast<uint64_t>(text[i] - '0');
+  return number <= INT32_MAX ? static_cast<uint32_t>(number) : 0;
+}
+
+bool HoldsAny(absl::string_view text, std::initializer_list<absl::string_view> parts) {
+  return std::any_of(parts.begin(), parts.end(), [text](absl::string_view part) { return absl::StrContains(text, part); });
+}
+
+// "NVRM: Xid (PCI:0000:1b:00): 79, pid=4711, ..."
+uint32_t XidOf(absl::string_view text) {
+  const size_t close = text.find("): ");
+  return close == text.npos ? 0 : NumberAfter(text.substr(close), "): ");
+}
+
+HardwareEvent::Kind KindOf(absl::string_view text) {
+  if (absl::StrContains(text, "SXid (PCI")) return HardwareEvent::NVSWITCH;
+  if (absl::StrContains(text, "NVRM: Xid (PCI")) return HardwareEvent::XID;
+  if (absl::StartsWith(text, "NVRM: ") && HoldsAny(text, {"fallen off the bus", "GPU is lost", "has stopped responding", "RmInitAdapter failed"}))
+    return HardwareEvent::XID;
+  if (HoldsAny(text, {"Out of memory: Killed", "Out of memory: Kill process", "oom-kill:", "Memory cgroup out of memory", "invoked oom-killer"}))
+    return HardwareEvent::OUT_OF_MEMORY;
+  if (HoldsAny(text, {"AER: ", "PCIe Bus Error", "PCIe link lost", "pcieport", "surprise", "Data Link Layer Link Active"}) &&
+      HoldsAny(text, {"AER", "Error", "error", "lost", "down", "Down", "surprise", "DPC"}))
+    return HardwareEvent::PCIE;
+  if (HoldsAny(text, {"[Hardware Error]", "Machine check", "mce: CPU", "Uncorrected error", "EDAC "}) &&
+      HoldsAny(text, {"Error", "error", "Machine check", "CE ", "UE "}))
+    return HardwareEvent::MACHINE_CHECK;
+  if (HoldsAny(text, {"mlx5_core", "mlx5_", "mlx4_", "bnxt_", "efa ", "hfi1", "ib_core", "irdma"}) &&
+      HoldsAny(text, {"error", "Error", "ERROR", "Link down", "link down", "Health", "health", "timeout", "failed", "fatal", "reset", "recover",
+                      "dead", "Port module event", "High Temperature"}))
+    return HardwareEvent::NETWORK;
+  if (HoldsAny(text, {"blocked for more than", "soft lockup", "hard LOCKUP", "rcu_sched self-detected stall", "detected stalls on CPUs"}))
+    return HardwareEvent::HUNG_TASK;
+  if (HoldsAny(text, {"I/O error", "EXT4-fs error", "XFS (", "nvme nvme", "not responding", "LustreError", "Lustre: ", "BTRFS error"}) &&
+      HoldsAny(text, {"rror", "timeout", "timed out", "not responding", "Corruption", "shutdown", "evicted", "lost", "reset"}))
+    return HardwareEvent::STORAGE;
+  if (absl::StrContains(text, "amdgpu") && HoldsAny(text, {"GPU reset", "timeout", "ras", "RAS", "poison", "page fault", "GPU hang", "error"}))
+    return HardwareEvent::AMD_GPU;
+  if (HoldsAny(text, {"]: segfault at", "general protection", "traps: "}) && absl::StrContains(text, "[")) return HardwareEvent::CRASH;
+  return HardwareEvent::HARDWARE_UNKNOWN;
+}
+
+// "Nov 21 20:47:07" or "2026-11-21T20:47:07.123456+00:00"; 0: neither. Takes the time off the line.
+int64_t TakeTime(absl::string_view* line, int64_t now_ns) {
+  tm parts{};
+  const std::string text(line->substr(0, 40));
+  if (const char* rest = strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &parts)) {
+    if (*rest == '.') {
+      for (++rest; *rest >= '0' && *rest <= '9';) ++rest;
+    }
+    int offset = 0;
+    if ((*rest == '+' || *rest == '-') && strlen(rest) >= 6) {
+      offset = (NumberAfter(absl::string_view(rest + 1, 2), "") * 60 + NumberAfter(absl::string_view(rest + 4, 2), "")) * 60;
+      if (*rest == '-') offset = -offset;
+      rest += 6;
+    } else if (*rest == 'Z') {
+      ++rest;
+    }
+    line->remove_prefix(static_cast<size_t>(rest - text.c_str()));
+    return (timegm(&parts) - offset) * kSecond;
+  }
+  const time_t now = static_cast<time_t>(now_ns / kSecond);
+  tm today{};
+  localtime_r(&now, &today);
+  parts = {};
+  parts.tm_year = today.tm_year;
+  parts.tm_isdst = -1;
+  const char* rest = strptime(text.c_str(), "%b %d %H:%M:%S", &parts);
+  if (rest == nullptr) return 0;
+  line->remove_prefix(static_cast<size_t>(rest - text.c_str()));
+  time_t when = mktime(&parts);
+  if (when > now + 86400) {  // last December, read in January
+    parts.tm_year -= 1;
+    parts.tm_isdst = -1;
+    when = mktime(&parts);
+  }
+  return when * kSecond;
+}
+
+int64_t ClockNs(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return time.tv_sec * kSecond + time.tv_nsec;
+}
+
+void Keep(HardwareEvent event, int64_t now_ns, int64_t window_ns, ProcessEvidence* evidence) {
+  if (event.age_ns() < 0) event.set_age_ns(0);
+  if (event.age_ns() > window_ns) return;
+  event.set_real_ns(now_ns - event.age_ns());
+  // A line that repeats (corrected errors come by the thousand) is kept once, with its last time.
+  for (HardwareEvent& known : *evidence->mutable_hardware()) {
+    if (known.kind() == event.kind() && known.pci() == event.pci() && known.code() == event.code() && known.pid() == event.pid() &&
+        known.text() == event.text()) {
+      known = event;
+      return;
+    }
+  }
+  if (evidence->hardware_size() >= kMostEvents) evidence->mutable_hardware()->DeleteSubrange(0, 1);
+  *evidence->add_hardware() = std::move(event);
+}
+
+// 0 or errno.
+int ReadKmsg(const char* path, int64_t window_ns, ProcessEvidence* evidence) {
+  const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+  if (fd < 0) return errno;
+  const int64_t now = RealtimeNs(), boot = ClockNs(CLOCK_MONOTONIC);
+  bool first = true;
+  int error = 0;
+  for (size_t i = 0; i < kMostRecords; ++i) {
+    char record[8192];
+    const ssize_t got = read(fd, record, sizeof record);
+    if (got < 0 && errno == EPIPE) continue;  // overwritten while we read: goes on at the next
+    if (got <= 0) {
+      if (got < 0 && errno != EAGAIN && errno != EINTR) error = errno;
+      break;
+    }
+    const absl::string_view text(record, static_cast<size_t>(got));
+    if (first) {
+      const std::vector<absl::string_view> fields = absl::StrSplit(text.substr(0, text.find(';')), ',');
+      int64_t us = 0;
+      if (fields.size() >= 3 && absl::SimpleAtoi(fields[2], &us)) evidence->set_hardware_since_ns(now - boot + us * 1000);
+      first = false;
+    }
+    if (std::optional<HardwareEvent> event = ParseKmsgRecord(text, boot)) Keep(std::move(*event), now, window_ns, evidence);
+  }
+  close(fd);
+  return error;
+}
+
+int ReadFile(const char* path, int64_t window_ns, ProcessEvidence* evidence) {
+  const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+  if (fd < 0) return errno;
+  struct stat info {};
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    close(fd);
+    return EINVAL;
+  }
+  const int64_t now = RealtimeNs();
+  std::string text(static_cast<size_t>(std::min<int64_t>(info.st_size, kMostTailBytes)), '\0');
+  const ssize_t got = pread(fd, text.data(), text.size(), info.st_size - static_cast<int64_t>(text.size()));
+  const int error = got < 0 ? errno : 0;
+  close(fd);
+  if (error != 0) return error;
+  text.resize(static_cast<size_t>(got));
+  bool first = true;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    absl::string_view rest = line;
+    if (first) {
+      const int64_t since = TakeTime(&rest, now);
+      if (since != 0) {
+        evidence->set_hardware_since_ns(since);
+        first = false;
+      }
+    }
+    if (std::optional<HardwareEvent> event = ParseSyslogLine(line, now)) Keep(std::move(*event), now, window_ns, evidence);
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::optional<HardwareEvent> ParseHardwareLine(absl::string_view text) {
+  text = text.substr(0, 4096);
+  const HardwareEvent::Kind kind = KindOf(text);
+  if (kind == HardwareEvent::HARDWARE_UNKNOWN) return std::nullopt;
+  HardwareEvent event;
+  event.set_kind(kind);
+  if (kind == HardwareEvent::XID || kind == HardwareEvent::NVSWITCH) {
+    event.set_code(XidOf(text));
+    event.set_pid(static_cast<int32_t>(NumberAfter(text, "pid=")));
+  }
+  if (kind == HardwareEvent::OUT_OF_MEMORY) {
+    event.set_pid(static_cast<int32_t>(std::max({NumberAfter(text, "Killed process "), NumberAfter(text, "Kill process "), NumberAfter(text, ",pid=")})));
+  }
+  if (kind == HardwareEvent::CRASH || kind == HardwareEvent::HUNG_TASK) {
+    const size_t bracket = text.find('[');
+    event.set_pid(static_cast<int32_t>(kind == HardwareEvent::CRASH && bracket != text.npos ? NumberAfter(text.substr(bracket), "[") : 0));
+  }
+  if (kind != HardwareEvent::OUT_OF_MEMORY && kind != HardwareEvent::CRASH && kind != HardwareEvent::HUNG_TASK) event.set_pci(FirstAddress(text));
+  event.set_text(Printable(text));
+  return event;
+}
+
+std::optional<HardwareEvent> ParseKmsgRecord(absl::string_view record, int64_t boot_ns) {
+  const size_t semicolon = record.find(';');
+  if (semicolon == record.npos) return std::nullopt;
+  const std::vector<absl::string_view> fields = absl::StrSplit(record.substr(0, semicolon), ',');
+  int64_t priority = 0, us = 0;
+  if (fields.size() < 3 || !absl::SimpleAtoi(fields[0], &priority) || !absl::SimpleAtoi(fields[2], &us)) return std::nullopt;
+  if (priority < 0 || priority >> 3 != 0 || us < 0 || us > INT64_MAX / 1000) return std::nullopt;  // written by a process
+  absl::string_view text = record.substr(semicolon + 1);
+  text = text.substr(0, text.find('\n'));  // what follows are properties
+  std::optional<HardwareEvent> event = ParseHardwareLine(text);
+  if (event) event->set_age_ns(boot_ns - us * 1000);
+  return event;
+}
+
+std::optional<HardwareEvent> ParseSyslogLine(absl::string_view line, int64_t now_ns) {
+  line = line.substr(0, 8192);
+  const int64_t when = TakeTime(&line, now_ns);
+  if (when == 0) return std::nullopt;
+  const size_t mark = line.find(" kernel:");
+  // "host kernel:": the program stands where the kernel stands, not somewhere in the text.
+  if (mark == line.npos || mark > 300 || line.substr(1, mark - 1).find(' ') != line.npos) return std::nullopt;
+  line.remove_prefix(mark + strlen(" kernel:"));
+  while (!line.empty() && line[0] == ' ') line.remove_prefix(1);
+  if (!line.empty() && line[0] == '[') {  // time since boot
+    const size_t close = line.find(']');
+    if (close != line.npos && close < 32 && line.substr(1, close - 1).find_first_not_of(" .0123456789") == line.npos) {
+      line.remove_prefix(close + 1);
+      while (!line.empty() && line[0] == ' ') line.remove_prefix(1);
+    }
+  }
+  std::optional<HardwareEvent> event = ParseHardwareLine(line);
+  if (event) event->set_age_ns(now_ns - when);
+  return event;
+}
+
+void ReadHardwareLog(int64_t window_ns, const HardwareLogPaths& paths, ProcessEvidence* evidence) {
+  const int error = ReadKmsg(paths.kmsg, window_ns, evidence);
+  if (error == 0) return;
+  for (const char* file : paths.files) {
+    if (file != nullptr && ReadFile(file, window_ns, evidence) == 0) return;
+  }
+  std::string why = absl::StrCat(paths.kmsg, ": ", strerror(error));
+  if (error == EPERM || error == EACCES) absl::StrAppend(&why, " (grant CAP_SYSLOG, or sysctl kernel.dmesg_restrict=0)");
+  if (error == ENOENT) absl::StrAppend(&why, " (in a container, pass the device: --device /dev/kmsg)");
+  evidence->set_hardware_unread(absl::StrCat(why, "; ", paths.files[0] == nullptr ? "no log file" : paths.files[0], " could not be read either"));
+}
+
+void NameGpus(ProcessEvidence* evidence) {
+  for (HardwareEvent& event : *evidence->mutable_hardware()) {
+    for (const GpuState& gpu : evidence->gpus()) {
+      if (!event.pci().empty() && event.pci() == gpu.pci()) event.set_gpu(gpu.index() + 1);
+    }
+  }
+}
+
+}  // namespace lockstep

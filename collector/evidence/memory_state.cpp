@@ -1,0 +1,74 @@
+#include "collector/evidence/memory_state.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "collector/proc.h"
+
+namespace lockstep {
+namespace {
+
+int64_t Number(absl::string_view text) {
+  int64_t value = 0;
+  return absl::SimpleAtoi(absl::StripAsciiWhitespace(text), &value) && value >= 0 ? value : -1;
+}
+
+// "VmRSS:\t  1234 kB" in bytes; -1: not there.
+int64_t Kilobytes(const std::string& text, absl::string_view name) {
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    if (!absl::StartsWith(line, name) || line.size() <= name.size() || line[name.size()] != ':') continue;
+    line.remove_prefix(name.size() + 1);
+    line = absl::StripAsciiWhitespace(line);
+    const int64_t value = Number(line.substr(0, line.find(' ')));
+    return value < 0 || value > INT64_MAX / 1024 ? -1 : value * 1024;
+  }
+  return -1;
+}
+
+// "oom_kill 3" in a file of such lines.
+int64_t Counter(const std::string& text, absl::string_view name) {
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    if (absl::StartsWith(line, absl::StrCat(name, " "))) return Number(line.substr(name.size() + 1));
+  }
+  return -1;
+}
+
+}  // namespace
+
+MemoryState ReadMemoryState(pid_t pid, const std::string& cgroup_root) {
+  const std::string proc = absl::StrCat("/proc/", pid, "/");
+  MemoryState state;
+  const std::string status = ReadSmallFile(proc + "status");
+  state.set_resident_bytes(Kilobytes(status, "VmRSS"));
+  state.set_swapped_bytes(Kilobytes(status, "VmSwap"));
+  state.set_locked_bytes(Kilobytes(status, "VmLck"));
+  state.set_oom_score(static_cast<int32_t>(std::min<int64_t>(Number(ReadSmallFile(proc + "oom_score", 32)), INT32_MAX)));
+  int32_t adjusted = 0;
+  if (absl::SimpleAtoi(absl::StripAsciiWhitespace(ReadSmallFile(proc + "oom_score_adj", 32)), &adjusted)) state.set_oom_score_adj(adjusted);
+  state.set_host_available_bytes(Kilobytes(ReadSmallFile("/proc/meminfo"), "MemAvailable"));
+  state.set_cgroup_bytes(-1);
+  state.set_cgroup_limit_bytes(-1);
+  state.set_cgroup_oom_kills(-1);
+  // "0::/user.slice/..." in the unified hierarchy, "9:memory:/docker/..." in the older one.
+  for (absl::string_view line : absl::StrSplit(ReadSmallFile(proc + "cgroup"), '\n', absl::SkipEmpty())) {
+    const std::vector<absl::string_view> fields = absl::StrSplit(line, absl::MaxSplits(':', 2));
+    if (fields.size() != 3 || absl::StrContains(fields[2], "..")) continue;
+    bool older = false;
+    for (absl::string_view controller : absl::StrSplit(fields[1], ',')) older |= controller == "memory";
+    if (!older && !fields[1].empty()) continue;
+    state.set_cgroup(std::string(fields[2].substr(0, 1024)));
+    const std::string folder = absl::StrCat(cgroup_root, older ? "/memory" : "", fields[2], "/");
+    state.set_cgroup_bytes(Number(ReadSmallFile(folder + (older ? "memory.usage_in_bytes" : "memory.current"), 64)));
+    const int64_t limit = Number(ReadSmallFile(folder + (older ? "memory.limit_in_bytes" : "memory.max"), 64));
+    state.set_cgroup_limit_bytes(limit > (int64_t{1} << 60) ? -1 : limit);  // "max", or the older way to say it
+    state.set_cgroup_oom_kills(Counter(ReadSmallFile(folder + (older ? "memory.oom_control" : "memory.events"), 4096), "oom_kill"));
+    if (older) break;
+  }
+  return state;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,38 @@
+// Memory of another process. What is read is that process's own affair: treat it as hostile.
+#ifndef LOCKSTEP_COLLECTOR_EVIDENCE_REMOTE_MEMORY_H_
+#define LOCKSTEP_COLLECTOR_EVIDENCE_REMOTE_MEMORY_H_
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace lockstep {
+
+class RemoteMemory {
+ public:
+  virtual ~RemoteMemory() = default;
+  // All `size` bytes, or false and nothing of use in `out`.
+  virtual bool Read(uint64_t address, void* out, size_t size) const = 0;
+
+  template <typename T>
+  bool Get(uint64_t address, T* out) const {
+    return Read(address, out, sizeof(T));
+  }
+};
+
+// By process_vm_readv: takes no lock of the process and does not stop it. Needs the rights of ptrace.
+class ProcessMemory : public RemoteMemory {
+ public:
+  explicit ProcessMemory(pid_t pid) : pid_(pid) {}
+  bool Read(uint64_t address, void* out, size_t size) const override;
+  // As much as can be read from the start; -1 and errno where nothing can.
+  ssize_t ReadSome(uint64_t address, void* out, size_t size) const;
+
+ private:
+  const pid_t pid_;
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_EVIDENCE_REMOTE_MEMORY_H_

@@ -1,0 +1,81 @@
+// lockstep evidence PID: everything about a process, as text. Also the disposable child of those who gather it.
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "absl/strings/numbers.h"
+#include "collector/evidence.h"
+#include "collector/evidence/child_pipe.h"
+#include "collector/evidence/gpu_state.h"
+#include "collector/evidence/stack_child.h"
+
+namespace {
+
+constexpr char kUsage[] =
+    "Usage: lockstep evidence PID\n\n"
+    "Prints what can be learned about a process from outside: native and Python stacks of all its threads, whether it moves,\n"
+    "its memory, its GPUs, hardware errors of this host. Each thread is stopped for a moment (under 50 ms, usually under 1).\n";
+
+// Nobody may wait for a child of ours for good, whatever became of its parent.
+void LimitTime(int milliseconds) {
+  signal(SIGALRM, SIG_DFL);
+  itimerval timer{};
+  timer.it_value = {milliseconds / 1000, (milliseconds % 1000) * 1000};
+  setitimer(ITIMER_REAL, &timer, nullptr);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int stacks_of = 0, gpus_of = 0, pid = 0, limit_ms = 10'000;
+  const char* nvml = nullptr;
+  lockstep::StackChildOptions options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const char* value = i + 1 < argc ? argv[i + 1] : "";
+    if (word == "--help" || word == "-h") {
+      fputs(kUsage, stdout);
+      return 0;
+    }
+    bool fine = true;
+    if (word == "--stacks-of") {
+      fine = absl::SimpleAtoi(value, &stacks_of) && stacks_of > 0 && ++i > 0;
+    } else if (word == "--gpus-of") {
+      fine = absl::SimpleAtoi(value, &gpus_of) && gpus_of > 0 && ++i > 0;
+    } else if (word == "--limit-ms") {
+      fine = absl::SimpleAtoi(value, &limit_ms) && limit_ms > 0 && ++i > 0;
+    } else if (word == "--nvml") {
+      nvml = value;
+      ++i;
+    } else if (word == "--no-stop") {
+      options.may_stop = false;
+    } else {
+      fine = pid == 0 && absl::SimpleAtoi(word, &pid) && pid > 0;
+    }
+    if (!fine) {
+      fprintf(stderr, "lockstep evidence: cannot use '%s'\n%s", argv[i], kUsage);
+      return 2;
+    }
+  }
+  if (stacks_of > 0) {
+    LimitTime(limit_ms);
+    return lockstep::RunStackChild(stacks_of, options, STDOUT_FILENO);
+  }
+  if (gpus_of > 0) {
+    LimitTime(limit_ms);
+    lockstep::ProcessEvidence evidence;
+    lockstep::ReadGpus(gpus_of, nvml, [&] { lockstep::WriteEvidence(STDOUT_FILENO, evidence); }, &evidence);
+    return lockstep::WriteEvidence(STDOUT_FILENO, evidence) ? 0 : 1;
+  }
+  if (pid == 0) {
+    fputs(kUsage, stderr);
+    return 2;
+  }
+  const lockstep::EvidenceReport report = lockstep::GatherEvidence(pid, {});
+  fputs(lockstep::EvidenceText(report).c_str(), stdout);
+  return report.process().life() == lockstep::ProcessState::GONE ? 1 : 0;
+}
