@@ -295,9 +295,8 @@ bool DealerClient::Tick(int64_t mono_ns) {
     }
   }
   if (main_.up) {
-    wakeup_.WakeIfReadable(main_.socket);
     // With nowhere else to go, a standing connection is given more time.
-    const int64_t patience = options_.silent_after_ns * (Endpoints().size() > 1 ? 1 : 4);
+    const int64_t patience = options_.silent_after_ns * (options_.endpoints.size() + fallbacks_.size() > 1 ? 1 : 4);
     if (now_ - main_.heard_ns > patience) {
       Failed(absl::StrCat(main_.endpoint, " has said nothing for ", DurationText(now_ - main_.heard_ns)));
     } else {
@@ -333,6 +332,7 @@ std::optional<Message> DealerClient::Receive() {
     if (message.header.type == Type::kWelcome) TakeFallbacks(message);
     return message;
   }
+  if (main_.up) wakeup_.Sleep();  // all is read
   return std::nullopt;
 }
 
