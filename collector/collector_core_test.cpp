@@ -1,0 +1,480 @@
+#include "collector/collector_core.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/engine.h"
+#include "analyzer/engine_test_job.h"
+#include "analyzer/load.h"
+#include "collector/core_test_fleet.h"
+
+namespace lockstep {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::Fleet;
+using testing::FleetAgent;
+using testing::HostFault;
+using testing::Job;
+
+constexpr int64_t kSecond = 1'000'000'000;
+constexpr int64_t kHour = 3600 * kSecond;
+
+Bundle Hung(int tp, int pp, int dp, int culprit, HostFault fault = HostFault::kStall) {
+  Job job(tp, pp, dp, 4);
+  job.ranks[static_cast<size_t>(culprit)].host_fault = fault;
+  job.ranks[static_cast<size_t>(culprit)].host_fault_at = job.Find(culprit, "dp", 2);
+  return job.Run();
+}
+
+class CollectorCoreTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/lockstep-core-test-XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    out_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(out_); }
+  std::vector<std::string> Incidents() const {
+    std::vector<std::string> found;
+    for (const auto& entry : std::filesystem::directory_iterator(out_)) {
+      if (entry.is_directory()) found.push_back(entry.path());
+    }
+    return found;
+  }
+  static std::string Content(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    std::stringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+  static Verdict Read(const std::string& folder) {
+    const absl::StatusOr<Bundle> bundle = LoadPaths({folder});
+    EXPECT_TRUE(bundle.ok()) << bundle.status();
+    return bundle.ok() ? Analyze(*bundle) : Verdict();
+  }
+  std::string out_;
+};
+
+TEST_F(CollectorCoreTest, AQuietJobIsLeftAloneForADay) {
+  Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
+  fleet.Start();
+  fleet.Pass(kHour);
+  EXPECT_TRUE(fleet.decisions.empty());
+  EXPECT_TRUE(Incidents().empty());
+  EXPECT_EQ(fleet.core->counters().rounds, 0u);
+  EXPECT_EQ(fleet.core->StatusOf("train").state(), "moving");
+  EXPECT_EQ(fleet.core->StatusOf("train").ranks(), 8u);
+}
+
+TEST_F(CollectorCoreTest, AHangIsNamedFromDigestsAndTheWholeSaysTheSame) {
+  Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
+  fleet.Start();
+  fleet.Pass(60 * kSecond);
+  fleet.stop_ns = fleet.now;
+  ASSERT_TRUE(fleet.PassUntil(120 * kSecond, [&] { return !fleet.printed.empty(); }));
+  EXPECT_THAT(fleet.printed[0], HasSubstr("rank 5"));
+  ASSERT_EQ(Incidents().size(), 1u);
+  EXPECT_EQ(fleet.core->StatusOf("train").state(), "hung");
+  // The verdict is on disk before anything else has come.
+  ASSERT_TRUE(fleet.PassUntil(60 * kSecond, [&] { return !fleet.core->busy(); }));
+  const std::string folder = Incidents()[0];
+  for (const char* name : {"verdict.json", "verdict.txt", "report.html", "manifest.json", "node0.lsd", "node3.lsd"}) {
+    EXPECT_TRUE(std::filesystem::exists(absl::StrCat(folder, "/", name))) << name;
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder + "/.gathering.json"));
+  EXPECT_THAT(Content(folder + "/manifest.json"), HasSubstr("\"whole\": true"));
+  const Verdict verdict = Read(folder);
+  EXPECT_EQ(verdict.verdict(), VERDICT_HUNG);
+  ASSERT_GE(verdict.findings_size(), 1);
+  ASSERT_EQ(verdict.findings(0).culprit_ranks_size(), 1);
+  EXPECT_EQ(verdict.findings(0).culprit_ranks(0), 5);
+  EXPECT_EQ(verdict.findings(0).culprits(0).host(), "node2");
+  ASSERT_EQ(fleet.verdicts.size(), 1u) << "--on-verdict runs once";
+  EXPECT_THAT(fleet.verdicts[0], HasSubstr("\"culprit_ranks\""));
+  // Every chunk that was acknowledged is in the ledger, once.
+  const std::string ledger = Content(folder + "/.ledger");
+  size_t acknowledged = 0;
+  for (const FleetAgent& agent : fleet.agents) {
+    acknowledged += agent.acknowledged.size();
+    EXPECT_TRUE(agent.unacknowledged.empty());
+    EXPECT_TRUE(agent.refused.empty());
+  }
+  EXPECT_EQ(static_cast<size_t>(std::count(ledger.begin(), ledger.end(), 'c') > 0), 1u);
+  EXPECT_EQ(acknowledged, 12u);
+}
+
+TEST_F(CollectorCoreTest, EvidenceIsAskedOfTheCulpritAndFewOthers) {
+  Fleet fleet(Hung(2, 2, 4, 5), 2, out_);
+  fleet.Start();
+  fleet.Pass(60 * kSecond);
+  fleet.stop_ns = fleet.now;
+  ASSERT_TRUE(fleet.PassUntil(180 * kSecond, [&] { return !fleet.printed.empty() && !fleet.core->busy(); }));
+  std::set<int32_t> asked;
+  for (const FleetAgent& agent : fleet.agents) {
+    for (const CollectRequest& request : agent.requests) {
+      if (request.phase() != CollectRequest::EVIDENCE) continue;
+      for (int32_t rank : Ranks::From(request.ranks())->List()) asked.insert(rank);
+      EXPECT_FALSE(request.incident().empty());
+    }
+  }
+  EXPECT_TRUE(asked.count(5)) << "the culprit";
+  EXPECT_LT(asked.size(), 16u) << "not everybody";
+}
+
+TEST_F(CollectorCoreTest, ADeadRankIsTheCause) {
+  Fleet fleet(Hung(2, 2, 2, 3, HostFault::kDie), 4, out_);
+  fleet.Start();
+  fleet.Pass(60 * kSecond);
+  fleet.stop_ns = fleet.now;
+  ASSERT_TRUE(fleet.PassUntil(60 * kSecond, [&] { return !fleet.printed.empty() && !fleet.core->busy(); }));
+  const Verdict verdict = Read(Incidents()[0]);
+  ASSERT_GE(verdict.findings_size(), 1);
+  EXPECT_EQ(verdict.findings(0).kind(), RANK_DEAD);
+  EXPECT_THAT(verdict.findings(0).culprit_ranks(), ::testing::ElementsAre(3));
+}
+
+TEST_F(CollectorCoreTest, AgentsThatDoNotAnswerDoNotHoldTheVerdictAndAreNamed) {
+  Fleet fleet(Hung(2, 2, 2, 5), 1, out_);
+  fleet.Start();
+  fleet.Pass(60 * kSecond);
+  fleet.agents[0].answers_digests = fleet.agents[0].answers_evidence = fleet.agents[0].sends_files = false;
+  fleet.agents[5].answers_evidence = fleet.agents[5].sends_files = false;
+  fleet.stop_ns = fleet.now;
+  ASSERT_TRUE(fleet.PassUntil(60 * kSecond, [&] { return !fleet.printed.empty(); }));
+  EXPECT_THAT(fleet.printed[0], HasSubstr("node0"));
+  ASSERT_TRUE(fleet.PassUntil(600 * kSecond, [&] { return !fleet.core->busy(); }));
+  const std::string folder = Incidents()[0];
+  EXPECT_THAT(Content(folder + "/manifest.json"), HasSubstr("\"whole\": false"));
+  EXPECT_THAT(Content(folder + "/verdict.json"), HasSubstr("node5"));
+  const Verdict verdict = Read(folder);
+  ASSERT_GE(verdict.findings_size(), 1);
+  EXPECT_THAT(verdict.findings(0).culprit_ranks(), ::testing::ElementsAre(5)) << "its digest is there";
+  EXPECT_EQ(verdict.ranks_read(), 7);
+}
+
+TEST_F(CollectorCoreTest, DigestsInPartsAreOneAnswer) {
+  Fleet fleet(Hung(2, 2, 2, 5), 4, out_);
+  for (FleetAgent& agent : fleet.agents) agent.digests_in_parts = true;
+  fleet.Start();
+  fleet.Pass(60 * kSecond);
+  fleet.stop_ns = fleet.now;
+  ASSERT_TRUE(fleet.PassUntil(120 * kSecond, [&] { return !fleet.printed.empty() && !fleet.core->busy(); }));
+  EXPECT_EQ(Read(Incidents()[0]).ranks_read(), 8);
+}
+
+TEST_F(CollectorCoreTest, ACollectorStartedAnewInTheMiddleOfGatheringGoesOn) {
+  Fleet fleet(Hung(2, 2, 2, 5), 1, out_);
+  fleet.options.everything_hosts = 3;
+  fleet.Start();
+  fleet.Pass(60 * kSecond);
+  fleet.stop_ns = fleet.now;
+  ASSERT_TRUE(fleet.PassUntil(120 * kSecond, [&] { return !fleet.printed.empty(); }));
+  std::set<std::string> acknowledged;
+  for (int life = 0; life < 12; ++life) {
+    // Dies whenever another chunk was acknowledged, and once with everything written and no acknowledgement heard.
+    fleet.lose_acks = life == 3;
+    fleet.PassUntil(30 * kSecond, [&] {
+      size_t count = 0;
+      for (const FleetAgent& agent : fleet.agents) count += agent.acknowledged.size();
+      return count > acknowledged.size();
+    });
+    for (const FleetAgent& agent : fleet.agents) acknowledged.insert(agent.acknowledged.begin(), agent.acknowledged.end());
+    fleet.lose_acks = false;
+    fleet.Restart(100 + static_cast<uint64_t>(life));
+  }
+  ASSERT_TRUE(fleet.PassUntil(1200 * kSecond, [&] { return !fleet.core->busy(); }));
+  ASSERT_EQ(Incidents().size(), 1u) << "what was declared before is not declared again";
+  const std::string folder = Incidents()[0];
+  EXPECT_THAT(Content(folder + "/manifest.json"), HasSubstr("\"whole\": true"));
+  const std::string ledger = Content(folder + "/.ledger");
+  size_t lines = 0;
+  for (size_t at = ledger.find("\nc "); at != std::string::npos; at = ledger.find("\nc ", at + 1)) ++lines;
+  size_t have = 0;
+  for (const FleetAgent& agent : fleet.agents) {
+    have += agent.acknowledged.size();
+    EXPECT_TRUE(agent.unacknowledged.empty());
+  }
+  EXPECT_EQ(have, 24u);
+  EXPECT_EQ(lines, 24u) << "each id once";
+  EXPECT_THAT(Read(folder).findings(0).culprit_ranks(), ::testing::ElementsAre(5));
+}
+
+TEST_F(CollectorCoreTest, DumpByHandIsForOperators) {
+  Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
+  fleet.Start();
+  fleet.Pass(10 * kSecond);
+  ClientRequest request;
+  request.set_kind(ClientRequest::DUMP);
+  request.set_request(5);
+  fleet.Ask(1, wire::Role::kReader, request);
+  ASSERT_EQ(fleet.replies.size(), 1u);
+  EXPECT_THAT(fleet.replies[0].error(), HasSubstr("operator"));
+  EXPECT_TRUE(fleet.replies[0].done());
+  fleet.Ask(2, wire::Role::kAgent, request);
+  EXPECT_FALSE(fleet.replies[1].error().empty());
+  request.set_job("unknown");
+  fleet.Ask(3, wire::Role::kOperator, request);
+  EXPECT_THAT(fleet.replies[2].error(), HasSubstr("train"));
+  request.clear_job();
+  fleet.replies.clear();
+  fleet.Ask(3, wire::Role::kOperator, request);
+  ASSERT_TRUE(fleet.PassUntil(60 * kSecond, [&] { return !fleet.replies.empty() && fleet.replies.back().done(); }));
+  EXPECT_FALSE(fleet.replies.back().incident().path().empty());
+  EXPECT_FALSE(fleet.replies.back().incident().text().empty());
+  EXPECT_TRUE(fleet.verdicts.empty()) << "--on-verdict is for hangs";
+  for (const FleetAgent& agent : fleet.agents) {
+    for (const CollectRequest& asked : agent.requests) EXPECT_NE(asked.phase(), CollectRequest::EVERYTHING);
+  }
+}
+
+TEST_F(CollectorCoreTest, ReadersSeeTheStatus) {
+  Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
+  fleet.Start();
+  fleet.Pass(10 * kSecond);
+  ClientRequest request;
+  request.set_kind(ClientRequest::STATUS);
+  fleet.Ask(1, wire::Role::kReader, request);
+  ASSERT_EQ(fleet.replies.size(), 1u);
+  ASSERT_EQ(fleet.replies[0].jobs_size(), 1);
+  const JobStatus& status = fleet.replies[0].jobs(0);
+  EXPECT_EQ(status.agents(), 4u);
+  EXPECT_EQ(status.state(), "moving");
+  EXPECT_EQ(status.communicators_total(), 13u);
+  // 4 tp, 4 dp and 4 pp groups that stand alike, and the world.
+  EXPECT_LE(status.communicators_size(), 4);
+  request.set_kind(ClientRequest::DETAIL);
+  request.set_rank(5);
+  fleet.Ask(1, wire::Role::kReader, request);
+  ASSERT_GE(fleet.replies[1].lines_size(), 1);
+  EXPECT_THAT(fleet.replies[1].lines(0), HasSubstr("node2"));
+}
+
+TEST_F(CollectorCoreTest, TenThousandCommunicatorsAreAFewLines) {
+  Fleet fleet(Hung(2, 2, 2, 5), 8, out_);
+  fleet.Start();
+  FleetAgent agent;
+  agent.peer = 999;
+  agent.host = "big";
+  Hello hello;
+  hello.set_host("big");
+  hello.set_protocol(1);
+  fleet.Say(&agent, wire::Type::kHello, hello);
+  Heartbeat heartbeat;
+  heartbeat.mutable_job()->set_job("big");
+  heartbeat.set_host("big");
+  heartbeat.mutable_alive()->add_first(0);
+  heartbeat.mutable_alive()->add_last(7);
+  for (uint64_t i = 0; i < 10000; ++i) {
+    CommunicatorBeat* beat = heartbeat.add_moved();
+    beat->set_id(1 + i);
+    beat->set_size(8);
+    beat->set_name(absl::StrCat(i % 2 == 0 ? "tp_" : "ep_", i));
+    beat->set_issued_min(100 + i);
+    beat->set_issued_max(100 + i);
+    beat->mutable_members()->add_first(0);
+    beat->mutable_members()->add_last(7);
+  }
+  fleet.Say(&agent, wire::Type::kHeartbeat, heartbeat);
+  fleet.Pass(kSecond);
+  const JobStatus status = fleet.core->StatusOf("big");
+  EXPECT_EQ(status.communicators_total(), 10000u);
+  EXPECT_LE(status.communicators_size(), 4);
+  uint32_t stands_for = 0;
+  for (const CommunicatorStatus& line : status.communicators()) stands_for += line.alike();
+  EXPECT_EQ(stands_for, 10000u);
+}
+
+TEST_F(CollectorCoreTest, TwoJobsOfOneNameAreToldApart) {
+  Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
+  fleet.Start();
+  fleet.Pass(10 * kSecond);
+  // The same name, user and ranks on another host, other communicators.
+  FleetAgent other;
+  other.peer = 999;
+  other.host = "elsewhere";
+  Hello hello;
+  hello.set_host("elsewhere");
+  hello.set_protocol(1);
+  fleet.Say(&other, wire::Type::kHello, hello);
+  Heartbeat heartbeat;
+  *heartbeat.mutable_job() = fleet.identity();
+  heartbeat.set_host("elsewhere");
+  heartbeat.mutable_alive()->add_first(0);
+  heartbeat.mutable_alive()->add_last(7);
+  CommunicatorBeat* beat = heartbeat.add_moved();
+  beat->set_id(0xabcdef);
+  beat->set_size(8);
+  beat->set_issued_max(5);
+  fleet.Say(&other, wire::Type::kHeartbeat, heartbeat);
+  fleet.Pass(kSecond);
+  EXPECT_EQ(fleet.core->StatusOf("train").ranks(), 8u);
+  EXPECT_EQ(fleet.core->StatusOf("train").agents(), 4u);
+  EXPECT_EQ(fleet.core->StatusOf("train#2").agents(), 1u);
+  // Another user's is another job as a matter of course.
+  heartbeat.mutable_job()->set_uid(2000);
+  fleet.Say(&other, wire::Type::kHeartbeat, heartbeat);
+  ClientRequest request;
+  request.set_kind(ClientRequest::STATUS);
+  fleet.Ask(1, wire::Role::kReader, request);
+  EXPECT_EQ(fleet.replies.back().jobs_size(), 3);
+  // A dump of "train" alone would be a guess.
+  request.set_kind(ClientRequest::DUMP);
+  request.set_job("nothing");
+  fleet.Ask(1, wire::Role::kOperator, request);
+  EXPECT_FALSE(fleet.replies.back().error().empty());
+}
+
+TEST_F(CollectorCoreTest, RanksClaimedTwiceInOneJobAreSaid) {
+  Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
+  fleet.Start();
+  fleet.Pass(10 * kSecond);
+  FleetAgent other = fleet.agents[0];
+  other.peer = 999;
+  other.host = "copy";
+  Hello hello;
+  hello.set_host("copy");
+  hello.set_protocol(1);
+  fleet.Say(&other, wire::Type::kHello, hello);
+  Heartbeat heartbeat;
+  *heartbeat.mutable_job() = fleet.identity();
+  heartbeat.set_host("copy");
+  heartbeat.mutable_alive()->add_first(0);
+  heartbeat.mutable_alive()->add_last(1);
+  const JobStatus status = fleet.core->StatusOf("train");
+  CommunicatorBeat* beat = heartbeat.add_moved();
+  beat->set_id(status.communicators(0).id());
+  beat->set_size(status.communicators(0).size());
+  fleet.Say(&other, wire::Type::kHeartbeat, heartbeat);
+  EXPECT_TRUE(fleet.Heard("are claimed by node0 and by copy")) << ::testing::PrintToString(fleet.said);
+  EXPECT_EQ(fleet.core->StatusOf("train").agents(), 5u);
+}
+
+TEST_F(CollectorCoreTest, RestartsAreGenerationsOfTheirOwn) {
+  Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
+  fleet.Start();
+  fleet.Pass(10 * kSecond);
+  Heartbeat heartbeat;
+  *heartbeat.mutable_job() = fleet.identity();
+  heartbeat.mutable_job()->set_restart_count(1);
+  heartbeat.set_host("node0");
+  heartbeat.mutable_alive()->add_first(0);
+  heartbeat.mutable_alive()->add_last(1);
+  fleet.Say(&fleet.agents[0], wire::Type::kHeartbeat, heartbeat);
+  EXPECT_EQ(fleet.core->StatusOf("train/0/1").ranks(), 2u);
+  EXPECT_EQ(fleet.core->StatusOf("train").ranks(), 8u);
+}
+
+TEST_F(CollectorCoreTest, APauseOfTheCollectorIsHeldAgainstNobody) {
+  Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
+  fleet.Start();
+  fleet.Pass(60 * kSecond);
+  fleet.now += 600 * kSecond;
+  fleet.Pass(20 * kSecond);
+  EXPECT_TRUE(fleet.Heard("did not run for"));
+  EXPECT_FALSE(fleet.Heard("silent"));
+  EXPECT_TRUE(Incidents().empty());
+}
+
+TEST_F(CollectorCoreTest, TheWallClockMayJump) {
+  Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
+  fleet.Start();
+  fleet.Pass(60 * kSecond);
+  fleet.real_offset += 5 * kHour;
+  fleet.Pass(60 * kSecond);
+  fleet.real_offset -= 11 * kHour;
+  fleet.Pass(60 * kSecond);
+  EXPECT_TRUE(fleet.decisions.empty());
+  EXPECT_TRUE(Incidents().empty());
+}
+
+TEST_F(CollectorCoreTest, AFullDiskKeepsTheVerdictFromNobody) {
+  Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
+  fleet.options.store.reserve = UINT64_MAX / 2;
+  fleet.options.give_up_ns = 120 * kSecond;
+  fleet.Start();
+  fleet.Pass(60 * kSecond);
+  fleet.stop_ns = fleet.now;
+  ASSERT_TRUE(fleet.PassUntil(120 * kSecond, [&] { return !fleet.printed.empty(); }));
+  fleet.Pass(20 * kSecond);
+  EXPECT_TRUE(fleet.Heard("full"));
+  for (const FleetAgent& agent : fleet.agents) EXPECT_TRUE(agent.acknowledged.empty());
+  // Somebody makes room.
+  fleet.options.store.reserve = 0;
+  fleet.Restart(8);
+  ASSERT_TRUE(fleet.PassUntil(600 * kSecond, [&] { return !fleet.core->busy(); }));
+  EXPECT_THAT(Content(Incidents()[0] + "/manifest.json"), HasSubstr("\"whole\": true"));
+}
+
+TEST_F(CollectorCoreTest, AVerdictIsSaidWhereNothingCanBeWritten) {
+  Fleet fleet(Hung(2, 2, 2, 5), 2, out_ + "/file/below");
+  std::ofstream(out_ + "/file") << "no folder";
+  fleet.Start();
+  fleet.Pass(60 * kSecond);
+  fleet.stop_ns = fleet.now;
+  ASSERT_TRUE(fleet.PassUntil(120 * kSecond, [&] { return !fleet.printed.empty(); }));
+  EXPECT_THAT(fleet.printed[0], HasSubstr("rank 5"));
+  fleet.Pass(10 * kSecond);
+  EXPECT_TRUE(fleet.Heard("not complete"));
+  EXPECT_FALSE(fleet.core->busy());
+}
+
+TEST_F(CollectorCoreTest, AnAgentOfANewerProtocolIsToldWhy) {
+  Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
+  fleet.Start();
+  FleetAgent agent;
+  agent.peer = 999;
+  Hello hello;
+  hello.set_protocol(9);
+  hello.set_min_protocol(9);
+  fleet.Say(&agent, wire::Type::kHello, hello);
+  EXPECT_THAT(fleet.welcomes[999].refused(), HasSubstr("protocol"));
+  hello.set_min_protocol(1);
+  fleet.Say(&agent, wire::Type::kHello, hello);
+  EXPECT_TRUE(fleet.welcomes[999].refused().empty());
+  EXPECT_EQ(fleet.welcomes[999].protocol(), 1u);
+}
+
+TEST_F(CollectorCoreTest, NonsenseIsCountedAndDropped) {
+  Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
+  fleet.Start();
+  fleet.Pass(5 * kSecond);
+  for (uint8_t type = 1; type <= wire::kHighestType; ++type) {
+    wire::Received received;
+    received.peer = 101;
+    received.role = wire::Role::kAgent;
+    received.message.header.type = static_cast<wire::Type>(type);
+    received.message.body = std::string(100, '\xff');
+    received.message.header.raw_bytes = 100;
+    fleet.core->Receive(fleet.now, received);
+  }
+  EXPECT_GE(fleet.core->counters().malformed, 7u);
+  // A digest nobody asked for, a chunk for no incident, sets of ranks that are none.
+  DigestEnvelope digest;
+  digest.set_host("node0");
+  digest.set_request(12345);
+  digest.add_ranks("rubbish");
+  fleet.Say(&fleet.agents[0], wire::Type::kDigest, digest);
+  Chunk chunk;
+  chunk.set_id(std::string(16, 'i'));
+  chunk.set_incident("../../etc");
+  fleet.Say(&fleet.agents[0], wire::Type::kChunk, chunk);
+  Heartbeat heartbeat;
+  *heartbeat.mutable_job() = fleet.identity();
+  heartbeat.set_host("node0");
+  heartbeat.mutable_alive()->add_first(-5);
+  heartbeat.mutable_alive()->add_last(2'000'000'000);
+  fleet.Say(&fleet.agents[0], wire::Type::kHeartbeat, heartbeat);
+  fleet.Pass(5 * kSecond);
+  EXPECT_TRUE(fleet.agents[0].refused.count(std::string(16, 'i')));
+  EXPECT_EQ(fleet.core->StatusOf("train").ranks(), 8u);
+}
+
+}  // namespace
+}  // namespace lockstep

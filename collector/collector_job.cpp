@@ -1,0 +1,299 @@
+#include "collector/collector_job.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "collector/say.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int64_t kSecond = 1'000'000'000;
+constexpr size_t kMostHostLines = 256;
+
+
+void ToMessage(const RankRuns& runs, RankSet* message, size_t most = 4096) {
+  for (size_t i = 0; i < std::min(runs.size(), most); ++i) {
+    message->add_first(runs[i].first);
+    message->add_last(runs[i].last);
+  }
+}
+
+// "tp_217" -> "tp_#"
+std::string Pattern(const std::string& name) {
+  std::string pattern;
+  for (char c : name) {
+    if (!absl::ascii_isdigit(static_cast<unsigned char>(c))) {
+      pattern.push_back(c);
+    } else if (pattern.empty() || pattern.back() != '#') {
+      pattern.push_back('#');
+    }
+  }
+  return pattern;
+}
+
+const char* StateOf(const Job& job) {
+  if (job.over) return "ended";
+  switch (job.detector.level()) {
+    case Level::kHung:
+      return "hung";
+    case Level::kLate:
+      return "late";
+    default:
+      return "moving";
+  }
+}
+
+}  // namespace
+
+Ranks RanksSeen::All() const {
+  Ranks all = alive;
+  all.Unite(ended);
+  return all;
+}
+
+Ranks Job::All() const {
+  Ranks all;
+  for (const auto& [name, host] : hosts) {
+    if (host.direct) all.Unite(host.seen.All());
+  }
+  for (const auto& [peer, relay] : relays) all.Unite(relay.seen.All());
+  return all;
+}
+
+std::vector<DigestHole> Job::Holes(int64_t now) const {
+  constexpr size_t kMostHoles = 64;
+  std::vector<DigestHole> holes;
+  const auto add = [&](DigestHole hole) {
+    if (holes.size() < kMostHoles) holes.push_back(std::move(hole));
+  };
+  Ranks left = wanted;
+  left.Subtract(got);
+  for (const auto& [name, host] : hosts) {
+    if (!host.direct || complete.count(name) != 0) continue;
+    Ranks ranks = host.seen.All();
+    ranks.Subtract(got);
+    if (ranks.empty()) continue;
+    left.Subtract(ranks);
+    const int64_t silent = now - host.heard_ns;
+    add({host.silent ? absl::StrCat("the agent of ", name, " has been silent for ", DurationText(silent), ": nothing is known of its ranks ", ranks.Text())
+                     : absl::StrCat("the agent of ", name, " did not answer in time: nothing is known of its ranks ", ranks.Text()),
+         name, ranks, host.silent ? silent : 0});
+  }
+  for (const auto& [peer, relay] : relays) {
+    if (relay.silent) {
+      Ranks ranks = relay.seen.All();
+      ranks.Subtract(got);
+      if (ranks.empty()) continue;
+      left.Subtract(ranks);
+      const int64_t silent = now - relay.heard_ns;
+      add({absl::StrCat("the relay on ", relay.host, " has been silent for ", DurationText(silent), ": nothing is known of ranks ", ranks.Text()),
+           "", ranks, silent});
+    } else if (relay.silent_hosts > 0) {
+      std::string named;
+      for (const std::string& host : relay.silent_named) absl::StrAppend(&named, named.empty() ? "" : ", ", host);
+      add({absl::StrCat(relay.silent_hosts, " agents behind the relay on ", relay.host, " are silent: ", named), "", {}, 0});
+    }
+  }
+  if (!left.empty()) add({absl::StrCat("no digest came in time of ranks ", left.Text()), "", left, 0});
+  if (!duplicates.empty()) {
+    add({absl::StrCat("ranks ", duplicates.Text(), " are claimed by several hosts: one of each is left out"), "", {}, 0});
+  }
+  return holes;
+}
+
+void FillStatus(const Job& job, int64_t now, int64_t real_ns, JobStatus* status) {
+  *status->mutable_job() = job.identity;
+  if (job.name.find('#') != std::string::npos) status->mutable_job()->set_job(job.name);
+  status->set_state(StateOf(job));
+  status->set_since_real_ns(job.level_real_ns);
+  status->set_started_real_ns(job.began_real_ns);
+  Ranks alive, stopped, in_d, ended;
+  uint64_t lost = 0;
+  int64_t lag = 0;
+  uint32_t agents = 0, silent = 0;
+  std::string blind;
+  const auto add = [&](const RanksSeen& seen) {
+    alive.Unite(seen.alive);
+    stopped.Unite(seen.stopped);
+    in_d.Unite(seen.in_d);
+    ended.Unite(seen.ended);
+    lost += seen.records_lost;
+    lag = std::max(lag, seen.lag_ns);
+  };
+  for (const auto& [name, host] : job.hosts) {
+    if (!host.direct) continue;
+    ++agents;
+    add(host.seen);
+    if (!host.silent) continue;
+    ++silent;
+    if (status->blind_size() < 64) {
+      status->add_blind(absl::StrCat("agent of ", name, " silent for ", DurationText(now - host.heard_ns), " (ranks ", host.seen.All().Text(4), ")"));
+    }
+  }
+  for (const auto& [peer, relay] : job.relays) {
+    agents += relay.hosts;
+    silent += relay.silent ? relay.hosts : relay.silent_hosts;
+    add(relay.seen);
+    if (relay.silent) status->add_blind(absl::StrCat("relay on ", relay.host, " silent for ", DurationText(now - relay.heard_ns)));
+    for (const std::string& host : relay.silent_named) {
+      if (status->blind_size() < 64) status->add_blind(absl::StrCat("agent of ", host, " silent"));
+    }
+  }
+  Ranks all = alive;
+  all.Unite(ended);
+  status->set_ranks(static_cast<uint32_t>(all.size()));
+  status->set_ranks_expected(static_cast<uint32_t>(std::max<int64_t>(job.world_size, static_cast<int64_t>(all.size()))));
+  status->set_agents(agents);
+  status->set_agents_silent(silent);
+  ended.To(status->mutable_dead());
+  stopped.To(status->mutable_stopped());
+  in_d.To(status->mutable_in_d());
+  status->set_records_lost(lost);
+  status->set_heartbeat_lag_ns(lag);
+  if (!job.duplicates.empty()) status->add_blind(absl::StrCat("ranks ", job.duplicates.Text(), " are claimed by several hosts"));
+  for (const std::string& line : job.lates) status->add_late_arrivals(line);
+  for (const std::string& line : job.desyncs) status->add_late_arrivals(line);
+  if (job.last_incident != nullptr) {
+    // The rest of it may be large; who wants it asks for the incident.
+    Incident* incident = status->mutable_last_incident();
+    *incident = *job.last_incident;
+  }
+
+  // Communicators that stand alike fold into one line: same size, kind of name, standing and second of age.
+  using Fold = std::tuple<int32_t, std::string, int64_t, bool, size_t>;
+  std::map<Fold, CommunicatorStatus> lines;
+  uint32_t total = 0;
+  const MergedProgress& progress = job.detector.progress();
+  // While nothing is wrong, ages differ by chance alone.
+  const bool calm = job.detector.level() == Level::kMoving;
+  progress.ForEach([&](const MergedComm& comm) {
+    ++total;
+    const bool behind = comm.behind_since_ns != 0;
+    const RankRuns missing = behind ? progress.Missing(comm.id) : RankRuns();
+    const int64_t age = behind ? now - comm.behind_since_ns : now - comm.reached_ns;
+    const int64_t bucket = calm ? (age > 10 * kSecond ? 1 : 0) : std::min<int64_t>(age / kSecond, 600);
+    const Fold key{comm.size, Pattern(comm.name), bucket, behind, CountOf(missing)};
+    const auto found = lines.find(key);
+    if (found != lines.end()) {
+      CommunicatorStatus& line = found->second;
+      line.set_alike(line.alike() + 1);
+      line.set_age_ns(std::max(line.age_ns(), age));
+      line.set_issued_min(std::min(line.issued_min(), comm.issued_min));
+      line.set_issued_max(std::max(line.issued_max(), comm.issued_max));
+      return;
+    }
+    if (lines.size() >= 4 * kMostStatusLines) return;  // hostile names; the total still counts them
+    CommunicatorStatus& line = lines[key];
+    line.set_id(comm.id);
+    line.set_name(comm.name);
+    line.set_size(comm.size);
+    line.set_issued_min(comm.issued_min);
+    line.set_issued_max(comm.issued_max);
+    line.set_age_ns(age);
+    line.set_limit_ns(job.detector.LimitOf(comm.id));
+    line.set_p99_gap_ns(comm.p99_gap_ns);
+    line.set_alike(1);
+    ToMessage(missing, line.mutable_missing(), 64);
+  });
+  status->set_communicators_total(total);
+  std::vector<const CommunicatorStatus*> sorted;
+  for (const auto& [key, line] : lines) sorted.push_back(&line);
+  std::sort(sorted.begin(), sorted.end(), [](const CommunicatorStatus* a, const CommunicatorStatus* b) {
+    return std::make_tuple(-a->age_ns(), a->id()) < std::make_tuple(-b->age_ns(), b->id());
+  });
+  const Decision& declared = job.detector.declared();
+  for (const CommunicatorStatus* line : sorted) {
+    if (status->communicators_size() >= kMostStatusLines) break;
+    CommunicatorStatus* out = status->add_communicators();
+    *out = *line;
+    if (job.detector.level() == Level::kHung) {
+      out->set_standing(line->id() == declared.comm ? "root" : declared.comm != 0 ? absl::StrCat("victim of ", absl::Hex(declared.comm)) : "");
+      if (line->id() == declared.comm) out->set_doing(declared.doing);
+    }
+    if (status->limit_ns() < line->limit_ns()) status->set_limit_ns(line->limit_ns());
+  }
+
+  std::vector<HostStatus> hosts;
+  for (const auto& [name, host] : job.hosts) {
+    HostStatus line;
+    line.set_host(name);
+    Ranks ranks = host.direct ? host.seen.All() : host.ranks;
+    ranks.To(line.mutable_ranks());
+    line.set_silent(host.silent);
+    Ranks troubled = host.seen.stopped;
+    troubled.Unite(host.seen.in_d);
+    troubled.Unite(host.seen.ended);
+    line.set_troubled(static_cast<uint32_t>(troubled.size()));
+    hosts.push_back(std::move(line));
+  }
+  std::stable_sort(hosts.begin(), hosts.end(), [](const HostStatus& a, const HostStatus& b) {
+    return std::make_tuple(a.silent(), a.troubled()) > std::make_tuple(b.silent(), b.troubled());
+  });
+  status->set_hosts_total(agents);
+  for (size_t i = 0; i < std::min(hosts.size(), kMostHostLines); ++i) *status->add_hosts() = hosts[i];
+  (void)real_ns;
+}
+
+void FillDetail(const Job& job, int64_t now, const ClientRequest& request, ClientReply* reply) {
+  const MergedProgress& progress = job.detector.progress();
+  if (request.communicator() != 0) {
+    const MergedComm* comm = progress.Find(request.communicator());
+    if (comm == nullptr) {
+      reply->set_error("nobody has used such a communicator");
+      return;
+    }
+    reply->add_lines(absl::StrCat("communicator ", comm->name.empty() ? "" : comm->name + " ", absl::Hex(comm->id), ", ", comm->size,
+                                  " members, ", comm->known, " of them known"));
+    reply->add_lines(absl::StrCat("collectives issued: ", CountText(comm->issued_min), " to ", CountText(comm->issued_max), ", the last ",
+                                  DurationText(now - comm->reached_ns), " ago"));
+    reply->add_lines(absl::StrCat("limit ", DurationText(job.detector.LimitOf(comm->id)), ", learned from ", comm->gaps, " gaps (99th percentile ",
+                                  DurationText(comm->p99_gap_ns), ")"));
+    if (comm->behind_since_ns != 0) {
+      reply->add_lines(absl::StrCat("missing for ", DurationText(now - comm->behind_since_ns), ": ranks ", RunsText(progress.Missing(comm->id), 32)));
+    }
+    reply->add_lines(absl::StrCat("members: ", RunsText(progress.Members(comm->id), 32)));
+    return;
+  }
+  if (request.has_rank()) {
+    bool found = false;
+    for (const auto& [name, host] : job.hosts) {
+      const Ranks ranks = host.direct ? host.seen.All() : host.ranks;
+      if (!ranks.Contains(request.rank())) continue;
+      found = true;
+      const RanksSeen& seen = host.seen;
+      const char* state = seen.ended.Contains(request.rank())     ? "ended"
+                          : seen.stopped.Contains(request.rank()) ? "stopped (T)"
+                          : seen.in_d.Contains(request.rank())    ? "in uninterruptible sleep (D)"
+                                                                  : "running";
+      reply->add_lines(absl::StrCat("rank ", request.rank(), " on ", name, ": ", state, host.silent ? ", its agent is silent" : "", ", heard ",
+                                    DurationText(now - host.heard_ns), " ago"));
+    }
+    if (!found) reply->add_lines(absl::StrCat("no host has named rank ", request.rank()));
+    size_t shown = 0;
+    progress.ForEachBehind([&](const MergedComm& comm) {
+      if (shown >= 16 || !Contains(progress.Missing(comm.id), request.rank())) return;
+      ++shown;
+      reply->add_lines(absl::StrCat("missing in ", comm.name.empty() ? absl::StrCat(absl::Hex(comm.id)) : comm.name, " for ",
+                                    DurationText(now - comm.behind_since_ns), ": it issued ", CountText(comm.issued_min), ", others ",
+                                    CountText(comm.issued_max)));
+    });
+    return;
+  }
+  if (request.missing_stacks()) {
+    if (job.last_incident == nullptr) {
+      reply->add_lines("no incident has been taken of this job: lockstep dump takes one");
+      return;
+    }
+    for (const Finding& finding : job.last_incident->verdict().findings()) {
+      reply->add_lines(finding.summary());
+      for (const Evidence& evidence : finding.evidence()) reply->add_lines("  " + evidence.text());
+    }
+    return;
+  }
+  reply->set_error("ask for a communicator, a rank or the stacks of the missing");
+}
+
+}  // namespace lockstep

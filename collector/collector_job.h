@@ -1,0 +1,114 @@
+// One generation of one job as the collector knows it: who speaks for it, which ranks there are, what is being asked.
+#ifndef LOCKSTEP_COLLECTOR_COLLECTOR_JOB_H_
+#define LOCKSTEP_COLLECTOR_COLLECTOR_JOB_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "collector/desync_watch.h"
+#include "collector/detector.h"
+#include "collector/digest_round.h"
+#include "collector/rank_set.h"
+#include "collector/wire/keys.h"
+#include "proto/wire.pb.h"
+
+namespace lockstep {
+
+// Where a message goes: a connection, and through which relays behind it.
+struct Address {
+  uint64_t peer = 0;
+  std::vector<uint64_t> route;
+  bool operator==(const Address&) const = default;
+  bool operator<(const Address& other) const { return std::tie(peer, route) < std::tie(other.peer, other.route); }
+};
+
+// A direct connection.
+struct PeerInfo {
+  wire::Role role = wire::Role::kNone;
+  std::string host, boot_id, version;
+  uint64_t instance = 0;
+  int64_t heard_ns = 0;
+};
+
+// Ranks as one sender's last heartbeat has them.
+struct RanksSeen {
+  Ranks alive, stopped, in_d, ended;
+  uint64_t records_lost = 0;
+  int64_t lag_ns = 0;
+  Ranks All() const;
+};
+
+struct JobHost {
+  Address address;
+  bool direct = false;       // heartbeats come from its agent itself; else it stands behind a relay
+  uint32_t child = 0;        // number for the merged progress; direct ones only
+  int64_t heard_ns = 0;
+  bool silent = false;
+  std::string boot_id;
+  RanksSeen seen;            // direct ones
+  Ranks ranks;               // as its digest, or its heartbeats, named them
+};
+
+struct JobRelay {
+  uint32_t child = 0;
+  int64_t heard_ns = 0;
+  bool silent = false;
+  std::string host;
+  RanksSeen seen;
+  uint32_t hosts = 0, silent_hosts = 0;
+  std::set<std::string> silent_named;
+};
+
+struct Job {
+  explicit Job(const DetectorLimits& limits) : detector(limits) {}
+
+  std::string key, name;     // name: "job/step/restart", with "#2" where two jobs are called alike
+  JobIdentity identity;
+  Detector detector;
+  DesyncWatch desync;
+  std::map<std::string, JobHost> hosts;
+  std::map<uint64_t, JobRelay> relays;           // by connection
+  absl::flat_hash_set<uint64_t> communicators;   // that its senders have named
+  absl::flat_hash_set<int32_t> ended_told, ended_badly;
+  Ranks duplicates;                              // claimed by several hosts
+  int64_t began_real_ns = 0, heard_ns = 0;
+  int32_t world_size = 0;
+  std::vector<std::string> desyncs, lates;       // for top, newest last
+  int64_t level_real_ns = 0;                     // since when it is moving, late, hung
+  Level level = Level::kMoving;
+  bool over = false;                             // all ranks have ended
+
+  // The round of digests, or samples, that is under way.
+  uint64_t request = 0;                          // 0: none
+  bool samples = false, by_hand = false, analysing = false;
+  int64_t asked_ns = 0, digest_ns = 0;
+  Ranks wanted, got;
+  std::map<std::string, uint32_t> parts;         // host -> messages received
+  std::set<std::string> complete;                // hosts of which all parts are in
+  std::shared_ptr<DigestRound> round;            // being filled, or the last one
+  std::vector<std::pair<Address, uint64_t>> asking;  // clients that wait for a dump by hand
+  bool asked_everything = false;
+  bool dump_wanted = false;
+  std::string incident;                          // the last one's name
+  std::shared_ptr<Incident> last_incident;
+
+  Ranks All() const;
+  std::vector<DigestHole> Holes(int64_t now) const;
+};
+
+// "7 of 8 ranks": the job for people and for `lockstep top`. Communicators that stand alike are one line.
+void FillStatus(const Job& job, int64_t now, int64_t real_ns, JobStatus* status);
+// Lines about one communicator, or one rank.
+void FillDetail(const Job& job, int64_t now, const ClientRequest& request, ClientReply* reply);
+
+constexpr int kMostStatusLines = 256;
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_COLLECTOR_JOB_H_

@@ -1,0 +1,183 @@
+#include "collector/collector_options.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <functional>
+#include <map>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace lockstep {
+namespace {
+
+constexpr double kMostSeconds = 30.0 * 86400;
+
+absl::Status Usage(const std::string& text) {
+  return absl::InvalidArgumentError(absl::StrCat(text, " (lockstep collector --help shows the options)"));
+}
+
+absl::Status ParseSeconds(const std::string& option, const std::string& value, int64_t* ns) {
+  double seconds = 0;
+  if (!absl::SimpleAtod(value, &seconds) || !std::isfinite(seconds) || seconds <= 0 || seconds > kMostSeconds) {
+    return Usage(absl::StrCat(option, " takes a number of seconds above 0, not '", value, "'"));
+  }
+  *ns = static_cast<int64_t>(seconds * 1e9);
+  return absl::OkStatus();
+}
+
+std::string Variable(const char* name) {
+  const char* value = getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+absl::Status CheckEndpoint(const std::string& option, const std::string& endpoint, bool server) {
+  const bool ipc = absl::StartsWith(endpoint, "ipc://") && endpoint.size() > 6;
+  const size_t colon = endpoint.rfind(':');
+  bool tcp = absl::StartsWith(endpoint, "tcp://") && colon != std::string::npos && colon > 6;
+  if (tcp) {
+    const std::string port = endpoint.substr(colon + 1);
+    int number = 0;
+    tcp = (server && port == "*") || (absl::SimpleAtoi(port, &number) && number >= (server ? 0 : 1) && number <= 65535);
+  }
+  if (ipc || tcp) return absl::OkStatus();
+  return Usage(absl::StrCat(option, " takes tcp://ADDRESS:PORT or ipc://PATH, not '", endpoint, "'"));
+}
+
+}  // namespace
+
+absl::StatusOr<uint64_t> ParseBytes(const std::string& text) {
+  std::string digits = text;
+  int shift = 0;
+  if (!digits.empty()) {
+    const size_t unit = std::string("KMGT").find(digits.back());
+    if (unit != std::string::npos) {
+      shift = 10 * (static_cast<int>(unit) + 1);
+      digits.pop_back();
+    }
+  }
+  uint64_t number = 0;
+  if (!absl::SimpleAtoi(digits, &number) || number == 0 || number > (UINT64_MAX >> 1 >> shift)) {
+    return absl::InvalidArgumentError(absl::StrCat("'", text, "' is no number of bytes like 500M or 10G"));
+  }
+  return number << shift;
+}
+
+const char* CollectorHelp() {
+  return R"(Usage: lockstep collector [OPTIONS]
+
+Gathers from the agents of a cluster, finds what stopped a job, writes an incident folder for each, and answers
+lockstep dump and lockstep top. With --upstream it is a relay: it passes on and merges, and keeps nothing.
+
+  --listen ENDPOINT      where agents connect: tcp://ADDRESS:PORT or ipc://PATH; more than once for several
+                         (LOCKSTEP_LISTEN; default tcp://127.0.0.1:9470)
+  --key FILE             its own secret key, made by lockstep keygen --role collector (LOCKSTEP_KEY)
+  --known-keys FOLDER    public keys that are let in; a change counts at once (LOCKSTEP_KNOWN_KEYS)
+  --keys FOLDER          both: FOLDER/collector.key (relay.key with --upstream) and the public keys in FOLDER (LOCKSTEP_KEYS)
+  --insecure             no keys, on any address: whoever reaches the port can read and write (never by default)
+  --out DIR              incidents are made in this folder (LOCKSTEP_OUT; default: the current one)
+  --upstream ENDPOINT    be a relay of the collector there; more than once: further ones if it goes silent
+  --server-key KEY       public key of the upstream collector: a file, or its 40 characters (LOCKSTEP_SERVER_KEY)
+  --metrics ADDRESS:PORT Prometheus metrics, on loopback only
+  --on-verdict COMMAND   run by the shell when a job is called hung, with the verdict as JSON on standard input
+                         (default: nothing is done, only said and written)
+  --on-verdict-timeout S the command is ended after so many seconds (default 60)
+  --late-after SECONDS   a wait shorter than this is nothing to look at (default 5)
+  --hang-after SECONDS   call a wait this long hung whatever its root is doing (default: never)
+  --silent-after SECONDS an agent that was not heard for so long is silent (default 5)
+  --quota BYTES          all that is gathered, e.g. 500G (default 1T)
+  --host-quota BYTES     of one host for one incident (default 4G)
+  -h, --help             this text
+  -V, --version          the version
+
+SIGTERM ends it; incidents that are not whole are gone on with when it starts again.
+)";
+}
+
+absl::StatusOr<CollectorOptions> ParseCollectorOptions(int argc, char** argv) {
+  CollectorOptions options;
+  std::string keys, quota, host_quota;
+  std::map<std::string, std::string*> texts = {
+      {"--key", &options.security.own_key},  {"--known-keys", &options.security.known_keys}, {"--keys", &keys},
+      {"--out", &options.out},               {"--server-key", &options.security.server_key}, {"--metrics", &options.metrics},
+      {"--on-verdict", &options.on_verdict}, {"--quota", &quota},                            {"--host-quota", &host_quota},
+      {"--finalise", &options.finalise}};
+  std::map<std::string, int64_t*> times = {{"--on-verdict-timeout", &options.on_verdict_ns},
+                                           {"--late-after", &options.late_after_ns},
+                                           {"--hang-after", &options.hang_after_ns},
+                                           {"--silent-after", &options.silent_after_ns}};
+  std::map<std::string, std::vector<std::string>*> lists = {{"--listen", &options.listen}, {"--upstream", &options.upstream}};
+  for (int at = 1; at < argc; ++at) {
+    const std::string word = argv[at];
+    if (word == "-h" || word == "--help") {
+      options.help = true;
+      return options;
+    }
+    if (word == "-V" || word == "--version") {
+      options.version = true;
+      return options;
+    }
+    if (word == "--insecure") {
+      options.security.insecure = true;
+      continue;
+    }
+    std::string option = word, value;
+    const size_t equals = word.find('=');
+    if (absl::StartsWith(word, "--") && equals != std::string::npos) {
+      option = word.substr(0, equals);
+      value = word.substr(equals + 1);
+    }
+    if (texts.count(option) == 0 && times.count(option) == 0 && lists.count(option) == 0) {
+      return Usage(absl::StrCat(absl::StartsWith(word, "-") ? "unknown option '" : "unexpected argument '", word, "'"));
+    }
+    if (equals == std::string::npos) {
+      if (at + 1 >= argc) return Usage(absl::StrCat(option, " takes a value"));
+      value = argv[++at];
+    }
+    if (value.empty()) return Usage(absl::StrCat(option, " takes a value"));
+    if (const auto text = texts.find(option); text != texts.end()) *text->second = value;
+    if (const auto list = lists.find(option); list != lists.end()) list->second->push_back(value);
+    if (const auto time = times.find(option); time != times.end()) {
+      if (absl::Status status = ParseSeconds(option, value, time->second); !status.ok()) return status;
+    }
+  }
+  const auto from = [](std::string* value, const char* name) {
+    if (value->empty()) *value = Variable(name);
+  };
+  from(&keys, "LOCKSTEP_KEYS");
+  from(&options.security.own_key, "LOCKSTEP_KEY");
+  from(&options.security.known_keys, "LOCKSTEP_KNOWN_KEYS");
+  from(&options.security.server_key, "LOCKSTEP_SERVER_KEY");
+  if (options.out == "." && !Variable("LOCKSTEP_OUT").empty()) options.out = Variable("LOCKSTEP_OUT");
+  if (!keys.empty()) {
+    if (options.security.own_key.empty()) options.security.own_key = keys + (options.upstream.empty() ? "/collector.key" : "/relay.key");
+    if (options.security.known_keys.empty()) options.security.known_keys = keys;
+  }
+  if (options.listen.empty()) {
+    const std::string listen = Variable("LOCKSTEP_LISTEN");
+    for (const absl::string_view endpoint : absl::StrSplit(listen, ',', absl::SkipEmpty())) options.listen.emplace_back(endpoint);
+  }
+  if (options.listen.empty()) options.listen.push_back("tcp://127.0.0.1:9470");
+  for (const std::string& endpoint : options.listen) {
+    if (absl::Status status = CheckEndpoint("--listen", endpoint, true); !status.ok()) return status;
+  }
+  for (const std::string& endpoint : options.upstream) {
+    if (absl::Status status = CheckEndpoint("--upstream", endpoint, false); !status.ok()) return status;
+  }
+  for (const auto& [text, name, into] : {std::tuple(&quota, "--quota", &options.quota), std::tuple(&host_quota, "--host-quota", &options.host_quota)}) {
+    if (text->empty()) continue;
+    const absl::StatusOr<uint64_t> bytes = ParseBytes(*text);
+    if (!bytes.ok()) return Usage(absl::StrCat(name, ": ", bytes.status().message()));
+    *into = *bytes;
+  }
+  if (!options.upstream.empty() && !options.on_verdict.empty()) return Usage("a relay (--upstream) has no verdicts: --on-verdict goes to the collector");
+  if (options.upstream.empty() && !options.security.server_key.empty() && Variable("LOCKSTEP_SERVER_KEY").empty()) {
+    return Usage("--server-key is for relays (--upstream)");
+  }
+  return options;
+}
+
+}  // namespace lockstep

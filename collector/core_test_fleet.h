@@ -1,0 +1,88 @@
+// A cluster for the collector's tests, without processes or clocks: agents of a job that is played by the analyzer's model
+// of one, and the collector's core between them. Hours pass in milliseconds.
+#ifndef LOCKSTEP_COLLECTOR_CORE_TEST_FLEET_H_
+#define LOCKSTEP_COLLECTOR_CORE_TEST_FLEET_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "analyzer/bundle.h"
+#include "collector/collector_core.h"
+
+namespace lockstep::testing {
+
+// A host's agent, as far as the collector sees it.
+struct FleetAgent {
+  std::string host;
+  uint64_t peer = 0;
+  std::vector<int32_t> ranks;
+  bool connected = true, answers_digests = true, answers_evidence = true, sends_files = true;
+  bool digests_in_parts = false;
+  std::vector<CollectRequest> requests;    // received
+  std::map<std::string, Chunk> unacknowledged;
+  std::set<std::string> acknowledged, refused;
+};
+
+class Fleet : public CoreActions {
+ public:
+  // `bundle` is what the ranks' rings hold; `per_host` ranks live on each host node0, node1, ...
+  Fleet(const Bundle& bundle, int per_host, const std::string& out, const std::string& job = "train", uint64_t first_peer = 100);
+
+  CoreOptions options;
+  std::vector<FleetAgent> agents;
+  std::unique_ptr<CollectorCore> core;
+  int64_t now = 1'000'000'000'000;
+  int64_t real_offset = 1'700'000'000'000'000'000;
+  // Ranks whose counters do not move any more once `stopped_ns` has come; before that, all do.
+  int64_t stop_ns = INT64_MAX;
+  std::vector<std::string> said, printed, verdicts;      // lines, blocks, JSON of --on-verdict
+  std::vector<Decision> decisions;
+  std::vector<ClientReply> replies;                       // to peers below 100
+  std::map<uint64_t, Welcome> welcomes;
+  bool hold_disk = false;                                 // disk work waits
+  bool lose_acks = false;
+
+  void Start(uint64_t instance = 7);
+  void Restart(uint64_t instance);                        // the collector dies and comes again
+  // Lets time pass: ticks, heartbeats once a second, whatever work was asked for.
+  void Pass(int64_t ns);
+  // Until it holds, at most so long.
+  bool PassUntil(int64_t most_ns, const std::function<bool()>& condition);
+  void Say(FleetAgent* agent, wire::Type type, const google::protobuf::MessageLite& message, wire::Role role = wire::Role::kAgent);
+  void Ask(uint64_t peer, wire::Role role, const ClientRequest& request);
+  JobIdentity identity() const;
+  bool Heard(const std::string& part) const;              // one of `said` has it
+
+  void Send(uint64_t peer, const wire::Message& message) override;
+  void Work(CoreTask task) override;
+  void Say(const std::string& line) override { said.push_back(line); }
+  void Print(const std::string& block) override { printed.push_back(block); }
+  void Decided(const Decision& decision, const std::string&, int64_t) override { decisions.push_back(decision); }
+  void OnVerdict(const std::string&, const std::string& json) override { verdicts.push_back(json); }
+  absl::Status Finalise(const std::string& folder, Incident* incident) override;
+
+ private:
+  void Heartbeats();
+  void Answer(FleetAgent* agent, const wire::Message& message);
+  void SendFile(FleetAgent* agent, const CollectRequest& request);
+  void Resend(FleetAgent* agent);
+  void DoWork();
+  std::string Packed(int32_t rank) const;
+
+  const Bundle bundle_;
+  const std::string job_;
+  int64_t next_heartbeat_ = 0;
+  uint64_t beats_ = 0;
+  std::deque<CoreTask> tasks_, disk_;
+  uint64_t chunk_ids_;
+};
+
+}  // namespace lockstep::testing
+
+#endif  // LOCKSTEP_COLLECTOR_CORE_TEST_FLEET_H_
