@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 
 namespace lockstep {
 namespace {
@@ -102,6 +103,56 @@ std::string HardwareName(const HardwareEvent& event) {
     case HardwareEvent::AMD_GPU: return "amdgpu";
     default: return "kernel";
   }
+}
+
+std::vector<std::string> HardwareTrouble(const ProcessEvidence& evidence, size_t limit) {
+  std::vector<std::string> lines;
+  for (const GpuState& gpu : evidence.gpus()) {
+    const std::string name = absl::StrCat("GPU ", gpu.index(), gpu.pci().empty() ? "" : absl::StrCat(" (", gpu.pci(), ")"));
+    if (!gpu.lost().empty()) lines.push_back(absl::StrCat(name, " does not answer its driver: ", gpu.lost()));
+    if (gpu.uncorrected_ecc() > 0) lines.push_back(absl::StrCat(name, ": ", gpu.uncorrected_ecc(), " uncorrected memory errors"));
+    if (gpu.rows_pending() > 0) lines.push_back(absl::StrCat(name, ": remapped memory rows wait for a reset"));
+  }
+  for (int i = evidence.hardware_size() - 1; i >= 0; --i) {
+    const HardwareEvent& event = evidence.hardware(i);
+    // Which other program crashed says nothing of this one.
+    if (event.kind() == HardwareEvent::CRASH) continue;
+    lines.push_back(absl::StrCat(HardwareName(event), event.gpu() > 0 ? absl::StrCat(" on GPU ", event.gpu() - 1) : "", ", ",
+                                 event.age_ns() / 1'000'000'000, " s before: ", event.text()));
+  }
+  if (lines.size() > limit) {
+    const size_t more = lines.size() - limit;
+    lines.resize(limit);
+    lines.push_back(absl::StrCat("and ", more, " more"));
+  }
+  return lines;
+}
+
+std::string HardwareSeen(const ProcessEvidence& evidence) {
+  const bool trouble = !HardwareTrouble(evidence, 1).empty();
+  std::string text = !evidence.hardware_unread().empty() ? absl::StrCat("errors were not read: ", evidence.hardware_unread())
+                     : trouble                           ? "errors: see above"
+                                                         : "no errors in the last hour of the kernel log";
+  if (!evidence.gpus_unread().empty()) {
+    absl::StrAppend(&text, "; GPUs not read: ", evidence.gpus_unread());
+  } else {
+    absl::StrAppend(&text, "; ", evidence.gpus_size(), evidence.gpus_size() == 1 ? " GPU read" : " GPUs read");
+  }
+  return text;
+}
+
+std::string MemoryTrouble(const ProcessEvidence& evidence) {
+  if (!evidence.has_memory()) return "";
+  const MemoryState& memory = evidence.memory();
+  std::string text;
+  const auto add = [&text](const std::string& part) { absl::StrAppend(&text, text.empty() ? "" : ", ", part); };
+  const auto gigabytes = [](int64_t bytes) { return absl::StrFormat("%.1f GB", static_cast<double>(bytes) / 1e9); };
+  if (memory.cgroup_limit_bytes() > 0 && memory.cgroup_bytes() > memory.cgroup_limit_bytes() / 10 * 9) {
+    add(absl::StrCat(gigabytes(memory.cgroup_bytes()), " of the ", gigabytes(memory.cgroup_limit_bytes()), " that its cgroup may use"));
+  }
+  if (memory.cgroup_oom_kills() > 0) add(absl::StrCat("processes of its cgroup killed for memory: ", memory.cgroup_oom_kills()));
+  if (memory.swapped_bytes() > 100 << 20) add(absl::StrCat(gigabytes(memory.swapped_bytes()), " of it swapped out"));
+  return text;
 }
 
 }  // namespace lockstep

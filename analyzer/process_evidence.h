@@ -22,6 +22,13 @@ std::vector<std::string> StackTexts(const ThreadStack& thread, const ProcessEvid
 // "Xid 79", "PCIe", "machine check", ...: the first word about a line of the kernel's log.
 std::string HardwareName(const HardwareEvent& event);
 
+// What is wrong with the hardware of the process's host, a line each, newest first, at most `limit`.
+std::vector<std::string> HardwareTrouble(const ProcessEvidence& evidence, size_t limit);
+// What of it was looked at, and what could not be: "no errors in the kernel log of the last 60 minutes; GPUs not read: ...".
+std::string HardwareSeen(const ProcessEvidence& evidence);
+// How near it is to being killed for its memory; empty: not near.
+std::string MemoryTrouble(const ProcessEvidence& evidence);
+
 }  // namespace lockstep
 
 #endif  // LOCKSTEP_ANALYZER_PROCESS_EVIDENCE_H_

@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/report.h"
+#include "analyzer/process_evidence.h"
 #include "analyzer/report_finding.h"
 #include "analyzer/report_state.h"
 #include "analyzer/report_words.h"
@@ -23,6 +24,7 @@ constexpr int kMaxRowsShown = 3;
 constexpr int kMaxBlindShown = 4;
 constexpr size_t kMaxAlikeShown = 8;
 constexpr int64_t kLongStartNs = 10'000'000'000;  // a start that took less is no news while the job stands still
+constexpr size_t kMaxHardwareLines = 4;
 constexpr size_t kFullFindings = 3;           // the rest are told without states, stacks and evidence
 constexpr int64_t kSmallOffsetNs = 1'000'000;  // clocks closer than this are not worth a line
 
@@ -302,10 +304,19 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     const auto& culprits = verdict.findings(0).culprits();
     const bool known =
         std::any_of(culprits.begin(), culprits.end(), [](const Culprit& culprit) { return !culprit.host().empty(); });
-    content.data.rows.insert(content.data.rows.begin() + 1,
-                             {"hardware",
-                              {known ? "errors were not read: look in the kernel log of the host named above"
-                                     : "errors are not in this data; it names no hosts"}});
+    MergedLines seen;
+    size_t looked = 0;
+    for (const Culprit& culprit : culprits) {
+      const Rank* rank = FindRank(bundle, culprit.rank());
+      if (rank == nullptr || rank->process.evidence == nullptr) continue;
+      seen.Add(Printable(HardwareSeen(*rank->process.evidence), 400), culprit.rank());
+      ++looked;
+    }
+    std::vector<std::string> lines = seen.Lines(looked, kMaxHardwareLines);
+    if (lines.empty()) {
+      lines.push_back(known ? "errors were not read: look in the kernel log of the host named above" : "errors are not in this data; it names no hosts");
+    }
+    content.data.rows.insert(content.data.rows.begin() + 1, {"hardware", std::move(lines)});
   }
   AddSpeed(verdict, &content.data);
   const bool moves = verdict.verdict() == VERDICT_HEALTHY || verdict.verdict() == VERDICT_SLOW || verdict.verdict() == VERDICT_LATE;

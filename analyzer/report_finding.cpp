@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/process_evidence.h"
 #include "analyzer/report_state.h"
 #include "analyzer/report_words.h"
 
@@ -18,6 +19,7 @@ constexpr int kMaxCulpritsShown = 8;
 constexpr int kMaxHostsShown = 8;
 constexpr int kMaxLinksShown = 12;
 constexpr size_t kMaxLinesShown = 8;
+constexpr size_t kMaxHardwareShown = 5;  // of one host
 constexpr int kMaxEvidenceShown = 8;
 constexpr size_t kMaxFramesShown = 12;
 
@@ -105,7 +107,7 @@ ReportBlock FindingBlock(const Finding& finding, const Bundle& bundle, bool brie
   if (!finding.activity().empty()) absl::StrAppend(&cause, ", in ", Printable(finding.activity(), 60));
   Add(&block, "cause", {cause});
 
-  MergedLines states, moving, stacks, python, refused;
+  MergedLines states, moving, stacks, python, hardware, memory;
   const size_t total = static_cast<size_t>(finding.culprits_size());
   for (const Culprit& culprit : finding.culprits()) {
     const Rank* rank = FindRank(bundle, culprit.rank());
@@ -120,13 +122,21 @@ ReportBlock FindingBlock(const Finding& finding, const Bundle& bundle, bool brie
     moving.Add(MovingText(*rank), culprit.rank());
     stacks.Add(absl::StrJoin(Frames(rank->process.stack, kMaxFramesShown), " < "), culprit.rank());
     python.Add(absl::StrJoin(Frames(rank->process.python_stack, kMaxFramesShown), " < "), culprit.rank());
-    if (rank->process.stack.empty() && !rank->process.stack_refused.empty())
-      stacks.Add(absl::StrCat("none: ", Printable(rank->process.stack_refused, 300)), culprit.rank());
+    if (!rank->process.stack_refused.empty()) {
+      const char* what = rank->process.stack.empty() ? "none: " : "the kernel's alone: ";
+      stacks.Add(absl::StrCat(what, Printable(rank->process.stack_refused, 400)), culprit.rank());
+    }
+    if (rank->process.evidence != nullptr) {
+      for (const std::string& line : HardwareTrouble(*rank->process.evidence, kMaxHardwareShown)) hardware.Add(Printable(line, 300), culprit.rank());
+      memory.Add(Printable(MemoryTrouble(*rank->process.evidence), 300), culprit.rank());
+    }
   }
   if (!brief) {
     Add(&block, "state", states.Lines(total, kMaxLinesShown));
     Add(&block, "python", python.Lines(total, kMaxLinesShown));
     Add(&block, "stack", stacks.Lines(total, kMaxLinesShown));
+    Add(&block, "hardware", hardware.Lines(total, kMaxLinesShown));
+    Add(&block, "memory", memory.Lines(total, kMaxLinesShown));
     std::vector<std::string> evidence;
     int left_out = 0;
     for (const Evidence& item : finding.evidence()) {

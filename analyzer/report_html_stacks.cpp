@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <functional>
 #include <memory>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/process_evidence.h"
 #include "analyzer/report_html_parts.h"
 #include "analyzer/report_state.h"
 #include "analyzer/report_words.h"
@@ -64,21 +66,30 @@ void AppendNode(const Node& top, size_t* left, int depth, std::string* out) {
   absl::StrAppend(out, "</details>\n");
 }
 
-void AppendTree(const char* title, const Bundle& bundle, const std::vector<RankRole>& roles, const std::vector<std::string> Process::*stack,
+using Stacks = std::vector<std::vector<std::string>>;
+
+// A rank may have several stacks; it counts once wherever they go the same way.
+void AppendTree(const char* title, const Bundle& bundle, const std::vector<RankRole>& roles, const std::function<Stacks(const Rank&)>& stacks_of,
                 std::string* out) {
   Node root;
   for (const Rank& rank : bundle.ranks) {
-    std::vector<std::string> frames = Frames(rank.process.*stack, kMaxFrames);
-    if (frames.empty()) continue;
     const bool named = rank.rank >= 0 && static_cast<size_t>(rank.rank) < roles.size() && roles[rank.rank] == RankRole::kCulprit;
-    Node* node = &root;
-    root.ranks.push_back(rank.rank);
-    for (auto it = frames.rbegin(); it != frames.rend(); ++it) {
-      node = node->Child(*it);
-      node->ranks.push_back(rank.rank);
-      node->named += named ? 1 : 0;
+    const auto add = [&rank](std::vector<int32_t>* ranks) {
+      const bool fresh = ranks->empty() || ranks->back() != rank.rank;
+      if (fresh) ranks->push_back(rank.rank);
+      return fresh;
+    };
+    for (const std::vector<std::string>& stack : stacks_of(rank)) {
+      const std::vector<std::string> frames = Frames(stack, kMaxFrames);
+      if (frames.empty()) continue;
+      Node* node = &root;
+      add(&root.ranks);
+      for (auto it = frames.rbegin(); it != frames.rend(); ++it) {
+        node = node->Child(*it);
+        node->named += add(&node->ranks) && named ? 1 : 0;
+      }
+      add(&node->ends);
     }
-    node->ends.push_back(rank.rank);
   }
   if (root.children.empty()) return;
   absl::StrAppend(out, "<h3>", title, "</h3>\n");
@@ -89,16 +100,24 @@ void AppendTree(const char* title, const Bundle& bundle, const std::vector<RankR
   for (const Node* child : order) AppendNode(*child, &left, 0, out);
 }
 
+Stacks ThreadStacks(const Rank& rank) {
+  Stacks stacks;
+  if (rank.process.evidence == nullptr) return stacks;
+  for (const ThreadStack& thread : rank.process.evidence->threads()) stacks.push_back(StackTexts(thread, *rank.process.evidence));
+  return stacks;
+}
+
 }  // namespace
 
 void AppendStacks(const Bundle& bundle, const std::vector<RankRole>& roles, std::string* out) {
   std::string body;
-  AppendTree("Python", bundle, roles, &Process::python_stack, &body);
-  AppendTree("Native", bundle, roles, &Process::stack, &body);
+  AppendTree("Python", bundle, roles, [](const Rank& rank) { return Stacks{rank.process.python_stack}; }, &body);
+  AppendTree("Native", bundle, roles, [](const Rank& rank) { return Stacks{rank.process.stack}; }, &body);
+  AppendTree("All threads", bundle, roles, ThreadStacks, &body);
   MergedLines refused;
   size_t count = 0;
   for (const Rank& rank : bundle.ranks) {
-    if (rank.process.stack_refused.empty() || !rank.process.stack.empty()) continue;
+    if (rank.process.stack_refused.empty()) continue;
     refused.Add(Printable(rank.process.stack_refused, 300), rank.rank);
     ++count;
   }

@@ -30,6 +30,13 @@ uint64_t OwnPidNamespace() {
   return stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
 }
 
+// The thread that issues most of the operations, as the process numbers it; 0: none does.
+pid_t BusiestThread(const ring::Snapshot& digest) {
+  const auto busiest = std::max_element(digest.threads.begin(), digest.threads.end(),
+                                        [](const ring::ThreadSnapshot& a, const ring::ThreadSnapshot& b) { return a.calls < b.calls; });
+  return busiest == digest.threads.end() ? 0 : busiest->tid;
+}
+
 }  // namespace
 
 Agent::~Agent() {
@@ -212,6 +219,16 @@ void Agent::Inspect(const std::vector<int32_t>& slots) {
     process.state = std::string(1, stat->state);
     if (std::find(slots.begin(), slots.end(), ring->slot) == slots.end()) continue;
     ring->sampler.Sample(pid, &process);
+    ring->look.Continue(pid, BusiestThread(ring->digest), &process);
+  }
+}
+
+void Agent::FinishInspection(const std::vector<int32_t>& slots, int64_t limit_ns) {
+  const int64_t end = MonotonicNs() + limit_ns;
+  for (int32_t slot : slots) {
+    if (slot < 0 || static_cast<size_t>(slot) >= rings_.size()) continue;
+    Ring* ring = rings_[static_cast<size_t>(slot)].get();
+    ring->look.Finish(std::max<int64_t>(end - MonotonicNs(), 0), BusiestThread(ring->digest), &ring->process);
   }
 }
 

@@ -16,6 +16,7 @@
 #include "analyzer/ring_loader.h"
 #include "collector/digest_view.h"
 #include "collector/proc.h"
+#include "collector/process_look.h"
 #include "collector/process_sample.h"
 
 namespace lockstep {
@@ -45,9 +46,11 @@ class Agent {
 
   // Reads the digests of all rings whose process lives. Returns the CPU time it took, nanoseconds.
   int64_t Sample();
-  // State letter of every live process; CPU, I/O, wait channel and kernel stack of those in `slots` too, the former as
-  // differences to a sample at least a second older.
+  // State letter of every live process; CPU, I/O and wait channel of those in `slots` too, the former as differences to a
+  // sample at least a second older, and in the background their stacks and what else evidence.h gathers.
   void Inspect(const std::vector<int32_t>& slots);
+  // Waits for evidence of these that is on its way, at most `limit_ns` in all.
+  void FinishInspection(const std::vector<int32_t>& slots, int64_t limit_ns);
 
   size_t size() const { return rings_.size(); }
   // Rings that have been read at least once.
@@ -77,6 +80,7 @@ class Agent {
     std::optional<ring::Snapshot> kept;
     Process process;
     ProcessSampler sampler;
+    ProcessLook look;
     std::string error;
   };
 

@@ -14,9 +14,10 @@ add_library(lockstep_evidence STATIC
   evidence/memory_state.cpp
   evidence/pci_address.cpp
   evidence/stack_tree.cpp
-  proc.cpp)
+  proc.cpp
+  process_look.cpp)
 lockstep_common(lockstep_evidence)
-target_link_libraries(lockstep_evidence PUBLIC lockstep_process_evidence lockstep_proto absl::strings)
+target_link_libraries(lockstep_evidence PUBLIC lockstep_process_evidence lockstep_wire lockstep_proto absl::strings)
 lockstep_layer(lockstep_evidence collector)
 
 # What looks into foreign processes and their files; for disposable children alone.

@@ -29,6 +29,7 @@ namespace {
 // A killed child that sits in uninterruptible sleep itself is not waited for longer.
 constexpr int64_t kReapLimit = 500'000'000;
 constexpr size_t kMostTexts = 64;
+constexpr char kNotAskedFor[] = "not asked for";
 
 std::string HelperPath(const std::string& given) {
   if (!given.empty()) return given;
@@ -75,7 +76,7 @@ EvidenceJob::EvidenceJob(pid_t pid, const EvidenceOptions& options) : pid_(pid),
   if (options_.sample_gap_ns > 0) before_ = ReadActivity(pid);
   if (options_.stacks) Start(&stacks_, "--stacks-of");
   if (options_.gpus) Start(&gpus_, "--gpus-of");
-  if (!options_.gpus) process->mutable_evidence()->set_gpus_unread("not asked for");
+  if (!options_.gpus) process->mutable_evidence()->set_gpus_unread(kNotAskedFor);
 }
 
 EvidenceJob::~EvidenceJob() = default;
@@ -223,7 +224,7 @@ void EvidenceJob::Finish() {
     ReadHardwareLog(options_.hardware_window_ns, {}, evidence);
     NameGpus(evidence);
   } else {
-    evidence->set_hardware_unread("not asked for");
+    evidence->set_hardware_unread(kNotAskedFor);
   }
   if (const std::optional<ProcStat> stat = ReadProcStat(pid_)) {
     process->set_life(ProcessState::RUNNING);
@@ -261,9 +262,19 @@ EvidenceReport GatherEvidence(pid_t pid, const EvidenceOptions& options) {
 void TakeEvidence(const EvidenceReport& report, pid_t main_tid, Process* process) {
   auto evidence = std::make_shared<ProcessEvidence>(report.process().evidence());
   const bool second = process->evidence != nullptr;
+  if (second && evidence->gpus_unread() == kNotAskedFor) {
+    *evidence->mutable_gpus() = process->evidence->gpus();
+    evidence->set_gpus_unread(process->evidence->gpus_unread());
+  }
+  if (second && evidence->hardware_unread() == kNotAskedFor) {
+    *evidence->mutable_hardware() = process->evidence->hardware();
+    evidence->set_hardware_unread(process->evidence->hardware_unread());
+    evidence->set_hardware_since_ns(process->evidence->hardware_since_ns());
+  }
+  // Of a Python process the main thread says what it is at, whichever thread makes the calls.
   const ThreadStack* main = nullptr;
   for (const ThreadStack& thread : evidence->threads()) {
-    if (main == nullptr || (main_tid != 0 && thread.inner_tid() == main_tid)) main = &thread;
+    if (main == nullptr || (main_tid != 0 && thread.inner_tid() == main_tid && StackTexts(*main, *evidence, true).empty())) main = &thread;
   }
   std::vector<std::string> stack, python;
   std::string refused = evidence->stacks_refused();

@@ -68,8 +68,9 @@ class EvidenceJob {
 // The same in one call, for threads that may wait.
 EvidenceReport GatherEvidence(pid_t pid, const EvidenceOptions& options);
 
-// Takes the report's stacks, and the report itself, into the analysis' view of the process. Thread `main_tid` (as the
-// process numbers it; 0: its main thread) stands for the process. A second report of the same process gives `stack_later`.
+// Takes the report's stacks, and the report itself, into the analysis' view of the process. Its main thread stands for it if
+// that runs Python, else thread `main_tid` (as the process numbers it; 0: none in particular). A second report of the same
+// process gives `stack_later`.
 void TakeEvidence(const EvidenceReport& report, pid_t main_tid, Process* process);
 
 // What people read of it, for terminals.

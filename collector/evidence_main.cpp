@@ -63,6 +63,7 @@ int main(int argc, char** argv) {
   }
   if (stacks_of > 0) {
     LimitTime(limit_ms);
+    options.limit_ns = int64_t{1'000'000} * limit_ms;
     return lockstep::RunStackChild(stacks_of, options, STDOUT_FILENO);
   }
   if (gpus_of > 0) {

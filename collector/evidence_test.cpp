@@ -192,7 +192,7 @@ TEST(Evidence, FiveHundredThreads) {
   ASSERT_TRUE(program.ready());
   const EvidenceReport report = GatherEvidence(program.pid(), Options());
   EXPECT_EQ(report.process().evidence().threads_size(), 501);
-  EXPECT_EQ(Having(report, "target::WaitInNobodysName").size(), 500u) << report.process().evidence().stacks_refused();
+  EXPECT_EQ(Having(report, "target::WaitInNobodysName").size(), 500u) << EvidenceText(report);
   EXPECT_LT(report.process().evidence().longest_stop_ns(), kLongestStop);
 }
 

@@ -113,6 +113,8 @@ class KeeperProcess {
     setpgid(0, group_);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != keeper) _exit(1);
+    // Where Yama allows ptrace to ancestors alone, the watcher's helper may look at it all the same.
+    prctl(PR_SET_PTRACER, watcher_, 0, 0, 0);
     signal(SIGCHLD, plan_.sigchld_ignored ? SIG_IGN : SIG_DFL);
     signal(SIGPIPE, plan_.sigpipe_ignored ? SIG_IGN : SIG_DFL);
     sigprocmask(SIG_SETMASK, &plan_.signal_mask, nullptr);
@@ -147,6 +149,7 @@ class KeeperProcess {
   const LaunchPlan& plan_;
   const int fd_;
   const pid_t group_;
+  const pid_t watcher_ = getppid();
   std::vector<pid_t> pids_;
 };
 

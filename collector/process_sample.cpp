@@ -29,6 +29,11 @@ void ProcessSampler::Sample(pid_t pid, Process* process) {
   process->threads_in_d = sleeping.count;
   if (stat->state != 'D' && !sleeping.wchan.empty()) process->wchan = sleeping.wchan;
   process->written_files = ReadWrittenFiles(pid);
+  // Better stacks than the kernel's have been taken.
+  if (process->evidence != nullptr && !process->stack.empty()) {
+    if (!older_.valid || now.mono_ns - older_.mono_ns >= kOldestSample) older_ = now;
+    return;
+  }
   std::vector<std::string> stack = ReadKernelStack(pid);
   process->stack = older_.valid ? older_stack_ : stack;
   process->stack_later = older_.valid ? stack : std::vector<std::string>();

@@ -15,8 +15,8 @@ namespace lockstep {
 class ProcessSampler {
  public:
   // Writes state letter, CPU and I/O since an earlier call, wait channel, threads in uninterruptible sleep, files open for
-  // writing, and the kernel stacks of that earlier call (`stack`) and of now (`stack_later`) into *process. Nothing is
-  // written when the process is gone.
+  // writing, and, unless there is better evidence, the kernel stacks of that earlier call (`stack`) and of now
+  // (`stack_later`) into *process. Nothing is written when the process is gone.
   void Sample(pid_t pid, Process* process);
 
  private:

@@ -26,6 +26,8 @@ constexpr int64_t kLongestTick = 1000 * kMs;
 constexpr int64_t kCostShare = 100;
 // A little over the least gap between two samples of a process, so that each judgement has a new pair.
 constexpr int64_t kJudgementEvery = 1050 * kMs;
+// A verdict does not wait longer for stacks that are being taken.
+constexpr int64_t kEvidenceWait = 2000 * kMs;
 constexpr int64_t kRecoverySettle = 1000 * kMs;
 
 size_t CountAlive(const std::vector<DigestView>& views) {
@@ -213,7 +215,9 @@ void Watch::Judge(int64_t now) {
   next_judgement_ = now + kJudgementEvery;
   agent_->Inspect(suspects_);
   for (StartedRank* rank : WithoutRing()) {
-    if (rank->process.life == Life::kRunning) rank->sampler.Sample(rank->pid, &rank->process);
+    if (rank->process.life != Life::kRunning) continue;
+    rank->sampler.Sample(rank->pid, &rank->process);
+    rank->look.Continue(rank->pid, 0, &rank->process);
   }
   const std::vector<DigestView> views = agent_->Views();
   bool all_stopped = true;
@@ -243,6 +247,7 @@ void Watch::Judge(int64_t now) {
 }
 
 void Watch::Declare(int64_t now, const Decision& decision) {
+  agent_->FinishInspection(suspects_, kEvidenceWait);
   const Gathered gathered = Gather(true, true, std::max<int64_t>(decision.stalled_ns, 1));
   const RootFinding finding = FindRoot(gathered);
   // Whole rings tell more than digests do: the root may turn out to be one that is given longer. Reading them is not

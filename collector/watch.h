@@ -34,6 +34,7 @@ struct StartedRank {
   pid_t pid = 0;
   Process process;
   ProcessSampler sampler;
+  ProcessLook look;
 };
 
 // Not thread-safe. The agent must outlive it.

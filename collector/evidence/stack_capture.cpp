@@ -190,6 +190,8 @@ class Capturer {
     bool stopped = false;
     if (state == 'D') {
       thread.refused = "not stopped: it is in uninterruptible sleep (D)";
+    } else if (MonotonicNs() - start_ > options_.total_limit_ns) {
+      thread.refused = "not stopped: the threads before it took all the time there was";
     } else if (!options_.may_stop) {
       thread.refused = "not stopped: an attempt to stop the threads of this process took too long";
     } else if (capture_.error != 0) {
@@ -217,14 +219,18 @@ class Capturer {
       thread->refused = "not stopped: ptrace refused";
       return true;
     }
-    killer_.Arm();
     const int64_t begin = MonotonicNs();
+    int64_t running = begin;  // when it was seen last not to stand
+    killer_.Arm();
     ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
     int status = 0;
     int64_t pause = 10'000;
     for (;;) {
+      const int64_t before = MonotonicNs();
       const pid_t got = waitpid(tid, &status, __WALL | WNOHANG);
       if (got == tid) break;
+      running = before;
+      killer_.Arm();
       if (got < 0 && errno != EINTR) {
         killer_.Disarm();
         return false;
@@ -254,7 +260,7 @@ class Capturer {
     }
     if (options_.while_stopped) options_.while_stopped(thread);
     LetGo(tid, status);
-    thread->stopped_ns = MonotonicNs() - begin;
+    thread->stopped_ns = MonotonicNs() - running;
     killer_.Disarm();
     return true;
   }
@@ -296,6 +302,7 @@ class Capturer {
   }
 
   const pid_t pid_;
+  const int64_t start_ = MonotonicNs();
   const std::vector<Mapping>& maps_;
   const CaptureOptions& options_;
   const ProcessMemory memory_;

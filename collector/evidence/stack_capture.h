@@ -33,7 +33,7 @@ struct ThreadCapture {
   uint64_t stack_base = 0;          // address of stack[0]
   std::vector<char> stack;
   std::string refused;              // why it was not stopped; empty: it was
-  int64_t stopped_ns = 0;           // at most so long
+  int64_t stopped_ns = 0;           // it stood at most so long; 0: it was not stopped
 };
 
 struct CaptureOptions {
@@ -41,8 +41,10 @@ struct CaptureOptions {
   size_t most_threads = 2048;
   size_t most_stack = 1 << 20;       // of one thread
   size_t most_total = 192 << 20;     // of all
-  // A thread that does not come to a halt by then is let go.
-  int64_t halt_limit_ns = 15'000'000;
+  // A thread that has not come to a halt by then (it runs on until it does) is let go.
+  int64_t halt_limit_ns = 100'000'000;
+  // No thread is stopped after this time.
+  int64_t total_limit_ns = 1'500'000'000;
   // Bytes that are not copied by then stay where they are.
   int64_t copy_limit_ns = 15'000'000;
   // The calling process kills itself, and with that lets go of everything, when a thread stands longer than this; 0: never.

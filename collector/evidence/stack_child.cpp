@@ -175,6 +175,7 @@ class StackChild {
   void Take(const std::vector<Mapping>& maps, const Python* python) {
     CaptureOptions options;
     options.may_stop = options_.may_stop;
+    options.total_limit_ns = options_.limit_ns / 3;
     if (options_.kill_self) options.kill_self_after_ns = 45'000'000;
     options.while_stopped = [&](ThreadCapture* thread) {
       const PythonThread* known = python == nullptr ? nullptr : FindThread(*python, memory_, *thread);

@@ -10,6 +10,8 @@ namespace lockstep {
 
 struct StackChildOptions {
   bool may_stop = true;
+  // Of the time that there is, stopping threads takes at most a third.
+  int64_t limit_ns = 4'500'000'000;
   // May end itself by SIGKILL rather than keep a thread of the process stopped too long. Not for tests in one process.
   bool kill_self = true;
   // Gives up its rights, and limits itself, before it reads foreign files.

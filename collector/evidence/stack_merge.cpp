@@ -1,5 +1,8 @@
 #include "collector/evidence/stack_merge.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
 
@@ -23,6 +26,12 @@ bool OnlyLeads(const StackFrame& frame, uint32_t interpreter) {
     if (absl::StartsWith(name, prefix)) return true;
   }
   return false;
+}
+
+bool StartsThreads(absl::string_view name) {
+  constexpr absl::string_view kNames[] = {"_start", "__libc_start_main", "__libc_start_call_main", "start_thread", "clone3", "__clone3", "__GI___clone3",
+                                          "__GI___clone", "__clone", "clone", "__libc_start_main_impl"};
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
 }  // namespace
@@ -59,6 +68,8 @@ std::vector<StackFrame> MergeStacks(const std::vector<StackFrame>& native, const
     }
   }
   while (next < python.size()) add(python[next++]);
+  // How a thread comes to its first function is the same for all.
+  while (merged.size() > 1 && StartsThreads(merged.back().function())) merged.pop_back();
   return merged;
 }
 

@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/clean_utf8.h"
+#include "analyzer/process_evidence.h"
 
 namespace lockstep {
 namespace {
@@ -26,7 +26,7 @@ uint64_t HashOf(const std::vector<std::string>& frames) {
 }
 
 struct Node {
-  RankRuns through, ends;
+  Ranks through, ends;
   std::map<std::string, std::unique_ptr<Node>> children;
 };
 
@@ -38,7 +38,7 @@ void Render(const Node& node, size_t depth, size_t* lines, std::string* out) {
   // The rare first: a stack that few have is the one to look at.
   std::vector<std::pair<const std::string*, const Node*>> order;
   for (const auto& [name, child] : node.children) order.push_back({&name, child.get()});
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.second->through.count() < b.second->through.count(); });
+  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.second->through.size() < b.second->through.size(); });
   for (const auto& [name, child] : order) {
     if (*lines == 0) return;
     std::string text = *name;
@@ -55,49 +55,16 @@ void Render(const Node& node, size_t depth, size_t* lines, std::string* out) {
 
 }  // namespace
 
-void RankRuns::Add(int32_t first, int32_t last) {
-  if (first < 0 || last < first) return;
-  auto begin = std::lower_bound(runs_.begin(), runs_.end(), first,
-                                [](const auto& run, int32_t value) { return int64_t{run.second} + 1 < value; });
-  auto end = begin;
-  while (end != runs_.end() && end->first <= int64_t{last} + 1) {
-    first = std::min(first, end->first);
-    last = std::max(last, end->second);
-    ++end;
-  }
-  runs_.insert(runs_.erase(begin, end), {first, last});
-}
-
-void RankRuns::Add(const RankRuns& other) {
-  for (const auto& [first, last] : other.runs_) Add(first, last);
-}
-
-int64_t RankRuns::count() const {
-  int64_t total = 0;
-  for (const auto& [first, last] : runs_) total += int64_t{last} - first + 1;
-  return total;
-}
-
-std::string RankRuns::Text(size_t most_runs) const {
-  std::vector<std::string> parts;
-  for (const auto& [first, last] : runs_) {
-    if (parts.size() == most_runs) break;
-    parts.push_back(first == last ? absl::StrCat(first) : absl::StrCat(first, "-", last));
-  }
-  return absl::StrCat(count() == 1 ? "rank " : "ranks ", absl::StrJoin(parts, ", "),
-                      runs_.size() > parts.size() ? absl::StrCat(" and ", runs_.size() - parts.size(), " more runs") : "");
-}
-
-void StackTree::Put(std::vector<std::string> frames, const RankRuns& ranks) {
+void StackTree::Put(std::vector<std::string> frames, const Ranks& ranks) {
   if (ranks.empty() || frames.empty()) return;
   Key key{HashOf(frames), std::move(frames)};
   if (stacks_.size() >= most_stacks_ && !stacks_.empty() && std::prev(stacks_.end())->first < key) {
-    left_out_.Add(ranks);
+    left_out_.Unite(ranks);
     return;
   }
-  stacks_[std::move(key)].Add(ranks);
+  stacks_[std::move(key)].Unite(ranks);
   while (stacks_.size() > most_stacks_) {
-    left_out_.Add(std::prev(stacks_.end())->second);
+    left_out_.Unite(std::prev(stacks_.end())->second);
     stacks_.erase(std::prev(stacks_.end()));
   }
 }
@@ -113,14 +80,17 @@ void StackTree::Add(const std::vector<std::string>& frames, int32_t rank) {
     }
     outer_first.push_back(CleanUtf8(*frame, kMostFrameText));
   }
-  RankRuns ranks;
-  ranks.Add(rank, rank);
-  Put(std::move(outer_first), ranks);
+  Put(std::move(outer_first), {rank});
+}
+
+void StackTree::Add(const EvidenceReport& report) {
+  const ProcessEvidence& evidence = report.process().evidence();
+  for (const ThreadStack& thread : evidence.threads()) Add(StackTexts(thread, evidence), report.rank());
 }
 
 void StackTree::Merge(const StackTree& other) {
   for (const auto& [key, ranks] : other.stacks_) Put(key.second, ranks);
-  left_out_.Add(other.left_out_);
+  left_out_.Unite(other.left_out_);
 }
 
 StackTreeMessage StackTree::ToMessage() const {
@@ -129,7 +99,7 @@ StackTreeMessage StackTree::ToMessage() const {
   message.add_text(0);
   std::map<std::string, uint32_t> texts;
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> nodes;  // (parent, text) -> node
-  std::map<uint32_t, const RankRuns*> ends;
+  std::map<uint32_t, const Ranks*> ends;
   for (const auto& [key, ranks] : stacks_) {
     uint32_t node = 0;
     for (const std::string& frame : key.second) {
@@ -148,14 +118,14 @@ StackTreeMessage StackTree::ToMessage() const {
     const auto found = ends.find(static_cast<uint32_t>(node));
     message.add_runs(found == ends.end() ? 0 : static_cast<uint32_t>(found->second->runs().size()));
     if (found == ends.end()) continue;
-    for (const auto& [first, last] : found->second->runs()) {
-      message.add_first(first);
-      message.add_last(last);
+    for (const Ranks::Run& run : found->second->runs()) {
+      message.add_first(run.first);
+      message.add_last(run.last);
     }
   }
-  for (const auto& [first, last] : left_out_.runs()) {
-    message.add_left_out_first(first);
-    message.add_left_out_last(last);
+  for (const Ranks::Run& run : left_out_.runs()) {
+    message.add_left_out_first(run.first);
+    message.add_left_out_last(run.last);
   }
   return message;
 }
@@ -172,9 +142,9 @@ StackTree StackTree::FromMessage(const StackTreeMessage& message, size_t most_st
     const uint32_t count = message.runs(node);
     if (count == 0) continue;
     if (count > kMostRuns) return tree;
-    RankRuns ranks;
+    Ranks ranks;
     for (uint32_t i = 0; i < count && run < message.first_size() && run < message.last_size(); ++i, ++run) {
-      ranks.Add(message.first(run), message.last(run));
+      if (message.first(run) <= message.last(run)) ranks.AddRun(message.first(run), message.last(run));
     }
     if (depth[static_cast<size_t>(node)] > kMostFrames) continue;
     std::vector<std::string> frames;
@@ -185,7 +155,7 @@ StackTree StackTree::FromMessage(const StackTreeMessage& message, size_t most_st
     tree.Put(std::move(frames), ranks);
   }
   for (int i = 0; i < std::min(message.left_out_first_size(), message.left_out_last_size()) && i < static_cast<int>(kMostRuns); ++i) {
-    tree.left_out_.Add(message.left_out_first(i), message.left_out_last(i));
+    if (message.left_out_first(i) <= message.left_out_last(i)) tree.left_out_.AddRun(message.left_out_first(i), message.left_out_last(i));
   }
   return tree;
 }
@@ -198,9 +168,9 @@ std::string StackTree::Text(size_t most_lines) const {
       std::unique_ptr<Node>& child = node->children[frame];
       if (child == nullptr) child = std::make_unique<Node>();
       node = child.get();
-      node->through.Add(ranks);
+      node->through.Unite(ranks);
     }
-    node->ends.Add(ranks);
+    node->ends.Unite(ranks);
   }
   std::string out;
   size_t lines = most_lines;
