@@ -105,6 +105,9 @@ class Causes {
   Cause StuckCause(uint32_t node) const;
   Cause NotBegunCause(uint32_t node) const;
   bool OnlyFirstOperationsWaitFor(uint32_t node) const;
+  std::set<uint32_t> WaitedIn(uint32_t node) const;
+  // Of the sinks, nodes of ranks without data that most likely wait themselves.
+  std::set<uint32_t> SilentVictims() const;
   void AddAbsentFromMismatch(const GpuFront& front, std::vector<Cause>* causes) const;
   // Nobody is known to hold up the rest: those whose records of what they are in are gone.
   std::vector<Cause> FromOverwritten() const;

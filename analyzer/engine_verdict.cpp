@@ -79,7 +79,9 @@ std::vector<Cause> Causes::FromSinks() {
   std::vector<Cause> causes;
   if (graph_ == nullptr) return causes;
   std::set<std::pair<uint32_t, int64_t>> told;  // stuck collectives: every member is an end of the graph
+  const std::set<uint32_t> silent_victims = SilentVictims();
   for (const auto& sink : graph_->sinks) {
+    if (silent_victims.contains(sink[0])) continue;
     std::set<int32_t> ranks;
     bool ended = false;
     for (uint32_t v : sink) {
