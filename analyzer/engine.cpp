@@ -112,6 +112,13 @@ std::vector<std::string> TakeLegalOperations(const Model& model, std::vector<Cau
   return legal;
 }
 
+// A host that waits for a GPU of which nothing is recorded is most likely a victim, once calls are known that disagree.
+void DropDoubtful(std::vector<Cause>* causes) {
+  constexpr double kProven = 0.8;
+  const bool proven = std::any_of(causes->begin(), causes->end(), [](const Cause& c) { return !c.doubtful && c.confidence >= kProven; });
+  if (proven) std::erase_if(*causes, [](const Cause& c) { return c.doubtful; });
+}
+
 // A GPU that reported a CUDA error explains why its own host stands still: one finding, the GPU's.
 void FoldHostsOfFailedGpus(std::vector<Cause>* causes) {
   constexpr double kReported = 0.95;  // what an error in the record gives, see engine_causes_gpu
@@ -195,6 +202,7 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options) {
   append(finder.FromDisagreement(causes));
   finder.AddFromSplits(&causes);
   append(finder.FromDeaths(causes));
+  DropDoubtful(&causes);
   append(finder.FromBeside(causes));
   if (causes.empty()) append(finder.FromAbsence());
   if (causes.empty()) append(finder.FromHashes());

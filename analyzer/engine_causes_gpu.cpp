@@ -49,7 +49,8 @@ bool Causes::GpuFailed(uint32_t comm) const {
 
 Cause Causes::GpuCause(uint32_t node) const {
   const GpuFront& front = graph_->QueueOf(node).front;
-  if (front.front != Front::kPeersFinished && front.front != Front::kNotReached) return StuckCause(node);
+  const bool failed = front.front == Front::kFailed;
+  if (front.front != Front::kPeersFinished && front.front != Front::kNotReached && !failed) return StuckCause(node);
   const int32_t r = graph_->RankOf(node);
   const Rank& rank = bundle_.ranks[r];
   Cause c;
@@ -62,7 +63,12 @@ Cause Causes::GpuCause(uint32_t node) const {
   const std::string what = front.op == nullptr ? "its operation" : OpText(bundle_, rank, *front.op);
   const std::string where = front.comm == kNoIndex ? "" : absl::StrCat(" on ", CommText(bundle_.comms[front.comm]));
   const std::string error = GpuErrorOf(rank);
-  if (front.front == Front::kPeersFinished) {
+  if (failed) {
+    c.what = absl::StrCat("its GPU reported an error and completes nothing since", front.op == nullptr ? "" : absl::StrCat(", first ", what, where));
+    c.advice = "1. Read that rank's own error output and the host's kernel log for Xid errors.\n"
+               "2. Drain the GPU if it is the hardware's; restart the job.";
+    c.refuted_by = "the error being a consequence of the job's end";
+  } else if (front.front == Front::kPeersFinished) {
     c.what = absl::StrCat("its GPU never completed ", what, where, ", which its peers completed with it");
     c.confidence = 0.85;
     c.evidence.push_back({absl::StrCat(Who(r), ": ", what, where, " is unfinished here and finished on its peers"), {r}});

@@ -1,7 +1,9 @@
 // Flight Recorder dumps that were cut off or damaged: what a file lacks is held against nobody.
 #include <gtest/gtest.h>
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "analyzer/engine.h"
 #include "analyzer/fr_loader.h"
@@ -76,6 +78,37 @@ TEST(DamagedDumps, ABatchWhoseEndWasLostIsInFlightWhereTheStatusSaysSo) {
   EXPECT_TRUE(bundle.ranks[2].damaged);
   EXPECT_EQ(bundle.ranks[2].ops.back().state, OpState::kIncomplete);
   ExpectRank3(bundle);
+}
+
+// Ranks 0 and 1 are inside an operation that does not end; rank 2 is in one with rank 1, which rank 1 has issued behind that. Of rank 1
+// only the status was read: its GPU had begun the one and not the other.
+TEST(DamagedDumps, WhatHasBegunIsWhatAGpuIsIn) {
+  auto dump_of = [](int rank) {
+    FrDump dump;
+    dump.groups.clear();
+    auto add = [&](const char* name, const char* desc, std::vector<int32_t> ranks, int id, bool begun) {
+      dump.groups.push_back({.name = name, .desc = desc, .ranks = std::move(ranks), .pg_id = id, .enqueued = 2, .started = begun ? 2 : 1, .completed = 1});
+      for (int seq : {1, 2}) {
+        const std::string state = seq == 1 ? "completed" : begun ? "started" : "scheduled";
+        dump.entries.push_back({.seq = seq, .pg = name, .desc = desc, .pg_id = id, .state = state, .retired = seq == 1});
+      }
+    };
+    if (rank < 2) add("1", "S", {0, 1}, 1, true);
+    if (rank > 0) add("2", "R", {1, 2}, 2, rank == 2);
+    if (rank == 1) std::swap(dump.entries[1], dump.entries[2]);  // S 1, R 1, S 2, R 2
+    return dump;
+  };
+  const std::string whole = ToPickle(dump_of(1));
+  for (const std::string& file : {whole, whole.substr(0, whole.size() * 2 / 3)}) {
+    DumpFolder folder;
+    for (int rank : {0, 2}) folder.WriteRank(rank, ToPickle(dump_of(rank)));
+    folder.WriteRank(1, file);
+    const Verdict v = Analyze(LoadFiles(folder.Files()));
+    ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+    EXPECT_EQ(v.findings(0).kind(), COLLECTIVE_STUCK) << v.DebugString();
+    const std::vector<int32_t> ranks(v.findings(0).culprit_ranks().begin(), v.findings(0).culprit_ranks().end());
+    EXPECT_EQ(ranks, (std::vector<int32_t>{0, 1})) << v.DebugString();
+  }
 }
 
 }  // namespace

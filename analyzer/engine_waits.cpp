@@ -14,7 +14,7 @@ using ring::IsPointToPoint;
 namespace {
 
 // A GPU that is known to stand still by itself.
-bool IsFaulty(Front front) { return front == Front::kPeersFinished || front == Front::kNotReached; }
+bool IsFaulty(Front front) { return front == Front::kPeersFinished || front == Front::kNotReached || front == Front::kFailed; }
 
 bool MakesWithoutBlocking(const Rank& rank) {
   return std::any_of(rank.memberships.begin(), rank.memberships.end(), [](const Membership& ms) {
@@ -81,6 +81,7 @@ void WaitGraph::FindLost(size_t rank_index) {
     Queue& queue = queues[q];
     if (rank.source == Source::kFlightRecorder || rank.damaged) {
       if (rank.records_lost == 0 && !rank.damaged && !full_rings_) continue;
+      bool begun = false;  // where starts are told, its GPU is in what has begun, and what has not stands behind
       for (const Membership& ms : rank.memberships) {
         if (ms.member_rank < 0) continue;
         const Member& member = model_.comms[ms.comm].members[ms.member_rank];
@@ -88,6 +89,7 @@ void WaitGraph::FindLost(size_t rank_index) {
         const bool gone = !rank.only_active || rank.damaged || full_rings_;
         if (gone && !mixed && ms.completed >= 0 && ms.issued > ms.completed && model_.FindCollective(member, ms.completed + 1) == nullptr) {
           queue.lost.push_back({ms.comm, ms.completed + 1});
+          begun |= ms.started > ms.completed;
         }
         // Sends and receives end out of order: only what is older than all of them is surely gone.
         if (gone && !mixed && ms.p2p_completed >= 0 && ms.p2p_issued > ms.p2p_completed) {
@@ -100,6 +102,12 @@ void WaitGraph::FindLost(size_t rank_index) {
           // A file that was cut off lacks what came last: what is in flight is whatever was issued behind its end.
           if (oldest > ms.p2p_completed + 1 || (rank.damaged && newest < ms.p2p_issued)) queue.lost_exchange = ms.comm;
         }
+      }
+      if (begun) {
+        std::erase_if(queue.lost, [&](const auto& lost) {
+          const auto ms = std::find_if(rank.memberships.begin(), rank.memberships.end(), [&](const Membership& m) { return m.comm == lost.first; });
+          return ms->started <= ms->completed;
+        });
       }
       queue.overwritten = !queue.lost.empty() || queue.lost_exchange != kNoIndex;
       continue;
@@ -180,6 +188,12 @@ uint32_t WaitGraph::MissingNode(int32_t global_rank) {
   return it->second;
 }
 
+bool WaitGraph::Failed(const Queue& queue) const {
+  const auto& streams = model_.bundle.ranks[queue.rank].streams;
+  if (queue.stream < streams.size()) return streams[queue.stream].first_error != 0;
+  return std::any_of(streams.begin(), streams.end(), [](const ring::StreamSnapshot& s) { return s.first_error != 0 && s.completed < s.issued; });
+}
+
 bool WaitGraph::NotStarted(size_t rank_index, uint32_t unit) const {
   const Rank& rank = model_.bundle.ranks[rank_index];
   const auto& ops = model_.ranks[rank_index].in_flight[unit].ops;
@@ -240,6 +254,12 @@ void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
   if (view.host == HostState::kDead || view.host == HostState::kStopped) {
     front = waits;
     edges[QueueNode(index)].push_back({HostNode(rank_index), Why::kOwnGpu, front.op, front.comm});
+    return;
+  }
+  // An error of the CUDA runtime stays: no later work of that context runs. It needs nobody else to explain it.
+  if (Failed(queue)) {
+    front = waits;
+    front.front = Front::kFailed;
     return;
   }
   if (queue.overwritten) {

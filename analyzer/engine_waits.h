@@ -50,6 +50,7 @@ enum class Front : uint8_t {
   kPeersFinished, // peers finished it, this rank's GPU did not
   kMismatched,    // the members' calls differ
   kOverwritten,   // what it is in has left the record
+  kFailed,        // the GPU reported an error: nothing that it holds ends any more, whoever else is late
 };
 
 struct GpuFront {
@@ -126,6 +127,7 @@ class WaitGraph {
   void HoldByFaultyGpus();
   void HoldByFaultyGpus(uint32_t queue);
   uint32_t FaultyQueueOf(int32_t rank_index) const;
+  bool Failed(const Queue& queue) const;
   void BuildHost(size_t rank_index);
   void AddCreations();
   void AddUnit(size_t rank_index, uint32_t unit, bool absent_only, std::vector<Edge>* out, GpuFront* front);

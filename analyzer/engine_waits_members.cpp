@@ -105,7 +105,8 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
     if (unit == kNoIndex) {
       // Not known to be in flight although others are: unless that is for lack of a record, it says nothing.
       const bool no_record = theirs == nullptr || theirs->recent_only;
-      if (no_record && !absent_only && !peer.in_flight.empty()) {
+      const bool in_something = !peer.in_flight.empty() || queues[first_queue_[member.rank_index]].overwritten;
+      if (no_record && !absent_only && in_something) {
         lacking.push_back({QueueNode(first_queue_[member.rank_index]), Why::kBehind, nullptr, comm});
       }
       continue;
