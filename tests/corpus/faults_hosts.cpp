@@ -144,6 +144,8 @@ bool FaultMaker::GpuFault(std::string*) {
     plan_->truth.what = "rank " + std::to_string(rank) + "'s GPU fails (CUDA error 719)";
     if (request_.fr) Unidentified("CUDA errors: own dumps, or the kernel log of the host");
   }
+  // Without the error, or without marks of starts, what was written is an operation that all members issued and none ends.
+  if (!plan_->truth.identifiable) plan_->truth.kinds_allowed.push_back("COLLECTIVE_STUCK");
   const Slot inner = job_.CommOf(rank, kTp) != nullptr ? kTp : kSlots;
   if (inner != kSlots && !plan_->truth.identifiable) plan_->truth.set_allowed.push_back(Members(rank, inner));
   return true;

@@ -94,6 +94,18 @@ void AddWhatStandsAtTheSwitch(Outcome* outcome) {
   if (!inside.empty()) outcome->truth.set_allowed.emplace_back(inside.begin(), inside.end());
 }
 
+// A GPU that failed inside an operation left the same record as its peers, who are in it too: its members cannot be told apart.
+void AddStuckOperation(const Simulator& run, const Job& job, Truth* truth) {
+  const int32_t rank = truth->culprit_ranks[0];
+  const RankRun& state = run.ranks()[static_cast<size_t>(rank)];
+  for (uint8_t slot = 0; slot < kSlots; ++slot) {
+    const Progress& progress = state.progress[slot];
+    const Comm* comm = job.CommOf(rank, static_cast<Slot>(slot));
+    if (comm == nullptr || slot == kPp || progress.tickets_started <= progress.tickets_done) continue;
+    if (comm->members.size() < static_cast<size_t>(job.ranks)) truth->set_allowed.push_back(comm->members);
+  }
+}
+
 }  // namespace
 
 const std::vector<std::string>& Variants() {
@@ -187,6 +199,7 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
       continue;
     }
     error->clear();
+    if (request.scenario == 17 && !outcome->truth.identifiable) AddStuckOperation(run, outcome->job, &outcome->truth);
     // When someone looks: live at the horizon; else after a while in which nothing moves.
     DumpOptions& dump = outcome->dump;
     dump.capture.marks = request.marks;
