@@ -342,6 +342,10 @@ Cause Causes::HostCause(uint32_t node) const {
     c.what = never.empty() ? "never arrived" : never;
     c.confidence = 0.85;
     bool idle = view.in_flight.empty();
+    if (idle && rank.source == Source::kFlightRecorder) {
+      c.alternatives.push_back("its host waits for its own GPU, which work that is not NCCL's holds up");
+      c.tells_apart = "its stack: inside a CUDA synchronization or elsewhere";
+    }
     if (idle) c.evidence.push_back({absl::StrCat(Who(r), " has nothing unfinished of its own"), {r}});
     const StoppedHost& stopped = graph_->stopped[r];
     if (stopped.witness >= 0) {

@@ -45,6 +45,13 @@ Paces::Paces(const Timing& timing) : ranks(timing.ranks.size()), timing_(timing)
   FindOverlap();
   GiveRoles();
   for (uint32_t r = 0; r < ranks.size(); ++r) {
+    const Rank& rank = timing_.model.bundle.ranks[r];
+    if (!DurationsOnly(rank)) continue;
+    for (const TimedOp& t : timing_.ranks[r].ops) {
+      if (t.start_ns != 0) measured_.insert(SortOf(rank.ops[t.op], t.comm));
+    }
+  }
+  for (uint32_t r = 0; r < ranks.size(); ++r) {
     if (ranks[r].role != kNoIndex) Measure(r);
   }
   MakeFromParts();
@@ -62,6 +69,10 @@ void Paces::Classify() {
     class_of_comm.push_back(classes.try_emplace(view.klass, static_cast<uint32_t>(classes.size())).first->second);
   }
   overlapped_.assign(2 * classes.size(), false);
+}
+
+uint64_t Paces::SortOf(const Op& op, uint32_t comm) const {
+  return (static_cast<uint64_t>(class_of_comm[comm]) << 16) | (static_cast<uint64_t>(op.kind) << 2) | (uint64_t{op.in_batch} << 1) | uint64_t{op.batch_end};
 }
 
 // Operations in whose middle operations of other communicators often begin do not hold up the rank's own work.
@@ -207,7 +218,13 @@ void Paces::Measure(uint32_t r) {
     // What durations leave of a step is the rank's own only where nearly all of them are known: a watchdog that has not looked
     // since, or that was held up, tells none of its last operations.
     const auto told = [&](uint32_t from, uint32_t to) {
-      return std::count_if(program.begin() + from, program.begin() + to, [&](uint32_t i) { return ops[i].start_ns != 0; });
+      size_t known = 0, expected = 0;
+      for (uint32_t i = from; i < to; ++i) {
+        const TimedOp& t = ops[program[i]];
+        known += t.start_ns != 0;
+        expected += measured_.contains(SortOf(rank.ops[t.op], t.comm));
+      }
+      return known > 0 && known * 50 >= expected * 49;
     };
     const bool enough = starts.size() >= kEnoughSteps;
     for (uint32_t start : starts) {
@@ -217,7 +234,7 @@ void Paces::Measure(uint32_t r) {
         const int64_t length = durations_only ? b.enter_ns - a.enter_ns : ops[program[next]].end_ns - ops[program[start]].end_ns;
         if (length > 0) lengths.push_back(length);
       }
-      if (durations_only && told(start, next) * 10 < static_cast<int64_t>(next - start) * 9) continue;
+      if (durations_only && !told(start, next)) continue;
       int64_t own = 0, in_operations = 0;
       for (uint32_t i = start; i < next; ++i) {
         own += std::max<int64_t>(gaps[program[i]], 0);
@@ -237,7 +254,7 @@ void Paces::Measure(uint32_t r) {
       pace.first_op.push_back(ops[program[start]].op);
     }
     const size_t steps = pace.own_ns.size();
-    if (steps < kLeastSteps) {
+    if (steps < (durations_only ? 1 : kLeastSteps)) {
       pace.own_ns.clear();
       pace.first_op.clear();
       pace.by_place.clear();
@@ -256,7 +273,8 @@ void Paces::Measure(uint32_t r) {
         const auto count = static_cast<int64_t>(values.size());
         sum += Median(std::move(values)) * count / static_cast<int64_t>(steps);
       }
-      pace.usual_own_ns = durations_only ? pace.step_ns - sum : sum;
+      // Waiting falls on few of many operations: medians of their durations would leave it out.
+      pace.usual_own_ns = durations_only ? Median(pace.own_ns) : sum;
     }
     pace.operations = period;
     for (auto& [klass, sum] : inside) pace.in_operations.push_back({klass, sum / static_cast<int64_t>(steps)});

@@ -5,6 +5,7 @@
 #define LOCKSTEP_ANALYZER_ENGINE_PACE_H_
 
 #include <cstdint>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -56,8 +57,11 @@ class Paces {
   std::vector<uint32_t> StepStarts(uint32_t rank, const std::vector<uint32_t>& program) const;
   std::vector<int64_t> Gaps(uint32_t rank) const;
   void MakeFromParts();
+  // Kind of communicator and call: what of it has durations at all (members of a framework's batch have none of their own).
+  uint64_t SortOf(const Op& op, uint32_t comm) const;
 
   const Timing& timing_;
+  std::set<uint64_t> measured_;               // sorts of operations of which some framework's durations are known
   std::vector<bool> overlapped_;              // by 2 * class + point-to-point: runs beside the rank's own work
   struct Part {                               // own time ahead of one kind of operation
     uint64_t key = 0;

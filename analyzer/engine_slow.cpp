@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -192,6 +193,7 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() {
       if (s.excess_ns <= s.uncertainty_ns || s.slowdown < 1 + kWorthOwn) continue;
       if (static_cast<double>(s.excess_ns) < kWorthSaying * static_cast<double>(pace.step_ns)) continue;
       s.doubtful = pace.durations_only && WaitsItself(pace, inside, s.excess_ns);
+      s.brief = pace.durations_only && pace.own_ns.size() < 2;
       // In how many of its steps, and since when.
       if (!pace.own_ns.empty()) {
         size_t slow = 0, run = 0;
@@ -248,27 +250,33 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() {
       found.push_back(s);
     }
   }
-  // A doubtful one counts where most of its host, or of its group where hosts are not known, is slow without a doubt.
+  // A doubtful one counts where most of its host, or of its group where hosts are not known, is slow without a doubt. One step alone is
+  // no more than chance, except beside a member of its group that is slow in all of them.
   std::map<std::string, int> certain, present;
   for (const Straggler& s : found) certain[timing_.model.bundle.ranks[s.rank].host] += !s.doubtful;
   for (const Rank& rank : timing_.model.bundle.ranks) ++present[rank.host];
-  std::map<uint32_t, size_t> certain_in;   // communicators
+  std::map<uint32_t, size_t> certain_in, lasting_in;   // communicators
   for (const Straggler& s : found) {
-    for (const Membership& m : timing_.model.bundle.ranks[s.rank].memberships) certain_in[m.comm] += !s.doubtful;
+    for (const Membership& m : timing_.model.bundle.ranks[s.rank].memberships) certain_in[m.comm] += !s.doubtful, lasting_in[m.comm] += !s.doubtful && !s.brief;
   }
+  const size_t bundle_size = timing_.model.bundle.ranks.size();
   std::erase_if(found, [&](const Straggler& s) {
-    if (!s.doubtful) return false;
+    if (!s.doubtful && !s.brief) return false;
     const Rank& rank = timing_.model.bundle.ranks[s.rank];
     if (!rank.host.empty()) return certain[rank.host] * 2 < present[rank.host];
     return std::none_of(rank.memberships.begin(), rank.memberships.end(), [&](const Membership& m) {
       const size_t size = timing_.model.comms[m.comm].members.size();
-      return size >= 4 && certain_in[m.comm] * 2 >= size;
+      return s.doubtful ? size >= 4 && certain_in[m.comm] * 2 >= size : size < bundle_size && lasting_in[m.comm] > 0;
     });
   });
   // What it costs the job: only where others wait for it.
   std::vector<bool> named(timing_.ranks.size());
   for (const Straggler& s : found) named[s.rank] = true;
   std::map<uint32_t, std::map<uint32_t, int64_t>> waited;   // straggler -> communicator -> time that others lost
+  struct Among {
+    int64_t compared = 0, last = 0;
+  };
+  std::map<uint32_t, Among> among_others;   // straggler -> collectives with others, and those in which it came after all of these
   for (const Meeting& meeting : timing_.meetings) {
     // Each of the named counts by itself: the second slowest of a host is no less slow for the slowest being there.
     int64_t others = INT64_MAX;
@@ -284,7 +292,11 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() {
     for (uint32_t a = 0; a < meeting.count; ++a) {
       const Attendance& who = timing_.attendance[meeting.first + a];
       const TimedOp& t = timing_.At(who);
-      if (t.start_ns != 0 && named[who.rank] && others > t.Duration()) waited[who.rank][meeting.comm] += others - t.Duration();
+      if (t.start_ns == 0 || !named[who.rank]) continue;
+      if (others > t.Duration()) waited[who.rank][meeting.comm] += others - t.Duration();
+      Among& among = among_others[who.rank];
+      ++among.compared;
+      among.last += others - t.Duration() > 2 * noise_ns_[who.rank];
     }
   }
   std::vector<Straggler> kept;
@@ -303,7 +315,7 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() {
     // Where own time is only what durations leave of a step, work beside operations blurs it: then others must be seen to wait for it.
     if (pace.durations_only && s.cost_ns * 2 < s.excess_ns) continue;
     // One that others wait for at every step comes last again and again; a few long waits (a communicator made anew) do not.
-    if (const Lateness& late = lateness_[s.rank]; pace.durations_only && late.compared >= 48 && late.last * 12 < late.compared) continue;
+    if (const Among& among = among_others[s.rank]; pace.durations_only && among.compared >= 48 && among.last * 12 < among.compared) continue;
     kept.push_back(s);
   }
   // Slow where nobody waits for it is no cost.
@@ -374,6 +386,50 @@ Cause Slowness::ToCause(const std::vector<Straggler>& group) const {
   return c;
 }
 
+// Where no host is known: communicators that are slow as a whole, the smallest kind first. As many faults at once are unlikely; their
+// members stand together (a tensor-parallel group fills a host or a part of it), so they are told together.
+void Slowness::TakeWholeGroups(const std::vector<Straggler>& stragglers, std::vector<bool>* told, std::vector<Cause>* causes) const {
+  const Bundle& bundle = timing_.model.bundle;
+  std::map<uint32_t, const Straggler*> slow;
+  for (const Straggler& s : stragglers) {
+    if (!(*told)[s.rank] && bundle.ranks[s.rank].host.empty()) slow[s.rank] = &s;
+  }
+  if (slow.size() < 2) return;
+  std::map<std::pair<size_t, uint32_t>, std::vector<uint32_t>> whole;   // size and class of the communicators -> these
+  for (uint32_t comm = 0; comm < timing_.model.comms.size(); ++comm) {
+    const auto& members = timing_.model.comms[comm].members;
+    if (members.size() < 2 || members.size() * 2 > bundle.ranks.size()) continue;
+    size_t here = 0, measured = 0;
+    for (const Member& m : members) {
+      if (m.rank_index < 0) continue;
+      here += slow.contains(static_cast<uint32_t>(m.rank_index));
+      measured += paces_.ranks[static_cast<size_t>(m.rank_index)].step_ns > 0;
+    }
+    if (here >= 1 && here * 2 >= members.size() && here * 4 >= measured * 3) whole[{members.size(), paces_.class_of_comm[comm]}].push_back(comm);
+  }
+  for (const auto& [kind, comms] : whole) {
+    std::vector<Straggler> group;
+    std::set<int32_t> ranks;
+    for (uint32_t comm : comms) {
+      for (const Member& m : timing_.model.comms[comm].members) {
+        if (m.rank_index < 0) continue;
+        ranks.insert(m.rank_index);
+        const auto it = slow.find(static_cast<uint32_t>(m.rank_index));
+        if (it == slow.end() || (*told)[it->first]) continue;
+        group.push_back(*it->second);
+        (*told)[it->first] = true;
+      }
+    }
+    if (group.empty()) continue;
+    Cause c = ToCause(group);
+    c.ranks.assign(ranks.begin(), ranks.end());
+    c.evidence.push_back({absl::StrCat(group.size(), " of the ", ranks.size(), " members of ", comms.size() == 1 ? "one communicator" : absl::StrCat(comms.size(), " communicators"),
+                                       " are slow at once: they may share a host, a rack or its power"),
+                          c.ranks});
+    causes->push_back(std::move(c));
+  }
+}
+
 std::vector<Cause> Slowness::Find() {
   std::vector<Cause> causes;
   std::vector<Straggler> stragglers = FindStragglers();
@@ -410,6 +466,7 @@ std::vector<Cause> Slowness::Find() {
     for (const Things::Thing& thing : things.things) {
       if (std::string_view(thing.kind) == "host") take(thing);
     }
+    TakeWholeGroups(stragglers, &told, &causes);
     std::vector<Straggler> rest;
     for (const Straggler& s : stragglers) {
       if (!told[s.rank]) rest.push_back(s);

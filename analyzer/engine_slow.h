@@ -44,6 +44,7 @@ class Slowness {
     int64_t since_op = -1;     // into Rank::ops, where it was not slow before; -1: all along
     uint32_t comm = kNoIndex;  // where others wait for it most
     bool doubtful = false;     // waits itself for as long, by times that do not tell its own work from waiting beside it
+    bool brief = false;        // one step of it was measured
   };
 
   void MeasureNoise();
@@ -52,6 +53,7 @@ class Slowness {
   std::map<uint32_t, int64_t> UsuallyInside(const std::vector<uint32_t>& role) const;
   bool WaitsItself(const RankPace& pace, const std::map<uint32_t, int64_t>& usual, int64_t excess) const;
   Cause ToCause(const std::vector<Straggler>& group) const;
+  void TakeWholeGroups(const std::vector<Straggler>& stragglers, std::vector<bool>* told, std::vector<Cause>* causes) const;
 
   const Timing& timing_;
   const Clocks& clocks_;

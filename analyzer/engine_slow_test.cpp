@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "analyzer/engine.h"
 #include "analyzer/engine_test_timed_job.h"
 
@@ -114,6 +116,42 @@ TEST(Slow, OneHostIsOneFinding) {
   EXPECT_EQ(Ranks(v.findings(0)), (std::vector<int32_t>{12, 13, 14, 15}));
   EXPECT_EQ(v.findings(0).common_factor().kind(), "host");
   EXPECT_EQ(v.findings(0).common_factor().name(), "node3");
+}
+
+// As a framework's dumps are: no hosts, and how long operations took, except of the last ones, which its watchdog had not looked at.
+Bundle AsFramework(Bundle bundle, const std::function<int(int rank)>& unseen_steps, int steps) {
+  for (Rank& rank : bundle.ranks) {
+    rank.host.clear();
+    rank.time_source = TimeSource::kFrameworkDurations;
+    const size_t first_unseen = rank.ops.size() * static_cast<size_t>(steps - unseen_steps(rank.rank)) / static_cast<size_t>(steps);
+    for (size_t i = first_unseen; i < rank.ops.size(); ++i) rank.ops[i].started_ns = 0;
+  }
+  return bundle;
+}
+
+TEST(Slow, StepsWithoutDurationsAreNoOwnWork) {
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    TimedJob job;
+    job.tp = 2, job.pp = 2, job.dp = 2, job.steps = 5, job.seed = seed, job.host_runs_ahead = false;
+    const auto unseen = [](int rank) { return rank == 3 ? 5 : rank % 4; };
+    Verdict v = Analyze(AsFramework(job.Run(), unseen, job.steps));
+    EXPECT_EQ(v.verdict(), VERDICT_HEALTHY) << "seed " << seed << "\n" << Show(v);
+    job.compute_factor = [](int rank, int) { return rank == 6 ? 1.5 : 1.0; };
+    v = Analyze(AsFramework(job.Run(), unseen, job.steps));
+    ASSERT_EQ(v.findings_size(), 1) << "seed " << seed << "\n" << Show(v);
+    EXPECT_EQ(Ranks(v.findings(0)), std::vector<int32_t>{6}) << Show(v);
+  }
+}
+
+TEST(Slow, GroupsThatAreSlowAsAWholeAreOneFindingWithoutHosts) {
+  TimedJob job;
+  job.tp = 4, job.pp = 1, job.dp = 8, job.host_runs_ahead = false;
+  // Eight ranks, each by another factor: the slowest hides how late the others come.
+  job.compute_factor = [](int rank, int) { return rank / 8 == 2 ? 1.4 + 0.1 * (rank % 8) : 1.0; };
+  const Verdict v = Analyze(AsFramework(job.Run(), [](int rank) { return rank % 3; }, job.steps));
+  ASSERT_EQ(v.findings_size(), 1) << Show(v);
+  EXPECT_EQ(v.findings(0).kind(), STRAGGLER);
+  EXPECT_EQ(Ranks(v.findings(0)), (std::vector<int32_t>{16, 17, 18, 19, 20, 21, 22, 23})) << Show(v);
 }
 
 TEST(Slow, NoiseHasNoCulprit) {

@@ -478,6 +478,30 @@ TEST(FrLoader, AnEndTakesOnlyMembersOfItsMaking) {
   EXPECT_EQ(ops[4].kind, CallKind::kAllReduce);
 }
 
+TEST(FrLoader, WhatAnotherThreadCallsInAnOpenBatchIsQueuedToo) {
+  FrDump dump;
+  dump.groups[0] = {.enqueued = 8, .started = 8, .completed = 8};
+  dump.groups.push_back({.name = "1", .desc = "tp", .pg_id = 1, .enqueued = 3, .started = 3, .completed = 3});
+  const auto autograd = [](int64_t seq, const char* state) {
+    return FrEntry{.seq = seq, .pg = "1", .desc = "tp", .pg_id = 1, .state = state, .retired = seq <= 3,
+                   .completed_ns = seq <= 3 ? 1'700'000'000'000'000'000 + seq : 0, .thread_id = "140000000000002", .thread_name = "pt_autograd_0"};
+  };
+  dump.entries.push_back(autograd(3, "completed"));
+  dump.entries.push_back({.op = "nccl:send 0->1", .seq = 0, .is_p2p = true, .p2p_seq = 9});
+  dump.entries.push_back({.op = "nccl:recv 0<-1", .seq = 0, .is_p2p = true, .p2p_seq = 9});
+  dump.entries.push_back(autograd(4, "scheduled"));
+  dump.entries.push_back(autograd(5, "scheduled"));
+  dump.entries.push_back(autograd(6, "scheduled"));
+  const Bundle bundle = LoadDumps({dump, dump});
+  const std::vector<Op>& ops = bundle.ranks[0].ops;
+  ASSERT_EQ(ops.size(), 6u);
+  EXPECT_EQ(ops[0].state, OpState::kCompleted);
+  EXPECT_EQ(ops[3].state, OpState::kQueued);
+  EXPECT_EQ(ops[4].state, OpState::kQueued);
+  // The newest may merely have been recorded a moment before it is enqueued.
+  EXPECT_NE(ops[5].state, OpState::kQueued);
+}
+
 TEST(FrLoader, ABatchWithoutItsEnd) {
   // A dump of what is active leaves a completed end out, but its members, which never complete, stay.
   FrDump dump;

@@ -162,7 +162,12 @@ class StateJudge {
     for (uint32_t i = first_queued_; i < rank_.ops.size(); i++) {
       Op& op = rank_.ops[i];
       const bool launched = op.state == OpState::kCompleted || op.state == OpState::kStarted || op.retired;
-      if (!launched && op.thread == rank_.ops[first_queued_].thread) op.state = OpState::kQueued;
+      // A call of another thread is recorded in the moment before it is enqueued; what the group's own counter does not hold although
+      // more was recorded since is in the open group as well.
+      const GroupView& view = views_[op.membership];
+      const bool counted = view.status != nullptr && !raw_[i].p2p && !view.counts_p2p;
+      const bool not_enqueued = counted && op.seq > Plain(view.status->enqueued) && i + 1 < rank_.ops.size();
+      if (!launched && (op.thread == rank_.ops[first_queued_].thread || not_enqueued)) op.state = OpState::kQueued;
     }
   }
 
