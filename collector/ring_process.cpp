@@ -70,7 +70,8 @@ bool IsIt(pid_t pid, const ring::ProcessInfo& info, const FoundRing& ring) {
   if (!stat || stat->state == 'Z' || stat->state == 'X') return false;
   if (info.start_ticks != 0 && stat->start_ticks != info.start_ticks) return false;
   const std::vector<int64_t> uids = NumbersOf(ReadSmallFile(process + "/status", 16384), "Uid");
-  if (std::find(uids.begin(), uids.end(), static_cast<int64_t>(ring.uid)) == uids.end()) return false;
+  // All of them: a program that runs with another's rights shows its caller nothing.
+  if (uids.empty() || std::any_of(uids.begin(), uids.end(), [&](int64_t uid) { return uid != static_cast<int64_t>(ring.uid); })) return false;
   const std::optional<bool> maps = Maps(process, ring);
   return !maps || *maps;
 }

@@ -1,0 +1,37 @@
+// The agent's log: a line each, with date and time, bounded in size. What is said over and over is said once a minute.
+#ifndef LOCKSTEP_COLLECTOR_AGENT_LOG_H_
+#define LOCKSTEP_COLLECTOR_AGENT_LOG_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace lockstep {
+
+// One thread owns it.
+class AgentLog {
+ public:
+  ~AgentLog();
+  // Appends to `path`; past `most_bytes` the file becomes PATH.1 and a new one is begun.
+  absl::Status Open(const std::string& path, uint64_t most_bytes = uint64_t{16} << 20);
+  // Somebody else may have renamed it.
+  void Reopen();
+  void Write(const std::string& line);
+
+ private:
+  void Put(const std::string& line);
+  std::string path_;
+  uint64_t most_bytes_ = 0, bytes_ = 0;
+  int fd_ = -1;
+  struct Said {
+    int64_t mono_ns = 0;
+    uint64_t left_out = 0;
+  };
+  std::map<std::string, Said> said_;
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_AGENT_LOG_H_

@@ -1,0 +1,201 @@
+#include "collector/agent_options.h"
+
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "collector/runtime_folder.h"
+
+namespace lockstep {
+namespace {
+
+std::string Variable(const char* name) {
+  const char* value = getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+absl::Status Usage(const std::string& text) {
+  return absl::InvalidArgumentError(absl::StrCat(text, " (lockstep agent --help shows the options)"));
+}
+
+// "4G", "500M", "1048576".
+absl::Status ParseBytes(const std::string& name, std::string value, uint64_t* bytes) {
+  uint64_t unit = 1, number = 0;
+  const std::string whole = value;
+  if (!value.empty()) {
+    const size_t at = std::string("kMGT").find(value.back());
+    if (at != std::string::npos) {
+      unit = uint64_t{1} << (10 * (at + 1));
+      value.pop_back();
+    }
+  }
+  if (!absl::SimpleAtoi(value, &number) || number == 0 || number > (uint64_t{1} << 50) / unit || number * unit < (1 << 20)) {
+    return Usage(absl::StrCat(name, " takes a number of bytes from 1M to 1024T (k, M, G, T), not '", whole, "'"));
+  }
+  *bytes = number * unit;
+  return absl::OkStatus();
+}
+
+void AddList(const std::string& text, char separator, std::vector<std::string>* list) {
+  for (const absl::string_view word : absl::StrSplit(text, separator, absl::SkipEmpty())) list->emplace_back(word);
+}
+
+std::string DefaultSpool() {
+  if (geteuid() == 0) return "/var/lib/lockstep/spool";
+  if (const std::string state = Variable("XDG_STATE_HOME"); !state.empty()) return state + "/lockstep/spool";
+  if (const std::string home = Variable("HOME"); !home.empty()) return home + "/.local/state/lockstep/spool";
+  return RuntimeFolderPath() + "/spool";
+}
+
+// As the tools look for theirs.
+std::string FindKey(const char* name) {
+  std::vector<std::string> folders;
+  if (const std::string keys = Variable("LOCKSTEP_KEYS"); !keys.empty()) folders.push_back(keys);
+  if (const std::string home = Variable("HOME"); !home.empty()) folders.push_back(home + "/.config/lockstep/keys");
+  folders.push_back("/etc/lockstep/keys");
+  for (const std::string& folder : folders) {
+    const std::string path = absl::StrCat(folder, "/", name);
+    if (access(path.c_str(), R_OK) == 0) return path;
+  }
+  return "";
+}
+
+absl::Status FromEnvironment(AgentOptions* options) {
+  AddList(Variable("LOCKSTEP_COLLECTOR"), ',', &options->collectors);
+  options->security.own_key = Variable("LOCKSTEP_KEY");
+  options->security.server_key = Variable("LOCKSTEP_SERVER_KEY");
+  options->spool = Variable("LOCKSTEP_SPOOL");
+  AddList(Variable("LOCKSTEP_AGENT_RINGS"), ':', &options->rings);
+  options->log = Variable("LOCKSTEP_AGENT_LOG");
+  options->metrics = Variable("LOCKSTEP_METRICS");
+  options->host = Variable("LOCKSTEP_HOST");
+  const std::string bytes = Variable("LOCKSTEP_SPOOL_BYTES");
+  return bytes.empty() ? absl::OkStatus() : ParseBytes("LOCKSTEP_SPOOL_BYTES", bytes, &options->spool_bytes);
+}
+
+void FillDefaults(AgentOptions* options) {
+  if (options->spool.empty()) options->spool = DefaultSpool();
+  if (options->log.empty()) options->log = options->spool + "/agent.log";
+  if (options->host.empty()) {
+    utsname name{};
+    uname(&name);
+    options->host = name.nodename;
+  }
+  bool remote = false;
+  for (const std::string& endpoint : options->collectors) remote |= !wire::IsLocal(endpoint);
+  if (remote && !options->security.insecure) {
+    if (options->security.own_key.empty()) options->security.own_key = FindKey("agent.key");
+    if (options->security.server_key.empty()) options->security.server_key = FindKey("collector.pub");
+  }
+}
+
+}  // namespace
+
+const char* AgentHelp() {
+  return R"(Usage: lockstep agent [OPTIONS]
+
+Watches the ranks of this host, reports to the collector, and keeps the rings of processes that end abnormally. One for a
+host, as root for the jobs of all users; or one for a user. Without a collector it works by itself.
+
+  --collector ENDPOINT  e.g. tcp://head:9470; several, tried in this order, with commas between them
+                        (LOCKSTEP_COLLECTOR)
+  --key FILE            own secret key (LOCKSTEP_KEY; otherwise agent.key in $LOCKSTEP_KEYS, ~/.config/lockstep/keys,
+                        /etc/lockstep/keys)
+  --server-key KEY      the collector's public key: a file, or its 40 characters (LOCKSTEP_SERVER_KEY; otherwise
+                        collector.pub in those folders)
+  --insecure            without keys
+  --spool DIR           what is not with the collector yet (LOCKSTEP_SPOOL; default /var/lib/lockstep/spool, of a user
+                        ~/.local/state/lockstep/spool)
+  --spool-bytes N       at most so much of it: 500M, 4G (LOCKSTEP_SPOOL_BYTES; default 4G)
+  --rings DIR           watch this LOCKSTEP_DIR and no other place; may come several times (LOCKSTEP_AGENT_RINGS, with
+                        colons)
+  --no-containers       look into no other process's mounts and environment
+  --log FILE            (LOCKSTEP_AGENT_LOG; default agent.log in the spool)
+  --metrics ADDRESS:PORT  serve Prometheus metrics there, on loopback only (LOCKSTEP_METRICS)
+  --host NAME           this host's name (LOCKSTEP_HOST, as the recorder takes it)
+  --late-after SECONDS  a wait shorter than this is never late (default 5)
+  -h, --help            this text
+  -V, --version         the version
+
+SIGTERM ends it: what is being written is finished, and what the collector takes within 3 s is sent. SIGHUP opens the log
+anew. Exit status: 0 ended by a signal, 1 it cannot work here, 2 wrong arguments.
+)";
+}
+
+absl::StatusOr<AgentOptions> ParseAgentOptions(int argc, char** argv) {
+  AgentOptions options;
+  if (absl::Status status = FromEnvironment(&options); !status.ok()) return status;
+  bool collectors_given = false, rings_given = false;
+  for (int at = 1; at < argc; ++at) {
+    std::string option = argv[at], value;
+    if (option == "-h" || option == "--help") {
+      options.help = true;
+      return options;
+    }
+    if (option == "-V" || option == "--version") {
+      options.version = true;
+      return options;
+    }
+    if (option == "--insecure") {
+      options.security.insecure = true;
+      continue;
+    }
+    if (option == "--no-containers") {
+      options.containers = false;
+      continue;
+    }
+    bool has_value = false;
+    if (const size_t equals = option.find('='); option.rfind("--", 0) == 0 && equals != std::string::npos) {
+      value = option.substr(equals + 1);
+      option = option.substr(0, equals);
+      has_value = true;
+    }
+    const bool known = option == "--collector" || option == "--key" || option == "--server-key" || option == "--spool" ||
+                       option == "--spool-bytes" || option == "--rings" || option == "--log" || option == "--metrics" || option == "--host" ||
+                       option == "--late-after";
+    if (!known) return Usage(absl::StrCat("unknown argument '", argv[at], "'"));
+    if (!has_value) {
+      if (at + 1 >= argc) return Usage(absl::StrCat(option, " takes a value"));
+      value = argv[++at];
+    }
+    if (value.empty()) return Usage(absl::StrCat(option, " takes a value"));
+    if (option == "--collector") {
+      if (!collectors_given) options.collectors.clear();
+      collectors_given = true;
+      AddList(value, ',', &options.collectors);
+    } else if (option == "--rings") {
+      if (!rings_given) options.rings.clear();
+      rings_given = true;
+      options.rings.push_back(value);
+    } else if (option == "--key") {
+      options.security.own_key = value;
+    } else if (option == "--server-key") {
+      options.security.server_key = value;
+    } else if (option == "--spool") {
+      options.spool = value;
+    } else if (option == "--log") {
+      options.log = value;
+    } else if (option == "--metrics") {
+      options.metrics = value;
+    } else if (option == "--host") {
+      options.host = value;
+    } else if (option == "--spool-bytes") {
+      if (absl::Status status = ParseBytes(option, value, &options.spool_bytes); !status.ok()) return status;
+    } else {
+      double seconds = 0;
+      if (!absl::SimpleAtod(value, &seconds) || !std::isfinite(seconds) || seconds <= 0 || seconds > 86400) {
+        return Usage(absl::StrCat("--late-after takes a number of seconds above 0, not '", value, "'"));
+      }
+      options.late_after_ns = static_cast<int64_t>(seconds * 1e9);
+    }
+  }
+  FillDefaults(&options);
+  return options;
+}
+
+}  // namespace lockstep

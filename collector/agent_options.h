@@ -1,0 +1,36 @@
+// Arguments and environment of `lockstep agent`.
+#ifndef LOCKSTEP_COLLECTOR_AGENT_OPTIONS_H_
+#define LOCKSTEP_COLLECTOR_AGENT_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "collector/wire/keys.h"
+
+namespace lockstep {
+
+struct AgentOptions {
+  std::vector<std::string> collectors;  // endpoints, tried in this order; empty: none, it works by itself
+  wire::Security security;
+  std::string spool;                    // folder
+  uint64_t spool_bytes = uint64_t{4} << 30;
+  std::vector<std::string> rings;       // empty: the default places
+  bool containers = true;
+  std::string log;                      // file
+  std::string metrics;                  // empty: none
+  std::string host;                     // as the rings call it
+  int64_t late_after_ns = 5'000'000'000;
+  bool help = false, version = false;
+};
+
+// Options come before the environment (LOCKSTEP_COLLECTOR, LOCKSTEP_KEY, LOCKSTEP_SERVER_KEY, LOCKSTEP_SPOOL,
+// LOCKSTEP_SPOOL_BYTES, LOCKSTEP_AGENT_RINGS, LOCKSTEP_AGENT_LOG, LOCKSTEP_METRICS, LOCKSTEP_HOST), that before the
+// defaults, which are filled in. InvalidArgument with one line that names the argument.
+absl::StatusOr<AgentOptions> ParseAgentOptions(int argc, char** argv);
+const char* AgentHelp();
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_AGENT_OPTIONS_H_
