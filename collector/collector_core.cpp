@@ -18,6 +18,7 @@ constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kSecond = 1'000'000'000;
 // Without a tick for so long, this process itself was stopped: nobody may be blamed for that time.
 constexpr int64_t kAbsence = 3 * kSecond;
+constexpr int64_t kSaySame = 30 * kSecond;
 constexpr int64_t kSweepEvery = 10 * kSecond;
 constexpr int64_t kWatchFor = 60 * kSecond;
 constexpr size_t kMostWatchers = 4096;
@@ -58,6 +59,15 @@ Ranks RanksFrom(const RankSet& message) {
 void Keep(std::vector<std::string>* lines, std::string line) {
   lines->push_back(std::move(line));
   if (lines->size() > kMostLines) lines->erase(lines->begin());
+}
+
+// "rank 878 (RANK_NOT_ARRIVED)", "ranks 8 and 7 more (...)".
+std::string FirstCulprit(const Finding& finding) {
+  const int culprits = finding.culprit_ranks_size();
+  return absl::StrCat(culprits == 0   ? "nobody to be named"
+                      : culprits == 1 ? absl::StrCat("rank ", finding.culprit_ranks(0))
+                                      : absl::StrCat("ranks ", finding.culprit_ranks(0), " and ", culprits - 1, " more"),
+                      " (", FindingKind_Name(finding.kind()), ")");
 }
 
 bool IsStall(VerdictKind kind) { return kind == VERDICT_HUNG || kind == VERDICT_DESYNC || kind == VERDICT_CRASHED; }
@@ -474,6 +484,7 @@ bool CollectorCore::RoundIsIn(const Job& job) const {
 
 void CollectorCore::FinishRound(Job* job) {
   job->analysing = true;
+  job->digests_in_ns = now_;
   const std::string key = job->key;
   const std::shared_ptr<DigestRound> round = job->round;
   const std::shared_ptr<bool> alive = alive_;
@@ -508,6 +519,13 @@ void CollectorCore::AfterAnalysis(Job* job) {
   job->analysing = false;
   job->request = 0;
   job->world_size = std::max(job->world_size, job->round->bundle().ranks_expected);
+  if (job->said_round_ns == 0 || job->by_hand || now_ - job->said_round_ns > kSaySame) {
+    job->said_round_ns = now_;
+    const Verdict& verdict = job->round->verdict();
+    actions_->Say(absl::StrCat("job ", job->name, ": digests of ", CountText(job->round->ranks()), " of ", CountText(static_cast<uint64_t>(std::max(0, job->world_size))),
+                               " ranks in ", DurationText(job->digests_in_ns - job->asked_ns), ", read in ", DurationText(now_ - job->digests_in_ns), ": ",
+                               verdict.findings_size() == 0 ? VerdictName(verdict.verdict()) : FirstCulprit(verdict.findings(0))));
+  }
   if (job->by_hand) {
     job->by_hand = false;
     return MakeIncident(job, nullptr);
@@ -550,7 +568,11 @@ void CollectorCore::Decide(Job* job, const Decision& decision) {
   switch (decision.level) {
     case Level::kLate:
       Keep(&job->lates, decision.reason);
-      actions_->Say(absl::StrCat("job ", job->name, ": late: ", decision.reason));
+      // One rank that stops makes thousands of communicators late; every one is in the decision log.
+      if (job->said_late_ns == 0 || now_ - job->said_late_ns > kSaySame) {
+        actions_->Say(absl::StrCat("job ", job->name, ": late: ", decision.reason));
+        job->said_late_ns = now_;
+      }
       break;
     case Level::kHung:
       ++counters_.hung;
@@ -558,6 +580,7 @@ void CollectorCore::Decide(Job* job, const Decision& decision) {
       break;
     case Level::kRecovered:
       ++counters_.recovered;
+      job->said_late_ns = job->said_round_ns = 0;
       actions_->Say(absl::StrCat("job ", job->name, ": recovered after ", DurationText(decision.age_ns), ": ", decision.reason));
       break;
     case Level::kMoving:

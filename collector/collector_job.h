@@ -87,7 +87,8 @@ struct Job {
   // The round of digests, or samples, that is under way.
   uint64_t request = 0;                          // 0: none
   bool samples = false, by_hand = false, analysing = false;
-  int64_t asked_ns = 0, digest_ns = 0;
+  int64_t asked_ns = 0, digest_ns = 0, digests_in_ns = 0;
+  int64_t said_late_ns = 0, said_round_ns = 0;   // when it was last said; 0: never
   Ranks wanted, got;
   std::map<std::string, uint32_t> parts;         // host -> messages received
   std::set<std::string> complete;                // hosts of which all parts are in

@@ -255,19 +255,21 @@ class Fleet:
         if not late:
             return dict(row, failed="not detected")
         row["detected"] = late[0] - limit
-        digests = collector.wait(r"digests of ([\d,]+) of ([\d,]+) ranks", 60)
-        if digests:
-            row["digests"] = digests[0] - late[0]
-            row["digest_ranks"] = int(digests[1].group(1).replace(",", ""))
+        digests = collector.wait(r"digests of ([\d,]+) of ([\d,]+) ranks in ([\d.]+) (ms|s), read in ([\d.]+) (ms|s): (.*)", 120)
+        if not digests:
+            return dict(row, failed="no digests")
+        read = float(digests[1].group(5)) / (1000 if digests[1].group(6) == "ms" else 1)
+        row["named_at"] = digests[0] - late[0]
+        row["digests"] = row["named_at"] - read
+        row["digest_ranks"] = int(digests[1].group(1).replace(",", ""))
+        row["named"] = bool(re.match(rf"rank {rank}\b", digests[1].group(7)))
         hung = collector.wait(r": hung ", 60)
-        verdict = collector.wait(r": verdict (\w+)(.*)", 60)
+        verdict = collector.wait(r"^HUNG .*: rank (\d+) = ", 60)
         if not hung or not verdict:
             return dict(row, failed="no verdict")
         row["hung"] = hung[0] - late[0]
         row["verdict"] = verdict[0] - hung[0]
-        named = re.search(r"\brank (\d+)\b", verdict[1].group(2))
-        row["named"] = bool(named and int(named.group(1)) == rank)
-        row["text"] = verdict[1].group(0)
+        row["named"] &= int(verdict[1].group(1)) == rank
         row["collector_rss_verdict"] = collector.usage()[2]
         whole = collector.wait(r"incident (whole|as whole)", self.options.whole_limit)
         if whole:
@@ -302,9 +304,9 @@ def quiet_table(rows):
 
 
 def fault_table(sizes):
-    yield ("| ranks | runs | rank named | limit to detection | detection to all digests | hung to verdict | detection to verdict | "
-           "hung to all rings on disk (MB) | memory: root, relay |")
-    yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+    yield ("| ranks | runs | rank named | limit to detection (late) | detection to all digests | detection to the rank's name from digests | "
+           "detection to hung | hung to verdict on disk and screen | hung to all rings on disk (MB) | memory: root, relay |")
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
 
     def spread(rows, value):
         values = sorted(v for v in (value(row) for row in rows) if v is not None)
@@ -315,7 +317,7 @@ def fault_table(sizes):
         named = sum(row["named"] for row in good)
         total = [row["bytes"] / 1e6 for row in good if "bytes" in row]
         yield (f"| {ranks:,} | {len(rows)} | {named} | {spread(good, lambda r: r['detected'])} | {spread(good, lambda r: r.get('digests'))} | "
-               f"{spread(good, lambda r: r['verdict'])} | {spread(good, lambda r: r['hung'] + r['verdict'])} | "
+               f"{spread(good, lambda r: r['named_at'])} | {spread(good, lambda r: r['hung'])} | {spread(good, lambda r: r['verdict'])} | "
                f"{spread(good, lambda r: r.get('whole'))} ({statistics.median(total) if total else 0:,.0f}) | "
                f"{mib(max((r['collector_rss'] for r in good), default=0))}, {mib(max((r['relay_rss'] for r in good), default=0))} |")
 
