@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
 constexpr int64_t kLateExpires = 60 * kSecond;
-constexpr int64_t kJobExpires = 120 * kSecond;
+constexpr int64_t kPassedOver = 2 * kSecond;  // a job's heartbeats stopped and another's go on
 constexpr size_t kMostLate = 65536;
 constexpr int kMostSilentNamed = 64;
 constexpr int kBeatsPerHeartbeat = 4096;
@@ -267,7 +267,7 @@ void Relay::OnHeartbeat(const wire::Received& received) {
     if (static_cast<int>(said.silent_named.size()) == kMostSilentNamed) break;
     said.silent_named.push_back(host.substr(0, kMostName));
   }
-  said.heard_ns = now_;
+  said.heard_ns = child->beat_ns = now_;
   said.oldest_age_ns = std::max<int64_t>(0, beat.oldest_age_ns());
   for (const CommunicatorBeat& moved : beat.moved()) job->progress.Apply(child->number, now_, BeatFromProto(moved));
 }
@@ -444,7 +444,9 @@ void Relay::Housekeep() {
   counters_.children_silent = 0;
   std::vector<uint64_t> over;
   for (auto& [peer, child] : children_) {
+    child.heard_ns = std::max(child.heard_ns, server_->HeardNs(peer));  // an agent without jobs sends pings alone
     const int64_t unheard = now_ - child.heard_ns;
+    if (unheard <= options_.silent_after_ns) child.silent = false;
     if (unheard > options_.silent_after_ns) {
       child.silent = true;
       if (!child.gone && !server_->Knows(peer)) {
@@ -460,13 +462,19 @@ void Relay::Housekeep() {
       }
     }
     if (unheard > options_.forget_after_ns || (child.gone && child.jobs.empty())) over.push_back(peer);
-    std::erase_if(child.jobs, [&](const auto& said) { return !child.silent && now_ - said.second.heard_ns > kJobExpires; });
+    // It speaks, and not of this job any more: that has ended, or another generation of it has begun.
+    std::erase_if(child.jobs, [&](const auto& said) {
+      const bool passed_over = child.beat_ns - said.second.heard_ns > kPassedOver;
+      if (child.silent || (!passed_over && now_ - said.second.heard_ns <= options_.silent_after_ns)) return false;
+      if (const auto job = jobs_.find(said.first); job != jobs_.end()) job->second->progress.Forget(child.number, now_);
+      return true;
+    });
     counters_.children_silent += child.silent;
   }
   for (const uint64_t peer : over) Drop(peer);
   std::erase_if(late_, [&](const auto& late) { return now_ - late.second.heard_ns > kLateExpires; });
   std::erase_if(jobs_, [&](const auto& job) {
-    return now_ - job.second->heard_ns > kJobExpires &&
+    return now_ - job.second->heard_ns > options_.silent_after_ns &&
            std::none_of(children_.begin(), children_.end(), [&](const auto& child) { return child.second.jobs.count(job.first) != 0; });
   });
 }

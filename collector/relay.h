@@ -85,6 +85,7 @@ class Relay {
     uint64_t instance = 0;
     std::string host;
     int64_t heard_ns = 0;
+    int64_t beat_ns = 0;  // its last heartbeat, of whatever job
     bool silent = false, gone = false;
     std::map<std::string, ChildJob> jobs;  // by serialized identity
   };

@@ -283,6 +283,25 @@ TEST_F(RelayTest, SilentChildrenAreHoles) {
   EXPECT_EQ(*Ranks::From(beats_.back().alive()), Ranks::Between(0, 7));
 }
 
+// A generation that has ended is not told to a collector that comes later.
+TEST_F(RelayTest, AJobThatHasEndedIsForgotten) {
+  Agent* a = Add("node0", 1);
+  ASSERT_TRUE(a->client->Send(BeatOf("node0", Ranks::Between(0, 3), 41)).ok());
+  ASSERT_TRUE(Wait([&] { return !beats_.empty(); }));
+  Heartbeat next;
+  *next.mutable_job() = JobOf(1);
+  next.set_host("node0");
+  int64_t last_old = MonoNs();
+  ASSERT_TRUE(Wait([&] {
+    (void)a->client->Send(*Encode(Type::kHeartbeat, next));
+    for (const Heartbeat& beat : beats_) {
+      if (beat.job().restart_count() == 0) last_old = MonoNs();
+    }
+    beats_.clear();
+    return MonoNs() - last_old > 1'000'000'000;
+  }));
+}
+
 TEST_F(RelayTest, WhatIsOnItsWayOutlivesTheUpstreamsAbsence) {
   Agent* a = Add("node0", 1);
   const std::string endpoint = root_->endpoint();

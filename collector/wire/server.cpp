@@ -130,6 +130,10 @@ class RouterServer : public Server {
   }
   size_t peers() const override { return peers_.size(); }
   bool Knows(uint64_t peer) const override { return identities_.count(peer) != 0; }
+  int64_t HeardNs(uint64_t peer) const override {
+    const auto identity = identities_.find(peer);
+    return identity == identities_.end() ? 0 : peers_.at(identity->second).heard_ns;
+  }
 
  private:
   void Read();

@@ -66,6 +66,8 @@ class Server {
   virtual size_t peers() const = 0;
   // Whether the connection still stands, as far as is known: one that ends silently is noticed after about a minute.
   virtual bool Knows(uint64_t peer) const = 0;
+  // When anything last came from it, pings too (CLOCK_MONOTONIC); 0: not known.
+  virtual int64_t HeardNs(uint64_t peer) const = 0;
 };
 
 }  // namespace lockstep::wire

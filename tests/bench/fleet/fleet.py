@@ -25,7 +25,7 @@ import time
 import urllib.request
 
 LIMIT_S = 5.0  # the least limit: tensor-parallel gaps are milliseconds
-STEPS_BEFORE_FAULT = 12
+STEPS_BEFORE_FAULT = 16
 RANKS_PER_HOST = 8
 
 
@@ -244,6 +244,7 @@ class Fleet:
         rank = random.Random(self.options.seed * 1000 + number).randrange(self.ranks)
         t0 = mono() + 1.0
         self.command_all(f"run {self.restart} {int(t0 * 1e9)} {rank} {STEPS_BEFORE_FAULT}")
+        time.sleep(5)  # the relays have forgotten the generation before
         self.start_collector(f"run{number}")
         collector = self.collector
         if not self.wait_for_ranks(60):
@@ -271,7 +272,7 @@ class Fleet:
         row["verdict"] = verdict[0] - hung[0]
         row["named"] &= int(verdict[1].group(1)) == rank
         row["collector_rss_verdict"] = collector.usage()[2]
-        whole = collector.wait(r"incident (whole|as whole)", self.options.whole_limit)
+        whole = number < self.options.whole_runs and collector.wait(r"incident (whole|as whole)", self.options.whole_limit)
         if whole:
             row["whole"] = whole[0] - hung[0]
             files = [os.path.join(folder, name) for folder, _, names in os.walk(self.out) for name in names
@@ -334,6 +335,7 @@ def main():
     parser.add_argument("--agents-per-process", type=int, default=1536)
     parser.add_argument("--records", type=int, default=256, help="of each rank's ring")
     parser.add_argument("--whole-limit", type=float, default=300, help="seconds to wait for all rings")
+    parser.add_argument("--whole-runs", type=int, default=20, help="runs that are waited for until all rings are there")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", help="keeps logs and incidents there")
     parser.add_argument("--markdown")
