@@ -3,8 +3,9 @@ set(gather_sources collector_options.cpp incident_store.cpp verdict_hook.cpp wor
 set(gather_tests collector_options_test.cpp incident_store_test.cpp verdict_hook_test.cpp)
 # What needs detection over many hosts.
 if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/lateness.cpp")
-  list(APPEND gather_sources collector_core.cpp collector_core_incident.cpp collector_incident.cpp collector_job.cpp digest_round.cpp join.cpp)
-  list(APPEND gather_tests collector_core_test.cpp core_test_fleet.cpp ../analyzer/engine_test_job_test.cpp)
+  list(APPEND gather_sources collector_core.cpp collector_core_incident.cpp collector_incident.cpp collector_job.cpp digest_round.cpp join.cpp
+    relay.cpp)
+  list(APPEND gather_tests collector_core_test.cpp core_test_fleet.cpp ../analyzer/engine_test_job_test.cpp relay_test.cpp)
 endif()
 add_library(lockstep_gather STATIC ${gather_sources})
 lockstep_common(lockstep_gather)
@@ -23,7 +24,7 @@ target_link_libraries(lockstep-dump PRIVATE lockstep_tools)
 lockstep_layer(lockstep-dump collector)
 
 if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/lateness.cpp")
-  add_executable(lockstep-collector collector_main.cpp collector_process.cpp relay.cpp)
+  add_executable(lockstep-collector collector_main.cpp collector_process.cpp)
   lockstep_common(lockstep-collector)
   target_compile_definitions(lockstep-collector PRIVATE "LOCKSTEP_VERSION=\"${PROJECT_VERSION}\"")
   target_link_libraries(lockstep-collector PRIVATE lockstep_gather lockstep_metrics)
