@@ -43,7 +43,8 @@ ProcessEvidence Sample() {
 TEST(ProcessEvidence, FramesReadAlikeOnAllRanks) {
   const ProcessEvidence evidence = Sample();
   EXPECT_THAT(StackTexts(evidence.threads(0), evidence),
-              ElementsAre("[kernel] folio_wait_bit+0x13d/0x350", "libfoo.so+0x1a2b", "save (save.cpp:9)", "Trainer.step (pkg/train.py:12)"));
+              ElementsAre("[kernel] folio_wait_bit+0x13d/0x350", "libfoo.so at 0x1a2b", "save (save.cpp:9)",
+                          "Trainer.step (pkg/train.py:12)"));
   EXPECT_THAT(StackTexts(evidence.threads(0), evidence, true), ElementsAre("Trainer.step (pkg/train.py:12)"));
 }
 
@@ -96,14 +97,16 @@ TEST(ProcessEvidence, TroubleIsToldAndNoneIsNot) {
   gpu->set_lost("GPU is lost");
   evidence.set_hardware_unread("/dev/kmsg: Operation not permitted");
   EXPECT_THAT(HardwareTrouble(evidence, 5),
-              ElementsAre("GPU 3 (0000:1b:00.0) does not answer its driver: GPU is lost", "Xid 79 on GPU 3, 12 s before: NVRM: Xid (PCI:0000:1b:00): 79"));
+              ElementsAre("GPU 3 (0000:1b:00.0) does not answer its driver: GPU is lost",
+                          "Xid 79 on GPU 3, 12 s before: NVRM: Xid (PCI:0000:1b:00): 79"));
   EXPECT_EQ(HardwareSeen(evidence), "errors were not read: /dev/kmsg: Operation not permitted; 1 GPU read");
   EXPECT_THAT(HardwareTrouble(evidence, 1)[1], "and 1 more");
   MemoryState* memory = evidence.mutable_memory();
   memory->set_cgroup_bytes(62'000'000'000);
   memory->set_cgroup_limit_bytes(64'000'000'000);
   memory->set_cgroup_oom_kills(2);
-  EXPECT_EQ(MemoryTrouble(evidence), "62.0 GB of the 64.0 GB that its cgroup may use, processes of its cgroup killed for memory: 2");
+  EXPECT_EQ(MemoryTrouble(evidence),
+            "62.0 GB of the 64.0 GB that its cgroup may use, processes of its cgroup killed for memory: 2");
 }
 
 TEST(ProcessEvidence, ReportsShowIt) {
@@ -116,7 +119,8 @@ TEST(ProcessEvidence, ReportsShowIt) {
   bundle.ranks[5].process.stack = StackTexts(evidence->threads(0), *evidence);
   bundle.ranks[5].process.evidence = evidence;
   const std::string text = ReportText(MakeHung(), bundle);
-  EXPECT_THAT(text, HasSubstr("  stack    [kernel] folio_wait_bit < libfoo.so+0x1a2b < save (save.cpp:9) < Trainer.step\n"));
+  EXPECT_THAT(
+      text, HasSubstr("  stack    [kernel] folio_wait_bit < libfoo.so at 0x1a2b < save (save.cpp:9) < Trainer.step\n"));
   EXPECT_THAT(text, HasSubstr("  hardware Xid 79, 0 s before: NVRM: Xid <b>\n"));
   const std::string html = ReportHtml(MakeHung(), bundle);
   EXPECT_THAT(html, HasSubstr("<h3>All threads</h3>"));

@@ -101,8 +101,7 @@ std::vector<std::string> Frames(const std::vector<std::string>& stack, size_t li
   std::vector<std::string> frames;
   for (const std::string& frame : stack) {
     if (frames.size() == limit) break;
-    // "write+0x12/0x40"; of files without symbols ("libfoo.so+0x12") the offset is all there is.
-    const size_t offset = absl::StrContains(frame, "/0x") ? frame.find("+0x") : std::string::npos;
+    const size_t offset = frame.find("+0x");
     // Every system call comes this way; it says nothing.
     if (absl::StrContains(frame, "do_syscall_64") || absl::StrContains(frame, "entry_SYSCALL_64")) continue;
     frames.push_back(Printable(offset == std::string::npos || offset == 0 ? frame : frame.substr(0, offset), 160));

@@ -21,7 +21,7 @@ std::string HostText(const Rank& rank, bool with_time = true);
 std::string RankStateText(const Rank& rank, bool with_time = true);
 // "no: 0 ms of CPU, 0 bytes of I/O in 2.5 s, same frame in both samples"; empty: nothing was sampled.
 std::string MovingText(const Rank& rank);
-// Innermost first, printable, without the offsets ("+0x2a/0x50") of the kernel's, at most `limit` frames.
+// Innermost first, printable, without offsets ("+0x2a/0x50"), at most `limit` frames.
 std::vector<std::string> Frames(const std::vector<std::string>& stack, size_t limit);
 // By global rank; null: no data.
 const Rank* FindRank(const Bundle& bundle, int32_t rank);

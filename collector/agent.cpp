@@ -216,9 +216,13 @@ void Agent::Inspect(const std::vector<int32_t>& slots) {
     const std::optional<ProcStat> stat = ReadProcStat(pid);
     if (!stat) continue;
     Process& process = ring->process;
+    const std::string before = process.state;
     process.state = std::string(1, stat->state);
-    if (std::find(slots.begin(), slots.end(), ring->slot) == slots.end()) continue;
-    ring->sampler.Sample(pid, &process);
+    const bool wanted = std::find(slots.begin(), slots.end(), ring->slot) != slots.end();
+    if (wanted) ring->sampler.Sample(pid, &process);
+    // It stands for the moment in which we look, no longer.
+    if (process.state == "t" && ring->look.busy()) process.state = before;
+    if (!wanted) continue;
     ring->look.Continue(pid, BusiestThread(ring->digest), &process);
   }
 }

@@ -52,11 +52,15 @@ if(LOCKSTEP_TESTS)
   set_target_properties(fake_nvml PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
 endif()
 lockstep_test(evidence_test
-  SOURCES evidence_test.cpp evidence/hardware_log_test.cpp evidence/proc_maps_test.cpp evidence/ptrace_permission_test.cpp
+  SOURCES evidence_test.cpp evidence/hardware_log_test.cpp evidence/nvml_test.cpp evidence/proc_maps_test.cpp evidence/ptrace_permission_test.cpp
           evidence/python_frames_test.cpp evidence/stack_tree_test.cpp
   LIBS lockstep_stacks LAYER collector TIMEOUT 300
   DEFINES LOCKSTEP_EVIDENCE_HELPER="$<TARGET_FILE:lockstep-evidence>" LOCKSTEP_STACK_TARGET="${CMAKE_BINARY_DIR}/tests/stack_target"
           LOCKSTEP_FAKE_NVML_LIBRARY="${CMAKE_BINARY_DIR}/tests/libfake_nvml.so")
 if(LOCKSTEP_TESTS)
+  find_path(LOCKSTEP_NVML_INCLUDE nvml.h PATHS /usr/local/cuda/include /opt/cuda/include)
+  if(LOCKSTEP_NVML_INCLUDE)
+    set_property(SOURCE evidence/nvml_test.cpp APPEND PROPERTY INCLUDE_DIRECTORIES "${LOCKSTEP_NVML_INCLUDE}")
+  endif()
   add_dependencies(evidence_test stack_target fake_nvml lockstep-evidence)
 endif()

@@ -43,7 +43,9 @@ std::string HelperPath(const std::string& given) {
   return folder + "/lockstep-evidence";
 }
 
-std::string Milliseconds(int64_t ns) { return absl::StrCat(ns / 1'000'000, " ms"); }
+std::string Milliseconds(int64_t ns) {
+  return absl::StrCat(ns / 1'000'000, " ms");
+}
 
 }  // namespace
 
@@ -60,14 +62,14 @@ struct EvidenceJob::Child {
 
   ~Child() {
     if (fd >= 0) close(fd);
-    if (pid > 0 && !done) {
-      kill(pid, SIGKILL);
-      waitpid(pid, nullptr, WNOHANG);
-    }
+    if (pid <= 0 || done) return;
+    kill(pid, SIGKILL);
+    for (int i = 0; i < 20 && waitpid(pid, nullptr, WNOHANG) == 0; ++i) poll(nullptr, 0, 5);
   }
 };
 
-EvidenceJob::EvidenceJob(pid_t pid, const EvidenceOptions& options) : pid_(pid), options_(options), start_(MonotonicNs()) {
+EvidenceJob::EvidenceJob(pid_t pid, const EvidenceOptions& options)
+    : pid_(pid), options_(options), start_(MonotonicNs()) {
   report_.set_pid(pid);
   ProcessState* process = report_.mutable_process();
   process->set_cpu_ns_between_samples(-1);
@@ -95,7 +97,8 @@ void EvidenceJob::Start(std::unique_ptr<Child>* slot, const char* mode) {
     return;
   }
   const std::string helper = HelperPath(options_.helper), number = absl::StrCat(pid_);
-  std::vector<std::string> words = {helper, mode, number, "--limit-ms", absl::StrCat(options_.deadline_ns / 1'000'000 + 1000)};
+  std::vector<std::string> words = {helper, mode, number, "--limit-ms",
+                                    absl::StrCat(options_.deadline_ns / 1'000'000 + 1000)};
   if (again) words.push_back("--no-stop");
   if (!options_.nvml.empty()) words.insert(words.end(), {"--nvml", options_.nvml});
   std::vector<char*> arguments;
@@ -107,6 +110,9 @@ void EvidenceJob::Start(std::unique_ptr<Child>* slot, const char* mode) {
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
   posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+#if __GLIBC_PREREQ(2, 34)
+  posix_spawn_file_actions_addclosefrom_np(&actions, 3);  // what others forgot to mark
+#endif
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t none, all;
@@ -144,7 +150,8 @@ bool EvidenceJob::PollChild(Child* child) {
     }
     child->bytes += static_cast<size_t>(got);
     child->buffer.append(bytes, static_cast<size_t>(got));
-    if (child->bytes > kMostChildBytes || !TakeMessages(&child->buffer, report_.mutable_process()->mutable_evidence())) {
+    if (child->bytes > kMostChildBytes ||
+        !TakeMessages(&child->buffer, report_.mutable_process()->mutable_evidence())) {
       child->failed = "what it wrote is damaged";
       over = true;
       break;
@@ -172,7 +179,8 @@ bool EvidenceJob::PollChild(Child* child) {
 void EvidenceJob::ChildEnded(Child* child) {
   if (!child->failed.empty() || child->status < 0) return;
   if (WIFSIGNALED(child->status)) child->failed = absl::StrCat("it was killed by signal ", WTERMSIG(child->status));
-  if (WIFEXITED(child->status) && WEXITSTATUS(child->status) != 0) child->failed = absl::StrCat("it exited ", WEXITSTATUS(child->status));
+  if (WIFEXITED(child->status) && WEXITSTATUS(child->status) != 0)
+    child->failed = absl::StrCat("it exited ", WEXITSTATUS(child->status));
 }
 
 bool EvidenceJob::Poll() {
@@ -181,8 +189,9 @@ bool EvidenceJob::Poll() {
   if (stacks_) {
     if (PollChild(stacks_.get())) {
       // It lets go of everything by killing itself rather than keep a thread standing; then no thread is stopped again.
-      const bool gave_up = stacks_->may_stop && stacks_->status >= 0 && WIFSIGNALED(stacks_->status) && WTERMSIG(stacks_->status) == SIGKILL &&
-                           report_.process().evidence().threads_size() == 0 && MonotonicNs() < stacks_->deadline;
+      const bool gave_up = stacks_->may_stop && stacks_->status >= 0 && WIFSIGNALED(stacks_->status) &&
+                           WTERMSIG(stacks_->status) == SIGKILL && report_.process().evidence().threads_size() == 0 &&
+                           MonotonicNs() < stacks_->deadline;
       if (gave_up) {
         Start(&stacks_, "--stacks-of");
         done = false;
@@ -240,7 +249,8 @@ void EvidenceJob::Finish() {
     if (now.valid) {
       process->set_sample_gap_ns(now.mono_ns - before_.mono_ns);
       process->set_cpu_ns_between_samples(now.cpu_ns - before_.cpu_ns);
-      process->set_io_bytes_between_samples(now.io_bytes < 0 || before_.io_bytes < 0 ? -1 : now.io_bytes - before_.io_bytes);
+      process->set_io_bytes_between_samples(now.io_bytes < 0 || before_.io_bytes < 0 ? -1
+                                                                                     : now.io_bytes - before_.io_bytes);
     }
   } else {
     process->set_life(ProcessState::GONE);
@@ -274,7 +284,9 @@ void TakeEvidence(const EvidenceReport& report, pid_t main_tid, Process* process
   // Of a Python process the main thread says what it is at, whichever thread makes the calls.
   const ThreadStack* main = nullptr;
   for (const ThreadStack& thread : evidence->threads()) {
-    if (main == nullptr || (main_tid != 0 && thread.inner_tid() == main_tid && StackTexts(*main, *evidence, true).empty())) main = &thread;
+    if (main == nullptr ||
+        (main_tid != 0 && thread.inner_tid() == main_tid && StackTexts(*main, *evidence, true).empty()))
+      main = &thread;
   }
   std::vector<std::string> stack, python;
   std::string refused = evidence->stacks_refused();

@@ -1,5 +1,6 @@
-// Everything that can be learned about one process from outside: stacks of all its threads, what it does, its memory, its
-// GPUs, and what the kernel's log says about the hardware. docs/evidence.md tells from where, and what it costs the process.
+// Everything that can be learned about one process from outside: stacks of all its threads, what it does, its memory,
+// its GPUs, and what the kernel's log says about the hardware. docs/evidence.md tells from where, and what it costs the
+// process.
 #ifndef LOCKSTEP_COLLECTOR_EVIDENCE_H_
 #define LOCKSTEP_COLLECTOR_EVIDENCE_H_
 
@@ -30,10 +31,10 @@ struct EvidenceOptions {
   std::string nvml;
 };
 
-// One look at a process, which goes on while the caller does other things. What could hang or crash (ptrace, foreign ELF
-// files, NVML) happens in children that are killed at the deadline; what cannot be had is said in the report's texts. Not
-// thread-safe; jobs do not know each other. The children stay ours to wait for: a caller that waits for any child must leave
-// them alone, or the reports lack why one failed.
+// One look at a process, which goes on while the caller does other things. What could hang or crash (ptrace, foreign
+// ELF files, NVML) happens in children that are killed at the deadline; what cannot be had is said in the report's
+// texts. Not thread-safe; jobs do not know each other. The children stay ours to wait for: a caller that waits for any
+// child must leave them alone, or the reports lack why one failed.
 class EvidenceJob {
  public:
   EvidenceJob(pid_t pid, const EvidenceOptions& options);
@@ -68,9 +69,9 @@ class EvidenceJob {
 // The same in one call, for threads that may wait.
 EvidenceReport GatherEvidence(pid_t pid, const EvidenceOptions& options);
 
-// Takes the report's stacks, and the report itself, into the analysis' view of the process. Its main thread stands for it if
-// that runs Python, else thread `main_tid` (as the process numbers it; 0: none in particular). A second report of the same
-// process gives `stack_later`.
+// Takes the report's stacks, and the report itself, into the analysis' view of the process. Its main thread stands for
+// it if that runs Python, else thread `main_tid` (as the process numbers it; 0: none in particular). A second report of
+// the same process gives `stack_later`.
 void TakeEvidence(const EvidenceReport& report, pid_t main_tid, Process* process);
 
 // What people read of it, for terminals.

@@ -17,8 +17,10 @@ namespace {
 
 constexpr char kUsage[] =
     "Usage: lockstep evidence PID\n\n"
-    "Prints what can be learned about a process from outside: native and Python stacks of all its threads, whether it moves,\n"
-    "its memory, its GPUs, hardware errors of this host. Each thread is stopped for a moment (under 50 ms, usually under 1).\n";
+    "Prints what can be learned about a process from outside: native and Python stacks of all its threads, whether it "
+    "moves,\n"
+    "its memory, its GPUs, hardware errors of this host. Each thread is stopped for a moment (under 50 ms, usually "
+    "under 1).\n";
 
 // Nobody may wait for a child of ours for good, whatever became of its parent.
 void LimitTime(int milliseconds) {
@@ -69,7 +71,8 @@ int main(int argc, char** argv) {
   if (gpus_of > 0) {
     LimitTime(limit_ms);
     lockstep::ProcessEvidence evidence;
-    lockstep::ReadGpus(gpus_of, nvml, [&] { lockstep::WriteEvidence(STDOUT_FILENO, evidence); }, &evidence);
+    lockstep::ReadGpus(
+        gpus_of, nvml, [&] { lockstep::WriteEvidence(STDOUT_FILENO, evidence); }, &evidence);
     return lockstep::WriteEvidence(STDOUT_FILENO, evidence) ? 0 : 1;
   }
   if (pid == 0) {

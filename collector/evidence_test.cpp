@@ -25,6 +25,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "analyzer/process_evidence.h"
+#include "collector/evidence/child_pipe.h"
 
 namespace lockstep {
 namespace {
@@ -92,7 +93,9 @@ EvidenceOptions Options() {
   return options;
 }
 
-std::vector<std::string> Texts(const EvidenceReport& report, const ThreadStack& thread) { return StackTexts(thread, report.process().evidence()); }
+std::vector<std::string> Texts(const EvidenceReport& report, const ThreadStack& thread) {
+  return StackTexts(thread, report.process().evidence());
+}
 
 // The threads among whose frames one holds the text.
 std::vector<const ThreadStack*> Having(const EvidenceReport& report, const std::string& text) {
@@ -243,11 +246,11 @@ TEST(Evidence, StrippedProgramsGiveFileBuildIdAndOffset) {
   Program program({copy, "blocked", "1"});
   ASSERT_TRUE(program.ready());
   const EvidenceReport report = GatherEvidence(program.pid(), Options());
-  const auto waiting = Having(report, "stripped+0x");
+  const auto waiting = Having(report, "stripped at 0x");
   ASSERT_EQ(waiting.size(), 2u) << EvidenceText(report);
   const ProcessEvidence& evidence = report.process().evidence();
   for (const StackFrame& frame : waiting[1]->frames()) {
-    if (!absl::StrContains(FrameText(frame, evidence), "stripped+0x")) continue;
+    if (!absl::StrContains(FrameText(frame, evidence), "stripped at 0x")) continue;
     EXPECT_GT(frame.offset(), 0u);
     EXPECT_GE(evidence.modules(static_cast<int>(frame.module()) - 1).build_id().size(), 16u);
   }
@@ -286,7 +289,8 @@ TEST(Evidence, AFileThatIsGoneOrAnotherIsSaidOrReadFromTheKernel) {
   folder.Write("moved", std::string(100'000, 'x'));
   const EvidenceReport report = GatherEvidence(program.pid(), Options());
   ASSERT_EQ(report.process().evidence().threads_size(), 2);
-  EXPECT_THAT(absl::StrJoin(Texts(report, report.process().evidence().threads(0)), "\n"), AnyOf(HasSubstr("main"), HasSubstr("moved+0x"), HasSubstr("pause")));
+  EXPECT_THAT(absl::StrJoin(Texts(report, report.process().evidence().threads(0)), "\n"),
+              AnyOf(HasSubstr("main"), HasSubstr("moved at 0x"), HasSubstr("pause")));
 }
 
 TEST(Evidence, WhatIsRefusedIsSaid) {
@@ -315,6 +319,57 @@ TEST(Evidence, WhatIsRefusedIsSaid) {
   EXPECT_THAT(text, HasSubstr("Thread ")) << "states can be seen all the same";
 }
 
+TEST(Evidence, TheReaderMayBeKilledAtAnyPoint) {
+  Program program({LOCKSTEP_STACK_TARGET, "blocked", "40"});
+  ASSERT_TRUE(program.ready());
+  std::mt19937 random(17);
+  for (int i = 0; i < 25; ++i) {
+    const pid_t helper = fork();
+    if (helper == 0) {
+      const int null = open("/dev/null", O_WRONLY);
+      dup2(null, 1);
+      execl(LOCKSTEP_EVIDENCE_HELPER, LOCKSTEP_EVIDENCE_HELPER, "--stacks-of", absl::StrCat(program.pid()).c_str(),
+            nullptr);
+      _exit(127);
+    }
+    usleep(static_cast<useconds_t>(random() % 30000));
+    kill(helper, SIGKILL);
+    waitpid(helper, nullptr, 0);
+    // The kernel has let go of every thread before the reader could be waited for.
+    DIR* tasks = opendir(absl::StrCat("/proc/", program.pid(), "/task").c_str());
+    ASSERT_NE(tasks, nullptr);
+    while (const dirent* entry = readdir(tasks)) {
+      if (entry->d_name[0] == '.') continue;
+      const std::optional<ProcStat> stat =
+          ParseProcStat(ReadSmallFile(absl::StrCat("/proc/", program.pid(), "/task/", entry->d_name, "/stat")));
+      EXPECT_TRUE(!stat || (stat->state != 't' && stat->state != 'T')) << entry->d_name;
+    }
+    closedir(tasks);
+  }
+  EXPECT_EQ(Having(GatherEvidence(program.pid(), Options()), "target::WaitInNobodysName").size(), 40u);
+}
+
+TEST(Evidence, WithoutStoppingAnythingThereIsLessButNotNothing) {
+  Program program({LOCKSTEP_STACK_TARGET, "blocked", "2"});
+  ASSERT_TRUE(program.ready());
+  Folder folder;
+  const std::string out = folder.path() + "/out";
+  ASSERT_EQ(
+      system(absl::StrCat(LOCKSTEP_EVIDENCE_HELPER, " --no-stop --stacks-of ", program.pid(), " | cat >", out).c_str()),
+      0);
+  std::string bytes = ReadAll(out);
+  EvidenceReport report;
+  ProcessEvidence* evidence = report.mutable_process()->mutable_evidence();
+  ASSERT_TRUE(TakeMessages(&bytes, evidence));
+  EXPECT_EQ(bytes, "");
+  ASSERT_EQ(evidence->threads_size(), 3);
+  for (const ThreadStack& thread : evidence->threads()) {
+    EXPECT_EQ(thread.stopped_ns(), 0);
+    EXPECT_THAT(thread.refused(), HasSubstr("not stopped"));
+    EXPECT_GT(thread.frames_size(), 0);
+  }
+}
+
 TEST(Evidence, OneThatIsTracedAlreadyIsSaid) {
   Program program({LOCKSTEP_STACK_TARGET, "blocked", "1"});
   ASSERT_TRUE(program.ready());
@@ -326,7 +381,8 @@ TEST(Evidence, OneThatIsTracedAlreadyIsSaid) {
 
 TEST(Evidence, AProcessInAContainerIsReadThroughItsOwnRoot) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root for namespaces";
-  const std::string script = absl::StrCat("mount -t tmpfs none /mnt && cp ", LOCKSTEP_STACK_TARGET, " /mnt/inside && exec /mnt/inside blocked 2");
+  const std::string script = absl::StrCat("mount -t tmpfs none /mnt && cp ", LOCKSTEP_STACK_TARGET,
+                                          " /mnt/inside && exec /mnt/inside blocked 2");
   Program program({"unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", script});
   if (!program.ready()) GTEST_SKIP() << "no namespaces here";
   pid_t inside = 0;
@@ -349,7 +405,8 @@ TEST(Evidence, AHelperThatIsMissingOrHangsIsSaid) {
   EXPECT_THAT(GatherEvidence(program.pid(), options).process().evidence().stacks_refused(), HasSubstr("cannot start"));
   options.helper = folder.Write("hangs", "#!/bin/sh\nexec sleep 1000\n");
   options.deadline_ns = 200'000'000;
-  EXPECT_THAT(GatherEvidence(program.pid(), options).process().evidence().stacks_refused(), HasSubstr("not done within 200 ms"));
+  EXPECT_THAT(GatherEvidence(program.pid(), options).process().evidence().stacks_refused(),
+              HasSubstr("not done within 200 ms"));
   options.deadline_ns = 20 * kSecond;
   options.helper = folder.Write("lies", "#!/bin/sh\nhead -c 100000 /dev/urandom\n");
   EXPECT_THAT(GatherEvidence(program.pid(), options).process().evidence().stacks_refused(), HasSubstr("gave up"));
@@ -395,11 +452,15 @@ TEST(Evidence, GpusByNvmlAndWhyNot) {
 std::vector<std::string> Pythons() {
   std::vector<std::string> found;
   for (int minor = 8; minor <= 13; ++minor) {
-    std::vector<std::string> places = {absl::StrCat("/usr/bin/python3.", minor), absl::StrCat("/usr/local/bin/python3.", minor)};
+    std::vector<std::string> places = {absl::StrCat("/usr/bin/python3.", minor),
+                                       absl::StrCat("/usr/local/bin/python3.", minor)};
     const char* home = getenv("HOME");
-    const std::string versions = getenv("PYENV_ROOT") != nullptr ? absl::StrCat(getenv("PYENV_ROOT"), "/versions") : absl::StrCat(home == nullptr ? "" : home, "/.pyenv/versions");
+    const std::string versions = getenv("PYENV_ROOT") != nullptr
+                                     ? absl::StrCat(getenv("PYENV_ROOT"), "/versions")
+                                     : absl::StrCat(home == nullptr ? "" : home, "/.pyenv/versions");
     if (DIR* dir = opendir(versions.c_str())) {
-      while (const dirent* entry = readdir(dir)) places.push_back(absl::StrCat(versions, "/", entry->d_name, "/bin/python3.", minor));
+      while (const dirent* entry = readdir(dir))
+        places.push_back(absl::StrCat(versions, "/", entry->d_name, "/bin/python3.", minor));
       closedir(dir);
     }
     for (const std::string& place : places) {
@@ -411,25 +472,25 @@ std::vector<std::string> Pythons() {
 
 // Line numbers are those of the script.
 constexpr char kScript[] =
-    "import threading, time, functools, sys\n"   // 1
-    "def waits(lock):\n"                         // 2
-    "    lock.acquire()\n"                       // 3
-    "    lock.acquire()\n"                       // 4
-    "class Job:\n"                               // 5
-    "    def hold(self, a, b):\n"                // 6
-    "        sys.stdout.write('ready\\n'); sys.stdout.flush()\n"  // 7
-    "        return sum(range(10 ** 15))\n"      // 8
-    "    def step(self):\n"                      // 9
-    "        x = 1\n"                            // 10
-    "        return functools.reduce(\n"         // 11
-    "            self.hold,\n"                   // 12
-    "            [1, 2])\n"                      // 13
-    "def trailing():\n"                          // 14
-    "    Job().step()\n"                         // 15
+    "import threading, time, functools, sys\n"                                     // 1
+    "def waits(lock):\n"                                                           // 2
+    "    lock.acquire()\n"                                                         // 3
+    "    lock.acquire()\n"                                                         // 4
+    "class Job:\n"                                                                 // 5
+    "    def hold(self, a, b):\n"                                                  // 6
+    "        sys.stdout.write('ready\\n'); sys.stdout.flush()\n"                   // 7
+    "        return sum(range(10 ** 15))\n"                                        // 8
+    "    def step(self):\n"                                                        // 9
+    "        x = 1\n"                                                              // 10
+    "        return functools.reduce(\n"                                           // 11
+    "            self.hold,\n"                                                     // 12
+    "            [1, 2])\n"                                                        // 13
+    "def trailing():\n"                                                            // 14
+    "    Job().step()\n"                                                           // 15
     "t = threading.Thread(target=waits, args=(threading.Lock(),), daemon=True)\n"  // 16
-    "t.start()\n"                                // 17
-    "time.sleep(0.2)\n"                          // 18
-    "trailing()\n";                              // 19
+    "t.start()\n"                                                                  // 17
+    "time.sleep(0.2)\n"                                                            // 18
+    "trailing()\n";                                                                // 19
 
 TEST(Evidence, PythonStacksWhileTheInterpreterLockIsHeld) {
   Folder folder;
@@ -449,18 +510,22 @@ TEST(Evidence, PythonStacksWhileTheInterpreterLockIsHeld) {
     std::vector<std::string> texts;
     for (const std::string& text : report.process().python_stack()) texts.push_back(text);
     ASSERT_EQ(texts.size(), 4u) << EvidenceText(report);
-    const bool qualified = evidence.python_version() != "3.8" && evidence.python_version() != "3.9" && evidence.python_version() != "3.10";
+    const bool qualified =
+        evidence.python_version() != "3.8" && evidence.python_version() != "3.9" && evidence.python_version() != "3.10";
     EXPECT_EQ(texts[0], absl::StrCat(qualified ? "Job.hold (" : "hold (", script, ":8)"));
     EXPECT_THAT(texts[1], ContainsRegex("step \\(.*job.py:1[1-3]\\)"));
     EXPECT_EQ(texts[2], absl::StrCat("trailing (", script, ":15)"));
     EXPECT_EQ(texts[3], absl::StrCat("<module> (", script, ":19)"));
     EXPECT_TRUE(evidence.threads(0).holds_interpreter_lock());
     EXPECT_FALSE(evidence.threads(1).holds_interpreter_lock());
-    // Native frames stand where they belong: what sums is inside hold(), and nothing of the interpreter's own loop is left.
+    // Native frames stand where they belong: what sums is inside hold(), and nothing of the interpreter's own loop is
+    // left.
     const std::vector<std::string> merged = Texts(report, evidence.threads(0));
     EXPECT_THAT(merged, Not(Contains(HasSubstr("_PyEval_EvalFrameDefault")))) << EvidenceText(report);
     const auto place = [&](const std::string& text) {
-      return std::find_if(merged.begin(), merged.end(), [&](const std::string& frame) { return absl::StrContains(frame, text); }) - merged.begin();
+      return std::find_if(merged.begin(), merged.end(),
+                          [&](const std::string& frame) { return absl::StrContains(frame, text); }) -
+             merged.begin();
     };
     EXPECT_GT(place("hold ("), 0) << EvidenceText(report);
     EXPECT_LT(place("trailing ("), static_cast<ptrdiff_t>(merged.size()));
@@ -475,7 +540,9 @@ TEST(Evidence, PythonStacksWhileTheInterpreterLockIsHeld) {
 TEST(Evidence, AStoppedPythonProcess) {
   const std::vector<std::string> pythons = Pythons();
   if (pythons.empty()) GTEST_SKIP() << "no Python 3.8 to 3.13 here";
-  Program program({pythons.back(), "-c", "import time\ndef f(n):\n  f(n - 1) if n else (print('ready', flush=True), time.sleep(1000))\nf(300)"});
+  Program program(
+      {pythons.back(), "-c",
+       "import time\ndef f(n):\n  f(n - 1) if n else (print('ready', flush=True), time.sleep(1000))\nf(300)"});
   ASSERT_TRUE(program.ready());
   kill(program.pid(), SIGSTOP);
   ASSERT_TRUE(WaitFor([&] { return StateOf(program.pid()) == 'T'; }));

@@ -20,10 +20,13 @@ class ProcessLook {
   ProcessLook(const ProcessLook&) = delete;
   ProcessLook& operator=(const ProcessLook&) = delete;
 
-  // Call it every second or so while the process is under suspicion; never waits. Begins a look when one is due, and writes
-  // what a finished one found into *process. At most two; after ten seconds without a call everything begins anew. Few looks
-  // are under way at a time in this program: the others' turn comes later. `main_tid` as for TakeEvidence.
+  // Call it every second or so while the process is under suspicion; never waits. Begins a look when one is due, and
+  // writes what a finished one found into *process. At most two; after ten seconds without a call everything begins
+  // anew. Few looks are under way at a time in this program: the others' turn comes later. `main_tid` as for
+  // TakeEvidence.
   void Continue(pid_t pid, pid_t main_tid, Process* process);
+  // A look is under way: one thread or another of the process may be standing for it (state 't').
+  bool busy() const { return job_ != nullptr; }
   // Waits for a look that is under way, at most `limit_ns`, and takes what it found.
   void Finish(int64_t limit_ns, pid_t main_tid, Process* process);
 

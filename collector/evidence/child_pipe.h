@@ -1,5 +1,5 @@
-// What the disposable children write and their parent reads: ProcessEvidence messages, each with its length in front. Each
-// message adds to those before it, so that what came before a crash or a deadline is kept.
+// What the disposable children write and their parent reads: ProcessEvidence messages, each with its length in front.
+// Each message adds to those before it, so that what came before a crash or a deadline is kept.
 #ifndef LOCKSTEP_COLLECTOR_EVIDENCE_CHILD_PIPE_H_
 #define LOCKSTEP_COLLECTOR_EVIDENCE_CHILD_PIPE_H_
 

@@ -16,7 +16,9 @@ bool Mode(const char* name) {
   const char* mode = getenv("LOCKSTEP_FAKE_NVML");
   return mode != nullptr && strcmp(mode, name) == 0;
 }
-intptr_t Index(Device device) { return reinterpret_cast<intptr_t>(device) - 1; }
+intptr_t Index(Device device) {
+  return reinterpret_cast<intptr_t>(device) - 1;
+}
 Return State(Device device) {
   if (Index(device) == 1 && Mode("hang")) {
     for (;;) pause();
@@ -32,9 +34,14 @@ Return Number(Device device, unsigned int value, unsigned int* out) {
 }  // namespace
 
 extern "C" {
-__attribute__((visibility("default"))) Return nvmlInit_v2() { return Mode("no-driver") ? kDriverNotLoaded : kSuccess; }
+__attribute__((visibility("default"))) Return nvmlInit_v2() {
+  return Mode("no-driver") ? kDriverNotLoaded : kSuccess;
+}
 __attribute__((visibility("default"))) const char* nvmlErrorString(Return code) {
-  return code == kGpuIsLost ? "GPU is lost" : code == kNotSupported ? "Not Supported" : code == kDriverNotLoaded ? "Driver Not Loaded" : "Unknown Error";
+  return code == kGpuIsLost         ? "GPU is lost"
+         : code == kNotSupported    ? "Not Supported"
+         : code == kDriverNotLoaded ? "Driver Not Loaded"
+                                    : "Unknown Error";
 }
 __attribute__((visibility("default"))) Return nvmlDeviceGetCount_v2(unsigned int* count) {
   *count = 2;
@@ -65,11 +72,21 @@ __attribute__((visibility("default"))) Return nvmlDeviceGetMemoryInfo(Device dev
   *memory = {80ull << 30, 10ull << 30, 70ull << 30};
   return State(device);
 }
-__attribute__((visibility("default"))) Return nvmlDeviceGetTemperature(Device device, int, unsigned int* value) { return Number(device, 61, value); }
-__attribute__((visibility("default"))) Return nvmlDeviceGetPowerUsage(Device device, unsigned int* value) { return Number(device, 412000, value); }
-__attribute__((visibility("default"))) Return nvmlDeviceGetClockInfo(Device device, int, unsigned int* value) { return Number(device, 1410, value); }
-__attribute__((visibility("default"))) Return nvmlDeviceGetTotalEccErrors(Device, int, int, unsigned long long*) { return kNotSupported; }
-__attribute__((visibility("default"))) Return nvmlDeviceGetComputeRunningProcesses_v3(Device device, unsigned int* count, ProcessInfo* processes) {
+__attribute__((visibility("default"))) Return nvmlDeviceGetTemperature(Device device, int, unsigned int* value) {
+  return Number(device, 61, value);
+}
+__attribute__((visibility("default"))) Return nvmlDeviceGetPowerUsage(Device device, unsigned int* value) {
+  return Number(device, 412000, value);
+}
+__attribute__((visibility("default"))) Return nvmlDeviceGetClockInfo(Device device, int, unsigned int* value) {
+  return Number(device, 1410, value);
+}
+__attribute__((visibility("default"))) Return nvmlDeviceGetTotalEccErrors(Device, int, int, unsigned long long*) {
+  return kNotSupported;
+}
+__attribute__((visibility("default"))) Return nvmlDeviceGetComputeRunningProcesses_v3(Device device,
+                                                                                      unsigned int* count,
+                                                                                      ProcessInfo* processes) {
   processes[0] = {static_cast<unsigned int>(getppid()), 1 << 20, 0, 0};
   *count = 1;
   return State(device);

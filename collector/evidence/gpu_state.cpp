@@ -71,32 +71,43 @@ class Reader {
 void ReadOne(const Library& library, nvml::Device device, pid_t pid, GpuState* gpu) {
   Reader reader(library, device, gpu);
   nvml::PciInfo pci{};
-  if (reader.Ask<nvml::GetPci>("PCI address", "nvmlDeviceGetPciInfo_v3", &pci)) gpu->set_pci(PciAddress(Clean(pci.bus_id, sizeof pci.bus_id)));
+  if (reader.Ask<nvml::GetPci>("PCI address", "nvmlDeviceGetPciInfo_v3", &pci))
+    gpu->set_pci(PciAddress(Clean(pci.bus_id, sizeof pci.bus_id)));
   char text[128] = {};
   if (reader.Ask<nvml::GetText>("UUID", "nvmlDeviceGetUUID", text, 96u)) gpu->set_uuid(Clean(text, sizeof text));
   if (reader.Ask<nvml::GetText>("name", "nvmlDeviceGetName", text, 96u)) gpu->set_name(Clean(text, sizeof text));
   nvml::Utilization use{};
-  if (reader.Ask<nvml::GetUtilization>("utilization", "nvmlDeviceGetUtilizationRates", &use)) gpu->set_utilization_percent(static_cast<int>(use.gpu));
+  if (reader.Ask<nvml::GetUtilization>("utilization", "nvmlDeviceGetUtilizationRates", &use))
+    gpu->set_utilization_percent(static_cast<int>(use.gpu));
   nvml::Memory memory{};
   if (reader.Ask<nvml::GetMemory>("memory", "nvmlDeviceGetMemoryInfo", &memory)) {
     gpu->set_memory_used_bytes(static_cast<int64_t>(memory.used));
     gpu->set_memory_total_bytes(static_cast<int64_t>(memory.total));
   }
   unsigned int number = 0;
-  if (reader.Ask<nvml::GetTemperature>("temperature", "nvmlDeviceGetTemperature", nvml::kTemperatureGpu, &number)) gpu->set_temperature_c(static_cast<int>(number));
-  if (reader.Ask<nvml::GetNumber>("power", "nvmlDeviceGetPowerUsage", &number)) gpu->set_power_mw(static_cast<int>(number));
-  if (reader.Ask<nvml::GetClock>("SM clock", "nvmlDeviceGetClockInfo", nvml::kClockSm, &number)) gpu->set_sm_clock_mhz(static_cast<int>(number));
+  if (reader.Ask<nvml::GetTemperature>("temperature", "nvmlDeviceGetTemperature", nvml::kTemperatureGpu, &number))
+    gpu->set_temperature_c(static_cast<int>(number));
+  if (reader.Ask<nvml::GetNumber>("power", "nvmlDeviceGetPowerUsage", &number))
+    gpu->set_power_mw(static_cast<int>(number));
+  if (reader.Ask<nvml::GetClock>("SM clock", "nvmlDeviceGetClockInfo", nvml::kClockSm, &number))
+    gpu->set_sm_clock_mhz(static_cast<int>(number));
   unsigned long long wide = 0;
-  if (reader.Ask<nvml::GetReasons>("clock limits", "nvmlDeviceGetCurrentClocksThrottleReasons", &wide)) gpu->set_slowed_because(wide);
-  if (reader.Ask<nvml::GetEcc>("uncorrected ECC errors", "nvmlDeviceGetTotalEccErrors", nvml::kEccUncorrected, nvml::kEccVolatile, &wide))
+  const char* reasons = "nvmlDeviceGetCurrentClocksEventReasons";  // its name in older drivers below
+  if (library.Find<nvml::GetReasons>(reasons) == nullptr) reasons = "nvmlDeviceGetCurrentClocksThrottleReasons";
+  if (reader.Ask<nvml::GetReasons>("clock limits", reasons, &wide)) gpu->set_slowed_because(wide);
+  if (reader.Ask<nvml::GetEcc>("uncorrected ECC errors", "nvmlDeviceGetTotalEccErrors", nvml::kEccUncorrected,
+                               nvml::kEccVolatile, &wide))
     gpu->set_uncorrected_ecc(static_cast<int64_t>(wide));
   unsigned int corrected = 0, uncorrected = 0, pending = 0, failed = 0;
-  if (reader.Ask<nvml::GetRemapped>("remapped rows", "nvmlDeviceGetRemappedRows", &corrected, &uncorrected, &pending, &failed))
+  if (reader.Ask<nvml::GetRemapped>("remapped rows", "nvmlDeviceGetRemappedRows", &corrected, &uncorrected, &pending,
+                                    &failed))
     gpu->set_rows_pending(pending != 0 ? 1 : 0);
-  if (reader.Ask<nvml::GetNumber>("PCIe replays", "nvmlDeviceGetPcieReplayCounter", &number)) gpu->set_pcie_replays(static_cast<int>(number));
+  if (reader.Ask<nvml::GetNumber>("PCIe replays", "nvmlDeviceGetPcieReplayCounter", &number))
+    gpu->set_pcie_replays(static_cast<int>(number));
   std::vector<nvml::ProcessInfo> processes(kMostProcesses);
   unsigned int count = kMostProcesses;
-  if (reader.Ask<nvml::GetProcesses>("processes", "nvmlDeviceGetComputeRunningProcesses_v3", &count, processes.data())) {
+  if (reader.Ask<nvml::GetProcesses>("processes", "nvmlDeviceGetComputeRunningProcesses_v3", &count,
+                                     processes.data())) {
     for (unsigned int i = 0; i < std::min(count, kMostProcesses); ++i) {
       if (processes[i].pid == static_cast<unsigned int>(pid)) gpu->set_of_process(true);
     }

@@ -28,13 +28,16 @@ constexpr int64_t kSecond = 1'000'000'000;
 
 std::string Printable(absl::string_view text) {
   std::string out;
-  for (char c : text.substr(0, kMostText)) out.push_back(static_cast<unsigned char>(c) >= 0x20 && static_cast<unsigned char>(c) < 0x7f ? c : '?');
+  for (char c : text.substr(0, kMostText))
+    out.push_back(static_cast<unsigned char>(c) >= 0x20 && static_cast<unsigned char>(c) < 0x7f ? c : '?');
   return out;
 }
 
 // The first PCI address in the text: "0000:1b:00.0", "PCI:0000:1b:00".
 std::string FirstAddress(absl::string_view text) {
-  const auto part_of = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F') || c == ':' || c == '.'; };
+  const auto part_of = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F') || c == ':' || c == '.';
+  };
   for (size_t i = 0; i < text.size();) {
     if (!part_of(text[i])) {
       ++i;
@@ -61,12 +64,14 @@ uint32_t NumberAfter(absl::string_view text, absl::string_view mark) {
   while (!text.empty() && (text[0] == ' ' || text[0] == '\'' || text[0] == '=')) text.remove_prefix(1);
   uint64_t number = 0;
   size_t i = 0;
-  for (; i < text.size() && i < 10 && text[i] >= '0' && text[i] <= '9'; ++i) number = number * 10 + static_cast<uint64_t>(text[i] - '0');
+  for (; i < text.size() && i < 10 && text[i] >= '0' && text[i] <= '9'; ++i)
+    number = number * 10 + static_cast<uint64_t>(text[i] - '0');
   return number <= INT32_MAX ? static_cast<uint32_t>(number) : 0;
 }
 
 bool HoldsAny(absl::string_view text, std::initializer_list<absl::string_view> parts) {
-  return std::any_of(parts.begin(), parts.end(), [text](absl::string_view part) { return absl::StrContains(text, part); });
+  return std::any_of(parts.begin(), parts.end(),
+                     [text](absl::string_view part) { return absl::StrContains(text, part); });
 }
 
 // "NVRM: Xid (PCI:0000:1b:00): 79, pid=4711, ..."
@@ -78,28 +83,36 @@ uint32_t XidOf(absl::string_view text) {
 HardwareEvent::Kind KindOf(absl::string_view text) {
   if (absl::StrContains(text, "SXid (PCI")) return HardwareEvent::NVSWITCH;
   if (absl::StrContains(text, "NVRM: Xid (PCI")) return HardwareEvent::XID;
-  if (absl::StartsWith(text, "NVRM: ") && HoldsAny(text, {"fallen off the bus", "GPU is lost", "has stopped responding", "RmInitAdapter failed"}))
+  if (absl::StartsWith(text, "NVRM: ") &&
+      HoldsAny(text, {"fallen off the bus", "GPU is lost", "has stopped responding", "RmInitAdapter failed"}))
     return HardwareEvent::XID;
-  if (HoldsAny(text, {"Out of memory: Killed", "Out of memory: Kill process", "oom-kill:", "Memory cgroup out of memory", "invoked oom-killer"}))
+  if (HoldsAny(text, {"Out of memory: Killed", "Out of memory: Kill process",
+                      "oom-kill:", "Memory cgroup out of memory", "invoked oom-killer"}))
     return HardwareEvent::OUT_OF_MEMORY;
-  if (HoldsAny(text, {"AER: ", "PCIe Bus Error", "PCIe link lost", "pcieport", "surprise", "Data Link Layer Link Active"}) &&
+  if (HoldsAny(text,
+               {"AER: ", "PCIe Bus Error", "PCIe link lost", "pcieport", "surprise", "Data Link Layer Link Active"}) &&
       HoldsAny(text, {"AER", "Error", "error", "lost", "down", "Down", "surprise", "DPC"}))
     return HardwareEvent::PCIE;
   if (HoldsAny(text, {"[Hardware Error]", "Machine check", "mce: CPU", "Uncorrected error", "EDAC "}) &&
       HoldsAny(text, {"Error", "error", "Machine check", "CE ", "UE "}))
     return HardwareEvent::MACHINE_CHECK;
   if (HoldsAny(text, {"mlx5_core", "mlx5_", "mlx4_", "bnxt_", "efa ", "hfi1", "ib_core", "irdma"}) &&
-      HoldsAny(text, {"error", "Error", "ERROR", "Link down", "link down", "Health", "health", "timeout", "failed", "fatal", "reset", "recover",
-                      "dead", "Port module event", "High Temperature"}))
+      HoldsAny(text, {"error", "Error", "ERROR", "Link down", "link down", "Health", "health", "timeout", "failed",
+                      "fatal", "reset", "recover", "dead", "Port module event", "High Temperature"}))
     return HardwareEvent::NETWORK;
-  if (HoldsAny(text, {"blocked for more than", "soft lockup", "hard LOCKUP", "rcu_sched self-detected stall", "detected stalls on CPUs"}))
+  if (HoldsAny(text, {"blocked for more than", "soft lockup", "hard LOCKUP", "rcu_sched self-detected stall",
+                      "detected stalls on CPUs"}))
     return HardwareEvent::HUNG_TASK;
-  if (HoldsAny(text, {"I/O error", "EXT4-fs error", "XFS (", "nvme nvme", "not responding", "LustreError", "Lustre: ", "BTRFS error"}) &&
-      HoldsAny(text, {"rror", "timeout", "timed out", "not responding", "Corruption", "shutdown", "evicted", "lost", "reset"}))
+  if (HoldsAny(text, {"I/O error", "EXT4-fs error", "XFS (", "nvme nvme", "not responding", "LustreError",
+                      "Lustre: ", "BTRFS error"}) &&
+      HoldsAny(text, {"rror", "timeout", "timed out", "not responding", "Corruption", "shutdown", "evicted", "lost",
+                      "reset"}))
     return HardwareEvent::STORAGE;
-  if (absl::StrContains(text, "amdgpu") && HoldsAny(text, {"GPU reset", "timeout", "ras", "RAS", "poison", "page fault", "GPU hang", "error"}))
+  if (absl::StrContains(text, "amdgpu") &&
+      HoldsAny(text, {"GPU reset", "timeout", "ras", "RAS", "poison", "page fault", "GPU hang", "error"}))
     return HardwareEvent::AMD_GPU;
-  if (HoldsAny(text, {"]: segfault at", "general protection", "traps: "}) && absl::StrContains(text, "[")) return HardwareEvent::CRASH;
+  if (HoldsAny(text, {"]: segfault at", "general protection", "traps: "}) && absl::StrContains(text, "["))
+    return HardwareEvent::CRASH;
   return HardwareEvent::HARDWARE_UNKNOWN;
 }
 
@@ -113,7 +126,8 @@ int64_t TakeTime(absl::string_view* line, int64_t now_ns) {
     }
     int offset = 0;
     if ((*rest == '+' || *rest == '-') && strlen(rest) >= 6) {
-      offset = (NumberAfter(absl::string_view(rest + 1, 2), "") * 60 + NumberAfter(absl::string_view(rest + 4, 2), "")) * 60;
+      offset =
+          (NumberAfter(absl::string_view(rest + 1, 2), "") * 60 + NumberAfter(absl::string_view(rest + 4, 2), "")) * 60;
       if (*rest == '-') offset = -offset;
       rest += 6;
     } else if (*rest == 'Z') {
@@ -152,8 +166,8 @@ void Keep(HardwareEvent event, int64_t now_ns, int64_t window_ns, ProcessEvidenc
   event.set_real_ns(now_ns - event.age_ns());
   // A line that repeats (corrected errors come by the thousand) is kept once, with its last time.
   for (HardwareEvent& known : *evidence->mutable_hardware()) {
-    if (known.kind() == event.kind() && known.pci() == event.pci() && known.code() == event.code() && known.pid() == event.pid() &&
-        known.text() == event.text()) {
+    if (known.kind() == event.kind() && known.pci() == event.pci() && known.code() == event.code() &&
+        known.pid() == event.pid() && known.text() == event.text()) {
       known = event;
       return;
     }
@@ -181,10 +195,12 @@ int ReadKmsg(const char* path, int64_t window_ns, ProcessEvidence* evidence) {
     if (first) {
       const std::vector<absl::string_view> fields = absl::StrSplit(text.substr(0, text.find(';')), ',');
       int64_t us = 0;
-      if (fields.size() >= 3 && absl::SimpleAtoi(fields[2], &us)) evidence->set_hardware_since_ns(now - boot + us * 1000);
+      if (fields.size() >= 3 && absl::SimpleAtoi(fields[2], &us))
+        evidence->set_hardware_since_ns(now - boot + us * 1000);
       first = false;
     }
-    if (std::optional<HardwareEvent> event = ParseKmsgRecord(text, boot)) Keep(std::move(*event), now, window_ns, evidence);
+    if (std::optional<HardwareEvent> event = ParseKmsgRecord(text, boot))
+      Keep(std::move(*event), now, window_ns, evidence);
   }
   close(fd);
   return error;
@@ -215,7 +231,8 @@ int ReadFile(const char* path, int64_t window_ns, ProcessEvidence* evidence) {
         first = false;
       }
     }
-    if (std::optional<HardwareEvent> event = ParseSyslogLine(line, now)) Keep(std::move(*event), now, window_ns, evidence);
+    if (std::optional<HardwareEvent> event = ParseSyslogLine(line, now))
+      Keep(std::move(*event), now, window_ns, evidence);
   }
   return 0;
 }
@@ -233,13 +250,16 @@ std::optional<HardwareEvent> ParseHardwareLine(absl::string_view text) {
     event.set_pid(static_cast<int32_t>(NumberAfter(text, "pid=")));
   }
   if (kind == HardwareEvent::OUT_OF_MEMORY) {
-    event.set_pid(static_cast<int32_t>(std::max({NumberAfter(text, "Killed process "), NumberAfter(text, "Kill process "), NumberAfter(text, ",pid=")})));
+    event.set_pid(static_cast<int32_t>(std::max(
+        {NumberAfter(text, "Killed process "), NumberAfter(text, "Kill process "), NumberAfter(text, ",pid=")})));
   }
   if (kind == HardwareEvent::CRASH || kind == HardwareEvent::HUNG_TASK) {
     const size_t bracket = text.find('[');
-    event.set_pid(static_cast<int32_t>(kind == HardwareEvent::CRASH && bracket != text.npos ? NumberAfter(text.substr(bracket), "[") : 0));
+    event.set_pid(static_cast<int32_t>(
+        kind == HardwareEvent::CRASH && bracket != text.npos ? NumberAfter(text.substr(bracket), "[") : 0));
   }
-  if (kind != HardwareEvent::OUT_OF_MEMORY && kind != HardwareEvent::CRASH && kind != HardwareEvent::HUNG_TASK) event.set_pci(FirstAddress(text));
+  if (kind != HardwareEvent::OUT_OF_MEMORY && kind != HardwareEvent::CRASH && kind != HardwareEvent::HUNG_TASK)
+    event.set_pci(FirstAddress(text));
   event.set_text(Printable(text));
   return event;
 }
@@ -249,8 +269,10 @@ std::optional<HardwareEvent> ParseKmsgRecord(absl::string_view record, int64_t b
   if (semicolon == record.npos) return std::nullopt;
   const std::vector<absl::string_view> fields = absl::StrSplit(record.substr(0, semicolon), ',');
   int64_t priority = 0, us = 0;
-  if (fields.size() < 3 || !absl::SimpleAtoi(fields[0], &priority) || !absl::SimpleAtoi(fields[2], &us)) return std::nullopt;
-  if (priority < 0 || priority >> 3 != 0 || us < 0 || us > INT64_MAX / 1000) return std::nullopt;  // written by a process
+  if (fields.size() < 3 || !absl::SimpleAtoi(fields[0], &priority) || !absl::SimpleAtoi(fields[2], &us))
+    return std::nullopt;
+  if (priority < 0 || priority >> 3 != 0 || us < 0 || us > INT64_MAX / 1000)
+    return std::nullopt;  // written by a process
   absl::string_view text = record.substr(semicolon + 1);
   text = text.substr(0, text.find('\n'));  // what follows are properties
   std::optional<HardwareEvent> event = ParseHardwareLine(text);
@@ -286,9 +308,11 @@ void ReadHardwareLog(int64_t window_ns, const HardwareLogPaths& paths, ProcessEv
     if (file != nullptr && ReadFile(file, window_ns, evidence) == 0) return;
   }
   std::string why = absl::StrCat(paths.kmsg, ": ", strerror(error));
-  if (error == EPERM || error == EACCES) absl::StrAppend(&why, " (grant CAP_SYSLOG, or sysctl kernel.dmesg_restrict=0)");
+  if (error == EPERM || error == EACCES)
+    absl::StrAppend(&why, " (grant CAP_SYSLOG, or sysctl kernel.dmesg_restrict=0)");
   if (error == ENOENT) absl::StrAppend(&why, " (in a container, pass the device: --device /dev/kmsg)");
-  evidence->set_hardware_unread(absl::StrCat(why, "; ", paths.files[0] == nullptr ? "no log file" : paths.files[0], " could not be read either"));
+  evidence->set_hardware_unread(
+      absl::StrCat(why, "; ", paths.files[0] == nullptr ? "no log file" : paths.files[0], " could not be read either"));
 }
 
 void NameGpus(ProcessEvidence* evidence) {

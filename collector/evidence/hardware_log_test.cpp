@@ -23,7 +23,9 @@ TEST(PciAddress, IsWrittenInOneWay) {
   EXPECT_EQ(PciAddress("00000000:1B:00.0"), "0000:1b:00.0");
   EXPECT_EQ(PciAddress("0000:1b:00"), "0000:1b:00.0");
   EXPECT_EQ(PciAddress("10001:0a:1f.7"), "10001:0a:1f.7");
-  for (const char* bad : {"", "1b:00.0", "0000:1b:20.0", "0000:1b:00.8", "x:1b:00.0", "0000:100:00.0", "::", "0:0:0.9z"}) EXPECT_EQ(PciAddress(bad), "") << bad;
+  for (const char* bad :
+       {"", "1b:00.0", "0000:1b:20.0", "0000:1b:00.8", "x:1b:00.0", "0000:100:00.0", "::", "0:0:0.9z"})
+    EXPECT_EQ(PciAddress(bad), "") << bad;
 }
 
 struct Line {
@@ -36,20 +38,28 @@ struct Line {
 
 TEST(HardwareLog, KnowsTheKernelsWords) {
   const Line lines[] = {
-      {"NVRM: Xid (PCI:0000:1b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.", HardwareEvent::XID, "0000:1b:00.0", 79, 0},
-      {"NVRM: Xid (PCI:0000:3b:00): 31, pid=48211, name=python3, Ch 00000008, intr 10000000. MMU Fault", HardwareEvent::XID, "0000:3b:00.0", 31, 48211},
+      {"NVRM: Xid (PCI:0000:1b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
+       HardwareEvent::XID, "0000:1b:00.0", 79, 0},
+      {"NVRM: Xid (PCI:0000:3b:00): 31, pid=48211, name=python3, Ch 00000008, intr 10000000. MMU Fault",
+       HardwareEvent::XID, "0000:3b:00.0", 31, 48211},
       {"NVRM: GPU 0000:1b:00.0: GPU has fallen off the bus.", HardwareEvent::XID, "0000:1b:00.0", 0, 0},
-      {"nvidia-nvswitch3: SXid (PCI:0000:06:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error", HardwareEvent::NVSWITCH, "0000:06:00.0", 12028, 0},
-      {"pcieport 0000:16:00.0: AER: Multiple Corrected error received: 0000:17:00.0", HardwareEvent::PCIE, "0000:16:00.0", 0, 0},
-      {"mlx5_core 0000:5e:00.0: AER: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer", HardwareEvent::PCIE, "0000:5e:00.0", 0, 0},
+      {"nvidia-nvswitch3: SXid (PCI:0000:06:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error",
+       HardwareEvent::NVSWITCH, "0000:06:00.0", 12028, 0},
+      {"pcieport 0000:16:00.0: AER: Multiple Corrected error received: 0000:17:00.0", HardwareEvent::PCIE,
+       "0000:16:00.0", 0, 0},
+      {"mlx5_core 0000:5e:00.0: AER: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer",
+       HardwareEvent::PCIE, "0000:5e:00.0", 0, 0},
       {"mce: [Hardware Error]: Machine check events logged", HardwareEvent::MACHINE_CHECK, "", 0, 0},
       {"EDAC MC0: 1 CE memory read error on CPU_SrcID#0_Ha#0_Chan#1_DIMM#0", HardwareEvent::MACHINE_CHECK, "", 0, 0},
-      {"mlx5_core 0000:5e:00.0: Health issue observed, firmware internal error, severity(3) ERROR:", HardwareEvent::NETWORK, "0000:5e:00.0", 0, 0},
+      {"mlx5_core 0000:5e:00.0: Health issue observed, firmware internal error, severity(3) ERROR:",
+       HardwareEvent::NETWORK, "0000:5e:00.0", 0, 0},
       {"mlx5_core 0000:5e:00.0 ib0: Link down", HardwareEvent::NETWORK, "0000:5e:00.0", 0, 0},
       {"Out of memory: Killed process 4711 (python3) total-vm:123kB", HardwareEvent::OUT_OF_MEMORY, "", 0, 4711},
-      {"oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=x,task=python3,pid=812,uid=0", HardwareEvent::OUT_OF_MEMORY, "", 0, 812},
+      {"oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=x,task=python3,pid=812,uid=0",
+       HardwareEvent::OUT_OF_MEMORY, "", 0, 812},
       {"INFO: task python3:4711 blocked for more than 120 seconds.", HardwareEvent::HUNG_TASK, "", 0, 0},
-      {"python3[4711]: segfault at 0 ip 00007f00 sp 00007f11 error 4 in libfoo.so[7f00+1000]", HardwareEvent::CRASH, "", 0, 4711},
+      {"python3[4711]: segfault at 0 ip 00007f00 sp 00007f11 error 4 in libfoo.so[7f00+1000]", HardwareEvent::CRASH, "",
+       0, 4711},
       {"nfs: server storage1 not responding, still trying", HardwareEvent::STORAGE, "", 0, 0},
       {"blk_update_request: I/O error, dev nvme1n1, sector 12345", HardwareEvent::STORAGE, "", 0, 0},
       {"amdgpu 0000:c1:00.0: amdgpu: GPU reset begin!", HardwareEvent::AMD_GPU, "0000:c1:00.0", 0, 0}};
@@ -61,22 +71,27 @@ TEST(HardwareLog, KnowsTheKernelsWords) {
     EXPECT_EQ(event->code(), line.code) << line.text;
     EXPECT_EQ(event->pid(), line.pid) << line.text;
   }
-  for (const char* harmless : {"usb 1-1: new high-speed USB device", "systemd[1]: Started Session 3", "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  535.104",
-                               "mlx5_core 0000:5e:00.0: firmware version: 20.38.1002", "EXT4-fs (sda1): mounted filesystem", "pcieport 0000:16:00.0: PME: Signaling with IRQ 24",
-                               "", "eth0: renamed from veth12"}) {
+  for (const char* harmless :
+       {"usb 1-1: new high-speed USB device", "systemd[1]: Started Session 3",
+        "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  535.104",
+        "mlx5_core 0000:5e:00.0: firmware version: 20.38.1002", "EXT4-fs (sda1): mounted filesystem",
+        "pcieport 0000:16:00.0: PME: Signaling with IRQ 24", "", "eth0: renamed from veth12"}) {
     EXPECT_FALSE(ParseHardwareLine(harmless)) << harmless;
   }
 }
 
 TEST(HardwareLog, ReadsKmsgRecordsOfTheKernelAlone) {
-  const std::optional<HardwareEvent> event =
-      ParseKmsgRecord("4,1201,5000000,-;NVRM: Xid (PCI:0000:1b:00): 79, GPU has fallen off the bus.\n SUBSYSTEM=pci\n DEVICE=+pci:0000:1b:00.0\n", 65 * kSecond);
+  const std::optional<HardwareEvent> event = ParseKmsgRecord(
+      "4,1201,5000000,-;NVRM: Xid (PCI:0000:1b:00): 79, GPU has fallen off the bus.\n SUBSYSTEM=pci\n "
+      "DEVICE=+pci:0000:1b:00.0\n",
+      65 * kSecond);
   ASSERT_TRUE(event);
   EXPECT_EQ(event->age_ns(), 60 * kSecond);
   EXPECT_EQ(event->text(), "NVRM: Xid (PCI:0000:1b:00): 79, GPU has fallen off the bus.");
   // Facility 1: a process wrote it.
   EXPECT_FALSE(ParseKmsgRecord("12,1201,5000000,-;NVRM: Xid (PCI:0000:1b:00): 79, lies", 65 * kSecond));
-  for (const char* bad : {"", ";", "4,1,x,-;NVRM: Xid (PCI:0000:1b:00): 79", "4;NVRM: Xid (PCI:0000:1b:00): 79", "-1,1,1,-;NVRM: Xid (PCI:0000:1b:00): 79"}) {
+  for (const char* bad : {"", ";", "4,1,x,-;NVRM: Xid (PCI:0000:1b:00): 79", "4;NVRM: Xid (PCI:0000:1b:00): 79",
+                          "-1,1,1,-;NVRM: Xid (PCI:0000:1b:00): 79"}) {
     EXPECT_FALSE(ParseKmsgRecord(bad, kSecond)) << bad;
   }
 }
@@ -85,11 +100,13 @@ TEST(HardwareLog, ReadsBothFormatsOfSyslog) {
   setenv("TZ", "UTC", 1);
   tzset();
   const int64_t now = 1'763'757'000 * kSecond;  // 2025-11-21 20:30:00
-  std::optional<HardwareEvent> event = ParseSyslogLine("Nov 21 20:29:00 dgx17 kernel: [12345.678901] NVRM: Xid (PCI:0000:1b:00): 48, pid=12, DBE", now);
+  std::optional<HardwareEvent> event =
+      ParseSyslogLine("Nov 21 20:29:00 dgx17 kernel: [12345.678901] NVRM: Xid (PCI:0000:1b:00): 48, pid=12, DBE", now);
   ASSERT_TRUE(event);
   EXPECT_EQ(event->age_ns(), 60 * kSecond);
   EXPECT_EQ(event->code(), 48u);
-  event = ParseSyslogLine("2025-11-21T21:29:30.123456+01:00 dgx17 kernel: NVRM: Xid (PCI:0000:1b:00): 48, pid=12, DBE", now);
+  event = ParseSyslogLine("2025-11-21T21:29:30.123456+01:00 dgx17 kernel: NVRM: Xid (PCI:0000:1b:00): 48, pid=12, DBE",
+                          now);
   ASSERT_TRUE(event);
   EXPECT_EQ(event->age_ns(), 30 * kSecond);
   event = ParseSyslogLine("Dec 31 23:59:00 dgx17 kernel: NVRM: Xid (PCI:0000:1b:00): 48, pid=12, DBE", now);
@@ -109,7 +126,8 @@ TEST(HardwareLog, FallsBackToAFileAndSaysWhyNot) {
   localtime_r(&now, &parts);
   char when[32];
   strftime(when, sizeof when, "%b %d %H:%M:%S", &parts);
-  for (int i = 0; i < 1000; ++i) dprintf(fd, "%s host kernel: NVRM: Xid (PCI:0000:1b:00): 79, pid=%d, fallen off the bus\n", when, 40 + i % 2);
+  for (int i = 0; i < 1000; ++i)
+    dprintf(fd, "%s host kernel: NVRM: Xid (PCI:0000:1b:00): 79, pid=%d, fallen off the bus\n", when, 40 + i % 2);
   dprintf(fd, "%s host kernel: \xff\xfe\x01 NVRM: Xid (PCI:0000:1b:00): 13\n", when);
   close(fd);
   HardwareLogPaths paths;
@@ -139,13 +157,15 @@ TEST(HardwareLog, FallsBackToAFileAndSaysWhyNot) {
 
 TEST(HardwareLog, HostileTextDoesNoHarm) {
   std::mt19937 random(7);
-  const std::string seeds[] = {"4,1,5,-;NVRM: Xid (PCI:0000:1b:00): 79, pid=12, name", "Nov 21 20:29:00 h kernel: [1.2] mlx5_core 0000:5e:00.0: error",
+  const std::string seeds[] = {"4,1,5,-;NVRM: Xid (PCI:0000:1b:00): 79, pid=12, name",
+                               "Nov 21 20:29:00 h kernel: [1.2] mlx5_core 0000:5e:00.0: error",
                                "2025-11-21T21:29:30.123456+01:00 h kernel: oom-kill:,pid=999999999999999999,"};
   for (int i = 0; i < 20000; ++i) {
     std::string text = seeds[i % 3];
     for (int k = 0; k < 1 + i % 6; ++k) text[random() % text.size()] = static_cast<char>(random());
     text.resize(random() % (text.size() + 1));
-    for (const std::optional<HardwareEvent>& event : {ParseKmsgRecord(text, kSecond), ParseSyslogLine(text, RealtimeNs()), ParseHardwareLine(text)}) {
+    for (const std::optional<HardwareEvent>& event :
+         {ParseKmsgRecord(text, kSecond), ParseSyslogLine(text, RealtimeNs()), ParseHardwareLine(text)}) {
       if (!event) continue;
       for (char c : event->text()) ASSERT_TRUE(c >= 0x20 && c < 0x7f);
       ASSERT_GE(event->pid(), 0);

@@ -46,9 +46,11 @@ MemoryState ReadMemoryState(pid_t pid, const std::string& cgroup_root) {
   state.set_resident_bytes(Kilobytes(status, "VmRSS"));
   state.set_swapped_bytes(Kilobytes(status, "VmSwap"));
   state.set_locked_bytes(Kilobytes(status, "VmLck"));
-  state.set_oom_score(static_cast<int32_t>(std::min<int64_t>(Number(ReadSmallFile(proc + "oom_score", 32)), INT32_MAX)));
+  state.set_oom_score(
+      static_cast<int32_t>(std::min<int64_t>(Number(ReadSmallFile(proc + "oom_score", 32)), INT32_MAX)));
   int32_t adjusted = 0;
-  if (absl::SimpleAtoi(absl::StripAsciiWhitespace(ReadSmallFile(proc + "oom_score_adj", 32)), &adjusted)) state.set_oom_score_adj(adjusted);
+  if (absl::SimpleAtoi(absl::StripAsciiWhitespace(ReadSmallFile(proc + "oom_score_adj", 32)), &adjusted))
+    state.set_oom_score_adj(adjusted);
   state.set_host_available_bytes(Kilobytes(ReadSmallFile("/proc/meminfo"), "MemAvailable"));
   state.set_cgroup_bytes(-1);
   state.set_cgroup_limit_bytes(-1);
@@ -65,7 +67,8 @@ MemoryState ReadMemoryState(pid_t pid, const std::string& cgroup_root) {
     state.set_cgroup_bytes(Number(ReadSmallFile(folder + (older ? "memory.usage_in_bytes" : "memory.current"), 64)));
     const int64_t limit = Number(ReadSmallFile(folder + (older ? "memory.limit_in_bytes" : "memory.max"), 64));
     state.set_cgroup_limit_bytes(limit > (int64_t{1} << 60) ? -1 : limit);  // "max", or the older way to say it
-    state.set_cgroup_oom_kills(Counter(ReadSmallFile(folder + (older ? "memory.oom_control" : "memory.events"), 4096), "oom_kill"));
+    state.set_cgroup_oom_kills(
+        Counter(ReadSmallFile(folder + (older ? "memory.oom_control" : "memory.events"), 4096), "oom_kill"));
     if (older) break;
   }
   return state;

@@ -1,5 +1,5 @@
-// The part of NVML that is used, declared by us so that building needs no CUDA. nvml_test compares it with the toolkit's
-// header where there is one. Structures and values that NVML has promised to keep.
+// The part of NVML that is used, declared by us so that building needs no CUDA. nvml_test compares it with the
+// toolkit's header where there is one. Structures and values that NVML has promised to keep.
 #ifndef LOCKSTEP_COLLECTOR_EVIDENCE_NVML_H_
 #define LOCKSTEP_COLLECTOR_EVIDENCE_NVML_H_
 
@@ -11,8 +11,8 @@ using Return = int;
 struct DeviceHandle;
 using Device = DeviceHandle*;
 
-constexpr Return kSuccess = 0, kUninitialized = 1, kNotSupported = 3, kNoPermission = 4, kDriverNotLoaded = 9, kGpuIsLost = 15,
-                 kInsufficientSize = 7;
+constexpr Return kSuccess = 0, kUninitialized = 1, kNotSupported = 3, kNoPermission = 4, kDriverNotLoaded = 9,
+                 kGpuIsLost = 15, kInsufficientSize = 7;
 
 struct PciInfo {  // nvmlPciInfo_t of nvmlDeviceGetPciInfo_v3
   char bus_id_legacy[16];

@@ -22,7 +22,9 @@ absl::string_view Word(absl::string_view* text) {
   return word;
 }
 
-bool Hex(absl::string_view word, uint64_t* value) { return !word.empty() && absl::SimpleHexAtoi(word, value); }
+bool Hex(absl::string_view word, uint64_t* value) {
+  return !word.empty() && absl::SimpleHexAtoi(word, value);
+}
 
 bool ParseLine(absl::string_view line, Mapping* out) {
   // 7f3c67800000-7f3c6788b000 r--p 00000000 fe:00 1234    /usr/lib/libpython3.13.so.1.0
@@ -31,7 +33,8 @@ bool ParseLine(absl::string_view line, Mapping* out) {
   const absl::string_view inode = Word(&line);
   const size_t dash = range.find('-');
   if (dash == range.npos || rights.size() < 4) return false;
-  if (!Hex(range.substr(0, dash), &out->start) || !Hex(range.substr(dash + 1), &out->end) || out->start >= out->end) return false;
+  if (!Hex(range.substr(0, dash), &out->start) || !Hex(range.substr(dash + 1), &out->end) || out->start >= out->end)
+    return false;
   if (!Hex(offset, &out->offset) || !absl::SimpleAtoi(inode, &out->inode)) return false;
   out->readable = rights[0] == 'r';
   out->writable = rights[1] == 'w';
@@ -56,10 +59,13 @@ std::vector<Mapping> ParseMaps(absl::string_view text, size_t limit) {
   return maps;
 }
 
-std::vector<Mapping> ReadMaps(pid_t pid) { return ParseMaps(ReadSmallFile(absl::StrCat("/proc/", pid, "/maps"), kMostMapsBytes)); }
+std::vector<Mapping> ReadMaps(pid_t pid) {
+  return ParseMaps(ReadSmallFile(absl::StrCat("/proc/", pid, "/maps"), kMostMapsBytes));
+}
 
 const Mapping* FindMapping(const std::vector<Mapping>& maps, uint64_t address) {
-  auto after = std::upper_bound(maps.begin(), maps.end(), address, [](uint64_t a, const Mapping& m) { return a < m.start; });
+  auto after =
+      std::upper_bound(maps.begin(), maps.end(), address, [](uint64_t a, const Mapping& m) { return a < m.start; });
   if (after == maps.begin()) return nullptr;
   --after;
   return address < after->end ? &*after : nullptr;
@@ -77,8 +83,8 @@ std::vector<MappedFile> MappedFiles(const std::vector<Mapping>& maps) {
     // Its zero-initialised part has no file; whatever comes after it that is the file's belongs to it still.
     for (size_t next = i; next < maps.size(); ++next) {
       const Mapping& m = maps[next];
-      // Small files have their code in their first page, which is then mapped twice; a second copy of a whole file begins
-      // with its head again, which is not executable.
+      // Small files have their code in their first page, which is then mapped twice; a second copy of a whole file
+      // begins with its head again, which is not executable.
       const bool goes_on = m.offset > 0 || (m.executable && !first.executable && m.start == maps[next - 1].end);
       const bool same = m.path == first.path && m.inode == first.inode && goes_on;
       const bool gap = m.path.empty() && m.start == maps[next - 1].end;

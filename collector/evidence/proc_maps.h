@@ -32,7 +32,7 @@ struct MappedFile {
   uint64_t start = 0, end = 0;  // of all its mappings
   uint64_t inode = 0;
   bool deleted = false;
-  bool executable = false;      // one of them may be executed
+  bool executable = false;  // one of them may be executed
 };
 std::vector<MappedFile> MappedFiles(const std::vector<Mapping>& maps);
 

@@ -46,7 +46,9 @@ TEST(ProcMaps, CodeInTheFirstPageIsOfTheSameFile) {
 }
 
 TEST(ProcMaps, HostileTextDoesNoHarm) {
-  const std::string good = "55d000000000-55d000001000 r--p 00000000 fe:00 11 /opt/a\n55d000001000-55d000002000 r-xp 00001000 fe:00 11 /opt/a\n";
+  const std::string good =
+      "55d000000000-55d000001000 r--p 00000000 fe:00 11 /opt/a\n55d000001000-55d000002000 r-xp 00001000 fe:00 11 "
+      "/opt/a\n";
   std::mt19937 random(3);
   for (int i = 0; i < 5000; ++i) {
     std::string bad = good;

@@ -18,7 +18,8 @@ namespace {
 
 constexpr int kCapSysPtrace = 19;
 constexpr char kGrantCapability[] =
-    "give the agent CAP_SYS_PTRACE (systemd: AmbientCapabilities=CAP_SYS_PTRACE; Docker: --cap-add SYS_PTRACE; Kubernetes: "
+    "give the agent CAP_SYS_PTRACE (systemd: AmbientCapabilities=CAP_SYS_PTRACE; Docker: --cap-add SYS_PTRACE; "
+    "Kubernetes: "
     "securityContext.capabilities.add: [SYS_PTRACE])";
 
 // A field of /proc/PID/status, without the name.
@@ -63,16 +64,20 @@ PtraceFacts ReadPtraceFacts(pid_t pid, int error) {
   facts.own_ptrace_capability = (own_capabilities >> kCapSysPtrace & 1) != 0;
   facts.more_capabilities = (HexField(other, "CapPrm") & ~HexField(own, "CapPrm")) != 0;
   facts.own_seccomp = Field(own, "Seccomp") == "2";
-  struct stat here {}, there {}, folder {};
+  struct stat here {
+  }, there{}, folder{};
   const std::string space = absl::StrCat("/proc/", pid, "/ns/user");
-  if (stat("/proc/self/ns/user", &here) == 0 && stat(space.c_str(), &there) == 0) facts.other_user_namespace = here.st_ino != there.st_ino;
+  if (stat("/proc/self/ns/user", &here) == 0 && stat(space.c_str(), &there) == 0)
+    facts.other_user_namespace = here.st_ino != there.st_ino;
   if (stat(absl::StrCat("/proc/", pid, "/stat").c_str(), &folder) == 0) facts.undumpable = folder.st_uid != facts.uid;
   int scope = 0;
-  if (absl::SimpleAtoi(absl::StripAsciiWhitespace(ReadSmallFile("/proc/sys/kernel/yama/ptrace_scope", 16)), &scope)) facts.yama_scope = scope;
+  if (absl::SimpleAtoi(absl::StripAsciiWhitespace(ReadSmallFile("/proc/sys/kernel/yama/ptrace_scope", 16)), &scope))
+    facts.yama_scope = scope;
   pid_t tracer = 0;
   if (absl::SimpleAtoi(Field(other, "TracerPid"), &tracer) && tracer != 0) {
     facts.tracer = tracer;
-    facts.tracer_name = std::string(absl::StripAsciiWhitespace(ReadSmallFile(absl::StrCat("/proc/", tracer, "/comm"), 64)));
+    facts.tracer_name =
+        std::string(absl::StripAsciiWhitespace(ReadSmallFile(absl::StrCat("/proc/", tracer, "/comm"), 64)));
   }
   facts.own_profile = Label("self");
   facts.profile = Label(absl::StrCat(pid));
@@ -82,42 +87,63 @@ PtraceFacts ReadPtraceFacts(pid_t pid, int error) {
 std::string ExplainPtraceRefusal(const PtraceFacts& f) {
   const std::string refused = absl::StrCat("ptrace refused (", strerror(f.error), "): ");
   if (f.error == ESRCH) return absl::StrCat(refused, "the process is gone");
-  if (f.error == ENOSYS) return absl::StrCat(refused, "a seccomp filter takes ptrace away; grant it with a profile that allows ptrace and process_vm_readv");
+  if (f.error == ENOSYS)
+    return absl::StrCat(
+        refused, "a seccomp filter takes ptrace away; grant it with a profile that allows ptrace and process_vm_readv");
   if (f.tracer != 0) {
-    return absl::StrCat(refused, "process ", f.tracer, " (", f.tracer_name, ") traces it already, and there can be one only; detach that one");
+    return absl::StrCat(refused, "process ", f.tracer, " (", f.tracer_name,
+                        ") traces it already, and there can be one only; detach that one");
   }
-  if (f.yama_scope == 3) return absl::StrCat(refused, "kernel.yama.ptrace_scope is 3, which forbids it to all until the host is started again with another value");
+  if (f.yama_scope == 3)
+    return absl::StrCat(
+        refused,
+        "kernel.yama.ptrace_scope is 3, which forbids it to all until the host is started again with another value");
   if (!f.own_ptrace_capability) {
     if (f.own_uid != f.uid) {
-      return absl::StrCat(refused, "the process runs as user ", f.uid, ", we as user ", f.own_uid, "; run the agent as that user or as root, or ",
-                          kGrantCapability);
+      return absl::StrCat(refused, "the process runs as user ", f.uid, ", we as user ", f.own_uid,
+                          "; run the agent as that user or as root, or ", kGrantCapability);
     }
     if (f.undumpable) {
-      return absl::StrCat(refused, "the process has made itself undumpable (a set-user-ID or set-capability program, or prctl); ", kGrantCapability);
+      return absl::StrCat(
+          refused, "the process has made itself undumpable (a set-user-ID or set-capability program, or prctl); ",
+          kGrantCapability);
     }
     if (f.other_user_namespace) {
-      return absl::StrCat(refused, "the process is in another user namespace (a rootless container); run the agent as root on the host");
+      return absl::StrCat(
+          refused,
+          "the process is in another user namespace (a rootless container); run the agent as root on the host");
     }
-    if (f.more_capabilities) return absl::StrCat(refused, "the process has capabilities that we lack; run the agent as root, or ", kGrantCapability);
+    if (f.more_capabilities)
+      return absl::StrCat(refused, "the process has capabilities that we lack; run the agent as root, or ",
+                          kGrantCapability);
     if (f.yama_scope == 1) {
-      return absl::StrCat(refused, "kernel.yama.ptrace_scope is 1, which allows it to a process's ancestors alone; ", kGrantCapability,
-                          ", or for the whole host: sysctl kernel.yama.ptrace_scope=0");
+      return absl::StrCat(refused, "kernel.yama.ptrace_scope is 1, which allows it to a process's ancestors alone; ",
+                          kGrantCapability, ", or for the whole host: sysctl kernel.yama.ptrace_scope=0");
     }
     if (f.yama_scope == 2) {
-      return absl::StrCat(refused, "kernel.yama.ptrace_scope is 2, which allows it to administrators alone; ", kGrantCapability);
+      return absl::StrCat(refused, "kernel.yama.ptrace_scope is 2, which allows it to administrators alone; ",
+                          kGrantCapability);
     }
   } else if (f.other_user_namespace) {
-    return absl::StrCat(refused, "the process is in another user namespace, where our CAP_SYS_PTRACE does not count; run the agent as root on the host");
+    return absl::StrCat(refused,
+                        "the process is in another user namespace, where our CAP_SYS_PTRACE does not count; run the "
+                        "agent as root on the host");
   }
   if (!f.own_profile.empty() || !f.profile.empty()) {
-    return absl::StrCat(refused, "a security module decides (ours: ", f.own_profile.empty() ? "unconfined" : f.own_profile, ", the process's: ",
-                        f.profile.empty() ? "unconfined" : f.profile, "); grant ptrace between them (AppArmor: a ptrace rule in both profiles; Docker: --security-opt apparmor=unconfined)");
+    return absl::StrCat(refused,
+                        "a security module decides (ours: ", f.own_profile.empty() ? "unconfined" : f.own_profile,
+                        ", the process's: ", f.profile.empty() ? "unconfined" : f.profile,
+                        "); grant ptrace between them (AppArmor: a ptrace rule in both profiles; Docker: "
+                        "--security-opt apparmor=unconfined)");
   }
   if (f.own_seccomp) {
-    return absl::StrCat(refused, "nothing else forbids it, so a seccomp filter on the agent does; grant it with a profile that allows ptrace and process_vm_readv");
+    return absl::StrCat(refused,
+                        "nothing else forbids it, so a seccomp filter on the agent does; grant it with a profile that "
+                        "allows ptrace and process_vm_readv");
   }
   if (!f.own_ptrace_capability) return absl::StrCat(refused, "the kernel gives no reason; ", kGrantCapability);
-  return absl::StrCat(refused, "although we have CAP_SYS_PTRACE: a kernel thread, or a security module; nothing to grant is known");
+  return absl::StrCat(
+      refused, "although we have CAP_SYS_PTRACE: a kernel thread, or a security module; nothing to grant is known");
 }
 
 }  // namespace lockstep

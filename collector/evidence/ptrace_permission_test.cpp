@@ -22,10 +22,13 @@ PtraceFacts Refused() {
 TEST(PtracePermission, EveryRefusalSaysWhatAndHowToGrantIt) {
   PtraceFacts f = Refused();
   f.uid = 1001;
-  EXPECT_THAT(ExplainPtraceRefusal(f), AllOf(HasSubstr("the process runs as user 1001, we as user 1000"), HasSubstr("--cap-add SYS_PTRACE")));
+  EXPECT_THAT(ExplainPtraceRefusal(f),
+              AllOf(HasSubstr("the process runs as user 1001, we as user 1000"), HasSubstr("--cap-add SYS_PTRACE")));
   f = Refused();
   f.yama_scope = 1;
-  EXPECT_THAT(ExplainPtraceRefusal(f), AllOf(HasSubstr("ptrace_scope is 1"), HasSubstr("sysctl kernel.yama.ptrace_scope=0"), HasSubstr("CAP_SYS_PTRACE")));
+  EXPECT_THAT(ExplainPtraceRefusal(f),
+              AllOf(HasSubstr("ptrace_scope is 1"), HasSubstr("sysctl kernel.yama.ptrace_scope=0"),
+                    HasSubstr("CAP_SYS_PTRACE")));
   f.yama_scope = 2;
   EXPECT_THAT(ExplainPtraceRefusal(f), HasSubstr("administrators alone"));
   f.yama_scope = 3;

@@ -93,9 +93,12 @@ uint32_t LocationsLine(const std::string& table, int64_t line, int64_t at) {
 uint32_t PythonLine(PythonLayout::Lines format, const std::string& table, int32_t first_line, int64_t at) {
   at = std::max<int64_t>(at, 0);
   switch (format) {
-    case PythonLayout::Lines::kLnotab: return LnotabLine(table, first_line, at);
-    case PythonLayout::Lines::kRanges: return RangesLine(table, first_line, at);
-    case PythonLayout::Lines::kLocations: return LocationsLine(table, first_line, at);
+    case PythonLayout::Lines::kLnotab:
+      return LnotabLine(table, first_line, at);
+    case PythonLayout::Lines::kRanges:
+      return RangesLine(table, first_line, at);
+    case PythonLayout::Lines::kLocations:
+      return LocationsLine(table, first_line, at);
   }
   return 0;
 }
@@ -123,7 +126,8 @@ std::vector<PythonThread> ReadPythonThreads(const RemoteMemory& memory, const Py
     uint64_t lock = layout.gil == 0 ? 0 : runtime + layout.gil, holder = 0;
     int32_t locked = 0;
     if (layout.gil_pointer != 0) memory.Get(interpreter + layout.gil_pointer, &lock);
-    if (lock == 0 || !memory.Get(lock + layout.gil_locked, &locked) || !memory.Get(lock + layout.gil_holder, &holder)) locked = 0;
+    if (lock == 0 || !memory.Get(lock + layout.gil_locked, &locked) || !memory.Get(lock + layout.gil_holder, &holder))
+      locked = 0;
     uint64_t state = 0;
     memory.Get(interpreter + layout.interpreter_threads, &state);
     while (state != 0 && threads.size() < kMostThreads && seen.insert(state).second) {
@@ -140,8 +144,8 @@ std::vector<PythonThread> ReadPythonThreads(const RemoteMemory& memory, const Py
   return threads;
 }
 
-std::vector<PythonFrameRef> ReadPythonFrames(const RemoteMemory& memory, const PythonLayout& layout, uint64_t thread_state, size_t limit,
-                                             bool* truncated) {
+std::vector<PythonFrameRef> ReadPythonFrames(const RemoteMemory& memory, const PythonLayout& layout,
+                                             uint64_t thread_state, size_t limit, bool* truncated) {
   constexpr uint8_t kOwnedByCStack = 3;
   *truncated = false;
   std::vector<PythonFrameRef> frames;
@@ -165,9 +169,15 @@ std::vector<PythonFrameRef> ReadPythonFrames(const RemoteMemory& memory, const P
     PythonFrameRef ref;
     ref.code = At<uint64_t>(bytes, layout.frame_code);
     switch (layout.instruction) {
-      case PythonLayout::Instruction::kByteIndex: ref.instruction = At<int32_t>(bytes, layout.frame_instruction); break;
-      case PythonLayout::Instruction::kUnitIndex: ref.instruction = 2 * int64_t{At<int32_t>(bytes, layout.frame_instruction)}; break;
-      case PythonLayout::Instruction::kPointer: ref.instruction = At<int64_t>(bytes, layout.frame_instruction); break;
+      case PythonLayout::Instruction::kByteIndex:
+        ref.instruction = At<int32_t>(bytes, layout.frame_instruction);
+        break;
+      case PythonLayout::Instruction::kUnitIndex:
+        ref.instruction = 2 * int64_t{At<int32_t>(bytes, layout.frame_instruction)};
+        break;
+      case PythonLayout::Instruction::kPointer:
+        ref.instruction = At<int64_t>(bytes, layout.frame_instruction);
+        break;
     }
     ref.outermost_of_call =
         layout.entry == PythonLayout::Entry::kEveryFrame || (layout.entry == PythonLayout::Entry::kFlag && entry != 0);
@@ -179,7 +189,8 @@ std::vector<PythonFrameRef> ReadPythonFrames(const RemoteMemory& memory, const P
 std::string PythonCode::Text(uint64_t address) const {
   uint64_t length = 0;
   uint32_t state = 0;
-  if (!memory_.Get(address + layout_.text_length, &length) || !memory_.Get(address + layout_.text_state, &state)) return "";
+  if (!memory_.Get(address + layout_.text_length, &length) || !memory_.Get(address + layout_.text_state, &state))
+    return "";
   const uint32_t kind = state >> 2 & 7;
   const bool compact = (state >> 5 & 1) != 0, ascii = (state >> 6 & 1) != 0;
   if (!compact || (kind != 1 && kind != 2 && kind != 4)) return "";
@@ -215,7 +226,9 @@ const PythonCode::Code& PythonCode::Load(uint64_t address) {
   if (type != code_type_) {
     uint64_t name = 0;
     char text[5] = {};
-    if (!memory_.Get(type + layout_.type_name, &name) || !memory_.Read(name, text, sizeof text) || memcmp(text, "code", 5) != 0) return code;
+    if (!memory_.Get(type + layout_.type_name, &name) || !memory_.Read(name, text, sizeof text) ||
+        memcmp(text, "code", 5) != 0)
+      return code;
     code_type_ = type;
   }
   code.function = Text(At<uint64_t>(bytes, layout_.code_name));
@@ -230,7 +243,8 @@ std::optional<PythonFrame> PythonCode::Describe(const PythonFrameRef& ref) {
   const Code& code = Load(ref.code);
   if (!code.valid) return std::nullopt;
   int64_t at = ref.instruction;
-  if (layout_.instruction == PythonLayout::Instruction::kPointer) at -= static_cast<int64_t>(ref.code + layout_.code_bytes);
+  if (layout_.instruction == PythonLayout::Instruction::kPointer)
+    at -= static_cast<int64_t>(ref.code + layout_.code_bytes);
   PythonFrame frame;
   frame.function = code.function;
   frame.file = code.file;

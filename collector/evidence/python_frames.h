@@ -1,5 +1,6 @@
-// Tracebacks of a Python process, read from its memory. Nothing runs in the process and no lock of it is taken, so it makes
-// no difference who holds the interpreter lock. In two steps: pointers while the thread stands still, texts afterwards.
+// Tracebacks of a Python process, read from its memory. Nothing runs in the process and no lock of it is taken, so it
+// makes no difference who holds the interpreter lock. In two steps: pointers while the thread stands still, texts
+// afterwards.
 #ifndef LOCKSTEP_COLLECTOR_EVIDENCE_PYTHON_FRAMES_H_
 #define LOCKSTEP_COLLECTOR_EVIDENCE_PYTHON_FRAMES_H_
 
@@ -27,12 +28,12 @@ std::vector<PythonThread> ReadPythonThreads(const RemoteMemory& memory, const Py
 // A frame as it stands in memory.
 struct PythonFrameRef {
   uint64_t code = 0;
-  int64_t instruction = 0;  // byte offset into the code, or the address where the layout says so
+  int64_t instruction = 0;         // byte offset into the code, or the address where the layout says so
   bool outermost_of_call = false;  // the frame that C code called: one native evaluation frame covers those up to here
 };
 // Innermost first. `truncated`: there were more than `limit`.
-std::vector<PythonFrameRef> ReadPythonFrames(const RemoteMemory& memory, const PythonLayout& layout, uint64_t thread_state, size_t limit,
-                                             bool* truncated);
+std::vector<PythonFrameRef> ReadPythonFrames(const RemoteMemory& memory, const PythonLayout& layout,
+                                             uint64_t thread_state, size_t limit, bool* truncated);
 
 struct PythonFrame {
   std::string function, file;  // file: from the package on ("torch/serialization.py") where it is in one

@@ -90,9 +90,15 @@ struct FakePython {
     memory.Put(at + l.frame_code, code);
     memory.Put(at + l.frame_back, back);
     switch (l.instruction) {
-      case PythonLayout::Instruction::kByteIndex: memory.Put(at + l.frame_instruction, static_cast<int32_t>(at_byte)); break;
-      case PythonLayout::Instruction::kUnitIndex: memory.Put(at + l.frame_instruction, static_cast<int32_t>(at_byte / 2)); break;
-      case PythonLayout::Instruction::kPointer: memory.Put(at + l.frame_instruction, code + l.code_bytes + static_cast<uint64_t>(at_byte)); break;
+      case PythonLayout::Instruction::kByteIndex:
+        memory.Put(at + l.frame_instruction, static_cast<int32_t>(at_byte));
+        break;
+      case PythonLayout::Instruction::kUnitIndex:
+        memory.Put(at + l.frame_instruction, static_cast<int32_t>(at_byte / 2));
+        break;
+      case PythonLayout::Instruction::kPointer:
+        memory.Put(at + l.frame_instruction, code + l.code_bytes + static_cast<uint64_t>(at_byte));
+        break;
     }
     if (l.frame_entry != 0) memory.Put(at + l.frame_entry, entry);
     return at;
@@ -122,10 +128,13 @@ struct FakePython {
 // Byte 0..3 is line 10, from byte 4 on line 12.
 std::string TwoLines(PythonLayout::Lines format) {
   switch (format) {
-    case PythonLayout::Lines::kLnotab: return std::string("\x04\x02", 2);
-    case PythonLayout::Lines::kRanges: return std::string("\x04\x00\x10\x02", 4);
+    case PythonLayout::Lines::kLnotab:
+      return std::string("\x04\x02", 2);
+    case PythonLayout::Lines::kRanges:
+      return std::string("\x04\x00\x10\x02", 4);
     // One-line form, +0 lines, two units; then the form without columns, +2 lines, eight units.
-    case PythonLayout::Lines::kLocations: return std::string("\xd1\x00\x05\xef\x04", 5);
+    case PythonLayout::Lines::kLocations:
+      return std::string("\xd1\x00\x05\xef\x04", 5);
   }
   return "";
 }
@@ -136,7 +145,8 @@ TEST_P(EveryVersion, ThreadsFramesAndLinesAreFoundByTheLayout) {
   const PythonLayout layout = *LayoutOf(GetParam());
   FakePython python(layout);
   const std::string lines = TwoLines(layout.lines);
-  const uint64_t inner = python.Code(python.Text("Loader.__next__"), "/usr/lib/python3/dist-packages/torch/utils/data/dataloader.py", 10, lines);
+  const uint64_t inner = python.Code(python.Text("Loader.__next__"),
+                                     "/usr/lib/python3/dist-packages/torch/utils/data/dataloader.py", 10, lines);
   const uint64_t outer = python.Code(python.WideText(u"tr\u00e4in"), "/home/u/train.py", 10, lines);
   uint64_t frame = 0;
   const bool shim = layout.entry == PythonLayout::Entry::kShim;
@@ -177,8 +187,9 @@ TEST_P(EveryVersion, ThreadsFramesAndLinesAreFoundByTheLayout) {
     texts.push_back(described->function + " " + described->file + ":" + std::to_string(described->line));
     outermost.push_back(described->outermost_of_call);
   }
-  EXPECT_THAT(texts, ElementsAre("Loader.__next__ torch/utils/data/dataloader.py:10", "Loader.__next__ torch/utils/data/dataloader.py:12",
-                                 "tr\u00e4in /home/u/train.py:12"));
+  EXPECT_THAT(texts,
+              ElementsAre("Loader.__next__ torch/utils/data/dataloader.py:10",
+                          "Loader.__next__ torch/utils/data/dataloader.py:12", "tr\u00e4in /home/u/train.py:12"));
   EXPECT_THAT(outermost, ElementsAre(layout.entry == PythonLayout::Entry::kEveryFrame, true, true));
 
   EXPECT_EQ(ReadPythonFrames(python.memory, layout, state, 2, &truncated).size(), 2u);
@@ -215,7 +226,8 @@ TEST_P(EveryVersion, DamagedMemoryDoesNoHarm) {
   for (const auto& [address, byte] : python.memory.bytes_) addresses.push_back(address);
   for (int i = 0; i < 300; ++i) {
     FakeMemory damaged = python.memory;
-    for (int k = 0; k < 200; ++k) damaged.bytes_[addresses[random() % addresses.size()]] = static_cast<uint8_t>(random());
+    for (int k = 0; k < 200; ++k)
+      damaged.bytes_[addresses[random() % addresses.size()]] = static_cast<uint8_t>(random());
     ReadPythonThreads(damaged, layout, python.runtime);
     bool truncated = false;
     PythonCode codes(damaged, layout);
@@ -249,7 +261,8 @@ TEST(PythonLine, OfCodeWithoutALineIsNone) {
 }
 
 TEST(PythonFile, IsToldFromThePackageOn) {
-  EXPECT_EQ(ShortPythonFile("/opt/conda/lib/python3.10/site-packages/torch/serialization.py"), "torch/serialization.py");
+  EXPECT_EQ(ShortPythonFile("/opt/conda/lib/python3.10/site-packages/torch/serialization.py"),
+            "torch/serialization.py");
   EXPECT_EQ(ShortPythonFile("/usr/lib/python3.11/threading.py"), "threading.py");
   EXPECT_EQ(ShortPythonFile("/home/me/train.py"), "/home/me/train.py");
   EXPECT_EQ(ShortPythonFile("<frozen importlib._bootstrap>"), "<frozen importlib._bootstrap>");

@@ -70,13 +70,14 @@ std::optional<PythonLayout> LayoutFromDebugOffsets(const RemoteMemory& memory, u
   const struct {
     uint32_t* field;
     size_t byte;
-  } fields[] = {{&l.interpreters_head, 40}, {&l.interpreter_next, 64},     {&l.interpreter_threads, 72}, {&l.gil_pointer, 112},
-                {&l.gil_locked, 136},       {&l.gil_holder, 144},          {&l.thread_next, 168},        {&l.thread_frame, 184},
-                {&l.thread_id, 192},        {&l.native_thread_id, 200},    {&l.frame_size, 224},         {&l.frame_back, 232},
-                {&l.frame_code, 240},       {&l.frame_instruction, 248},   {&l.frame_entry, 264},        {&l.code_size, 272},
-                {&l.code_file, 280},        {&l.code_name, 296},           {&l.code_lines, 304},         {&l.code_first_line, 312},
-                {&l.code_bytes, 344},       {&l.object_type, 360},         {&l.text_state, 544},         {&l.text_length, 552},
-                {&l.text_ascii, 560}};
+  } fields[] = {
+      {&l.interpreters_head, 40}, {&l.interpreter_next, 64},   {&l.interpreter_threads, 72}, {&l.gil_pointer, 112},
+      {&l.gil_locked, 136},       {&l.gil_holder, 144},        {&l.thread_next, 168},        {&l.thread_frame, 184},
+      {&l.thread_id, 192},        {&l.native_thread_id, 200},  {&l.frame_size, 224},         {&l.frame_back, 232},
+      {&l.frame_code, 240},       {&l.frame_instruction, 248}, {&l.frame_entry, 264},        {&l.code_size, 272},
+      {&l.code_file, 280},        {&l.code_name, 296},         {&l.code_lines, 304},         {&l.code_first_line, 312},
+      {&l.code_bytes, 344},       {&l.object_type, 360},       {&l.text_state, 544},         {&l.text_length, 552},
+      {&l.text_ascii, 560}};
   for (const auto& field : fields) {
     if (at(field.byte) > 1 << 20) return std::nullopt;
     *field.field = static_cast<uint32_t>(at(field.byte));

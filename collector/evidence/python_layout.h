@@ -1,5 +1,6 @@
 // Where CPython keeps what a traceback needs, for 64-bit builds of 3.8 to 3.13. The numbers are offsets that the public
-// headers of each version give (python_layout_test checks them against interpreters that run); 3.13 tells its own in memory.
+// headers of each version give (python_layout_test checks them against interpreters that run); 3.13 tells its own in
+// memory.
 #ifndef LOCKSTEP_COLLECTOR_EVIDENCE_PYTHON_LAYOUT_H_
 #define LOCKSTEP_COLLECTOR_EVIDENCE_PYTHON_LAYOUT_H_
 
@@ -14,11 +15,11 @@ constexpr int kOldestPython = 8, kNewestPython = 13;
 
 struct PythonLayout {
   int minor = 0;
-  uint32_t interpreters_head = 0;        // in _PyRuntime
+  uint32_t interpreters_head = 0;  // in _PyRuntime
   uint32_t interpreter_next = 0, interpreter_threads = 0;
   uint32_t thread_next = 0, thread_id = 0;
-  uint32_t native_thread_id = 0;         // 0: not kept
-  uint32_t thread_frame = 0;             // newest frame, or the structure that points to it
+  uint32_t native_thread_id = 0;  // 0: not kept
+  uint32_t thread_frame = 0;      // newest frame, or the structure that points to it
   bool by_cframe = false;
   uint32_t cframe_frame = 0;
   // The interpreter lock: inside _PyRuntime, or (gil_pointer != 0) where the interpreter points to.
@@ -29,7 +30,7 @@ struct PythonLayout {
   // Where C code was entered again: every frame (one C call each), a flag of the oldest frame of a call (3.11), or an
   // extra frame that stands for the C call (3.12).
   enum class Entry { kEveryFrame, kFlag, kShim } entry = Entry::kShim;
-  uint32_t frame_entry = 0;              // byte: the flag, or the frame's owner
+  uint32_t frame_entry = 0;  // byte: the flag, or the frame's owner
 
   uint32_t code_size = 0, code_file = 0, code_name = 0, code_lines = 0, code_first_line = 0, code_bytes = 0;
   enum class Lines { kLnotab, kRanges, kLocations } lines = Lines::kLocations;

@@ -40,7 +40,8 @@ std::vector<pid_t> ThreadsOf(pid_t pid) {
     if (absl::SimpleAtoi(entry->d_name, &tid)) threads.push_back(tid);
   }
   closedir(dir);
-  std::sort(threads.begin(), threads.end(), [pid](pid_t a, pid_t b) { return (a == pid) != (b == pid) ? a == pid : a < b; });
+  std::sort(threads.begin(), threads.end(),
+            [pid](pid_t a, pid_t b) { return (a == pid) != (b == pid) ? a == pid : a < b; });
   return threads;
 }
 
@@ -70,7 +71,9 @@ std::vector<std::string> KernelFrames(pid_t pid, pid_t tid) {
     const size_t space = line.find(' ');  // "[<0>] hrtimer_nanosleep+0x8d/0x120"
     if (space == line.npos) continue;
     const absl::string_view name = line.substr(space + 1);
-    if (absl::StartsWith(name, "do_syscall_64") || absl::StartsWith(name, "entry_SYSCALL") || absl::StartsWith(name, "el0")) continue;
+    if (absl::StartsWith(name, "do_syscall_64") || absl::StartsWith(name, "entry_SYSCALL") ||
+        absl::StartsWith(name, "el0"))
+      continue;
     frames.emplace_back(name);
     if (frames.size() == kMostKernelFrames) break;
   }
@@ -82,7 +85,8 @@ bool ReadSyscallPlace(pid_t pid, pid_t tid, ThreadCapture* thread) {
   const std::string text = TaskFile(pid, tid, "syscall", 512);
   const std::vector<absl::string_view> words = absl::StrSplit(absl::StripAsciiWhitespace(text), ' ', absl::SkipEmpty());
   uint64_t sp = 0, pc = 0;
-  if (words.size() < 3 || !absl::SimpleHexAtoi(words[words.size() - 2], &sp) || !absl::SimpleHexAtoi(words.back(), &pc)) return false;
+  if (words.size() < 3 || !absl::SimpleHexAtoi(words[words.size() - 2], &sp) || !absl::SimpleHexAtoi(words.back(), &pc))
+    return false;
   thread->registers[kStackPointerRegister] = sp;
 #if defined(__x86_64__)
   thread->registers[16] = pc;
@@ -99,8 +103,9 @@ bool ReadRegisters(pid_t tid, ThreadCapture* thread) {
 #if defined(__x86_64__)
   // A 32-bit process has other registers; the kernel says so by the size.
   if (part.iov_len != sizeof regs) return false;
-  const uint64_t values[kStackRegisters] = {regs.rax, regs.rdx, regs.rcx, regs.rbx, regs.rsi, regs.rdi, regs.rbp, regs.rsp, regs.r8,
-                                            regs.r9,  regs.r10, regs.r11, regs.r12, regs.r13, regs.r14, regs.r15, regs.rip};
+  const uint64_t values[kStackRegisters] = {regs.rax, regs.rdx, regs.rcx, regs.rbx, regs.rsi, regs.rdi,
+                                            regs.rbp, regs.rsp, regs.r8,  regs.r9,  regs.r10, regs.r11,
+                                            regs.r12, regs.r13, regs.r14, regs.r15, regs.rip};
   std::copy(std::begin(values), std::end(values), thread->registers);
   thread->pc = regs.rip;
   thread->thread_pointer = regs.fs_base;
@@ -155,7 +160,12 @@ void Pause(int64_t ns) {
 class Capturer {
  public:
   Capturer(pid_t pid, const std::vector<Mapping>& maps, const CaptureOptions& options)
-      : pid_(pid), maps_(maps), options_(options), memory_(pid), killer_(options.kill_self_after_ns), scratch_(options.most_stack) {}
+      : pid_(pid),
+        maps_(maps),
+        options_(options),
+        memory_(pid),
+        killer_(options.kill_self_after_ns),
+        scratch_(options.most_stack) {}
 
   Capture Run() {
     // A thread that stands must not wait for our turn on a busy host. What is not allowed is done without.
@@ -236,11 +246,12 @@ class Capturer {
         return false;
       }
       if (MonotonicNs() - begin > options_.halt_limit_ns) {
-        // It went to sleep where no signal reaches it. It cannot be detached from while it does not stand; it is let go as
-        // soon as it does, and with the end of this thread at the latest.
+        // It went to sleep where no signal reaches it. It cannot be detached from while it does not stand; it is let go
+        // as soon as it does, and with the end of this thread at the latest.
         late_.push_back(tid);
         killer_.Disarm();
-        thread->refused = absl::StrCat("not stopped: it did not come to a halt in ", options_.halt_limit_ns / 1'000'000, " ms");
+        thread->refused =
+            absl::StrCat("not stopped: it did not come to a halt in ", options_.halt_limit_ns / 1'000'000, " ms");
         const char state = StateOf(pid_, tid);
         if (state == 'D') absl::StrAppend(&thread->refused, "; it is in uninterruptible sleep (D)");
         return true;

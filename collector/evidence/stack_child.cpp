@@ -80,7 +80,8 @@ int MinorInName(const std::string& path) {
   return absl::SimpleAtoi(path.substr(at + strlen("python3."), end - at - strlen("python3.")), &minor) ? minor : -1;
 }
 
-std::optional<Python> FindPython(const RemoteMemory& memory, const std::vector<MappedFile>& files, Unwinder* unwinder, ProcessEvidence* evidence) {
+std::optional<Python> FindPython(const RemoteMemory& memory, const std::vector<MappedFile>& files, Unwinder* unwinder,
+                                 ProcessEvidence* evidence) {
   // The library, else the program itself; a program of another name may have the interpreter inside.
   std::vector<const MappedFile*> order;
   for (const MappedFile& file : files) {
@@ -88,7 +89,8 @@ std::optional<Python> FindPython(const RemoteMemory& memory, const std::vector<M
   }
   for (const MappedFile& file : files) {
     const size_t slash = file.path.rfind('/');
-    if (file.executable && slash != std::string::npos && absl::StartsWith(file.path.substr(slash + 1), "python")) order.push_back(&file);
+    if (file.executable && slash != std::string::npos && absl::StartsWith(file.path.substr(slash + 1), "python"))
+      order.push_back(&file);
   }
   if (order.empty() && !files.empty()) order.push_back(&files.front());
   for (const MappedFile* file : order) {
@@ -97,7 +99,8 @@ std::optional<Python> FindPython(const RemoteMemory& memory, const std::vector<M
     int minor = -1;
     uint64_t version = 0;
     const uint64_t version_at = unwinder->Symbol(*file, "Py_Version");
-    if (version_at != 0 && memory.Get(version_at, &version) && version >> 24 == 3) minor = static_cast<int>(version >> 16 & 0xff);
+    if (version_at != 0 && memory.Get(version_at, &version) && version >> 24 == 3)
+      minor = static_cast<int>(version >> 16 & 0xff);
     if (minor < 0) minor = MinorInName(file->path);
     for (size_t i = 0; minor < 0 && i < files.size(); ++i) minor = MinorInName(files[i].path);
     if (minor < 0) {
@@ -108,8 +111,8 @@ std::optional<Python> FindPython(const RemoteMemory& memory, const std::vector<M
     std::optional<PythonLayout> layout = LayoutFromDebugOffsets(memory, runtime);
     if (!layout) layout = LayoutOf(minor);
     if (!layout) {
-      evidence->set_python_refused(absl::StrCat("Python 3.", minor, " keeps its frames in a way that is not known; 3.", kOldestPython, " to 3.",
-                                                kNewestPython, " are"));
+      evidence->set_python_refused(absl::StrCat("Python 3.", minor, " keeps its frames in a way that is not known; 3.",
+                                                kOldestPython, " to 3.", kNewestPython, " are"));
       return std::nullopt;
     }
     Python python{*layout, ReadPythonThreads(memory, *layout, runtime)};
@@ -119,8 +122,8 @@ std::optional<Python> FindPython(const RemoteMemory& memory, const std::vector<M
   return std::nullopt;
 }
 
-// Which of the interpreter's threads this is. By the kernel's number where the interpreter keeps it (after a fork it may be
-// the parent's), else by the thread's own structure, in which glibc keeps the number.
+// Which of the interpreter's threads this is. By the kernel's number where the interpreter keeps it (after a fork it
+// may be the parent's), else by the thread's own structure, in which glibc keeps the number.
 const PythonThread* FindThread(const Python& python, const RemoteMemory& memory, const ThreadCapture& thread) {
   for (const PythonThread& known : python.threads) {
     if (thread.thread_pointer != 0 && known.thread_id == thread.thread_pointer) return &known;
@@ -131,7 +134,8 @@ const PythonThread* FindThread(const Python& python, const RemoteMemory& memory,
   for (const PythonThread& known : python.threads) {
     if (known.native_id != 0 && known.native_id == static_cast<uint64_t>(thread.inner_tid)) return &known;
     int32_t tid = 0;
-    if (known.native_id == 0 && memory.Get(known.thread_id + kTidInGlibcThread, &tid) && tid == thread.inner_tid) return &known;
+    if (known.native_id == 0 && memory.Get(known.thread_id + kTidInGlibcThread, &tid) && tid == thread.inner_tid)
+      return &known;
   }
   return nullptr;
 }
@@ -143,7 +147,8 @@ struct PythonStack {
 
 class StackChild {
  public:
-  StackChild(pid_t pid, const StackChildOptions& options, int out) : pid_(pid), options_(options), out_(out), memory_(pid) {}
+  StackChild(pid_t pid, const StackChildOptions& options, int out)
+      : pid_(pid), options_(options), out_(out), memory_(pid) {}
 
   int Run() {
     if (options_.drop_rights) {
@@ -190,7 +195,8 @@ class StackChild {
       evidence_.set_longest_stop_ns(std::max(evidence_.longest_stop_ns(), thread.stopped_ns));
     }
     if (capture_.error != 0) evidence_.set_stacks_refused(ExplainPtraceRefusal(ReadPtraceFacts(pid_, capture_.error)));
-    if (capture_.threads.empty() && capture_.error == 0) evidence_.set_stacks_refused("the process has no threads any more");
+    if (capture_.threads.empty() && capture_.error == 0)
+      evidence_.set_stacks_refused("the process has no threads any more");
   }
 
   // What needs no foreign file: Python's texts, kernel frames, states.
@@ -223,7 +229,8 @@ class StackChild {
       PutFrames(thread, {}, out);
     }
     if (python != nullptr && described_.empty() && evidence_.python_refused().empty()) {
-      evidence_.set_python_refused(capture_.error != 0 ? "reading its memory was refused" : "no thread of it runs Python code");
+      evidence_.set_python_refused(capture_.error != 0 ? "reading its memory was refused"
+                                                       : "no thread of it runs Python code");
     }
     return Send();
   }
@@ -236,7 +243,8 @@ class StackChild {
       frame->set_function(CleanUtf8(name, 256));
     }
     const auto python = described_.find(thread.tid);
-    for (StackFrame& frame : MergeStacks(native, python == described_.end() ? std::vector<PythonFrame>() : python->second)) {
+    for (StackFrame& frame :
+         MergeStacks(native, python == described_.end() ? std::vector<PythonFrame>() : python->second)) {
       *out->add_frames() = std::move(frame);
     }
   }
@@ -253,7 +261,8 @@ class StackChild {
         PutFrames(thread, native, out);
         out->set_truncated(out->truncated() || addresses.truncated);
         if (!addresses.problem.empty() && !addresses.truncated) {
-          out->set_refused(absl::StrCat(out->refused(), out->refused().empty() ? "" : "; ", "ends early: ", CleanUtf8(addresses.problem, 200)));
+          out->set_refused(absl::StrCat(out->refused(), out->refused().empty() ? "" : "; ",
+                                        "ends early: ", CleanUtf8(addresses.problem, 200)));
         }
         pcs_.push_back(std::move(addresses.pcs));
       } else {
@@ -307,6 +316,8 @@ class StackChild {
 
 }  // namespace
 
-int RunStackChild(pid_t pid, const StackChildOptions& options, int out) { return StackChild(pid, options, out).Run(); }
+int RunStackChild(pid_t pid, const StackChildOptions& options, int out) {
+  return StackChild(pid, options, out).Run();
+}
 
 }  // namespace lockstep

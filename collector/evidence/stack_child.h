@@ -18,8 +18,8 @@ struct StackChildOptions {
   bool drop_rights = true;
 };
 
-// Writes to `out` what it finds, in steps (child_pipe.h): states and Python stacks first, then native stacks with function
-// names, then source lines. Returns the exit status.
+// Writes to `out` what it finds, in steps (child_pipe.h): states and Python stacks first, then native stacks with
+// function names, then source lines. Returns the exit status.
 int RunStackChild(pid_t pid, const StackChildOptions& options, int out);
 
 }  // namespace lockstep

@@ -9,19 +9,52 @@
 namespace lockstep {
 namespace {
 
-bool Evaluates(const StackFrame& frame) { return absl::StartsWith(frame.function(), "_PyEval_EvalFrameDefault"); }
+bool Evaluates(const StackFrame& frame) {
+  return absl::StartsWith(frame.function(), "_PyEval_EvalFrameDefault");
+}
 
-// Functions of CPython that stand between one Python function and another, or between main() and the first; in a stripped
-// interpreter most have no name.
+// Functions of CPython that stand between one Python function and another, or between main() and the first; in a
+// stripped interpreter most have no name.
 bool OnlyLeads(const StackFrame& frame, uint32_t interpreter) {
   const absl::string_view name = frame.function();
   if (name.empty()) return frame.module() == interpreter;
-  constexpr absl::string_view kPrefixes[] = {
-      "_PyEval_",     "PyEval_Eval",   "_PyFunction_", "_PyObject_",        "PyObject_Call", "PyObject_Vectorcall", "_PyVectorcall",
-      "PyVectorcall", "_PyCFunction",  "cfunction_",   "method_vectorcall", "vectorcall_",   "object_vacall",       "slot_tp_",
-      "function_",    "call_function", "do_call_core", "type_call",         "run_mod",       "run_eval_code",       "pyrun_",
-      "PyRun_",       "_PyRun_",       "Py_RunMain",   "pymain_",           "Py_BytesMain",  "builtin_exec",        "thread_run",
-      "pythread_wrapper", "_PyMethodDef", "_PyMethodDescriptor", "classmethod_", "_Py_Call", "PyNumber_", "PyIter_Next", "gen_send_ex", "gen_iternext"};
+  constexpr absl::string_view kPrefixes[] = {"_PyEval_",
+                                             "PyEval_Eval",
+                                             "_PyFunction_",
+                                             "_PyObject_",
+                                             "PyObject_Call",
+                                             "PyObject_Vectorcall",
+                                             "_PyVectorcall",
+                                             "PyVectorcall",
+                                             "_PyCFunction",
+                                             "cfunction_",
+                                             "method_vectorcall",
+                                             "vectorcall_",
+                                             "object_vacall",
+                                             "slot_tp_",
+                                             "function_",
+                                             "call_function",
+                                             "do_call_core",
+                                             "type_call",
+                                             "run_mod",
+                                             "run_eval_code",
+                                             "pyrun_",
+                                             "PyRun_",
+                                             "_PyRun_",
+                                             "Py_RunMain",
+                                             "pymain_",
+                                             "Py_BytesMain",
+                                             "builtin_exec",
+                                             "thread_run",
+                                             "pythread_wrapper",
+                                             "_PyMethodDef",
+                                             "_PyMethodDescriptor",
+                                             "classmethod_",
+                                             "_Py_Call",
+                                             "PyNumber_",
+                                             "PyIter_Next",
+                                             "gen_send_ex",
+                                             "gen_iternext"};
   for (absl::string_view prefix : kPrefixes) {
     if (absl::StartsWith(name, prefix)) return true;
   }
@@ -29,8 +62,17 @@ bool OnlyLeads(const StackFrame& frame, uint32_t interpreter) {
 }
 
 bool StartsThreads(absl::string_view name) {
-  constexpr absl::string_view kNames[] = {"_start", "__libc_start_main", "__libc_start_call_main", "start_thread", "clone3", "__clone3", "__GI___clone3",
-                                          "__GI___clone", "__clone", "clone", "__libc_start_main_impl"};
+  constexpr absl::string_view kNames[] = {"_start",
+                                          "__libc_start_main",
+                                          "__libc_start_call_main",
+                                          "start_thread",
+                                          "clone3",
+                                          "__clone3",
+                                          "__GI___clone3",
+                                          "__GI___clone",
+                                          "__clone",
+                                          "clone",
+                                          "__libc_start_main_impl"};
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 

@@ -9,9 +9,9 @@
 
 namespace lockstep {
 
-// Puts Python's frames in the place of the interpreter's evaluation frames, and leaves out the interpreter's own frames that
-// only lead from one Python function to the next. Both innermost first. Python frames for which the native stack has no
-// place (it ended early) come last. The C library's frames before main() or a thread's function are left out.
+// Puts Python's frames in the place of the interpreter's evaluation frames, and leaves out the interpreter's own frames
+// that only lead from one Python function to the next. Both innermost first. Python frames for which the native stack
+// has no place (it ended early) come last. The C library's frames before main() or a thread's function are left out.
 std::vector<StackFrame> MergeStacks(const std::vector<StackFrame>& native, const std::vector<PythonFrame>& python);
 
 }  // namespace lockstep

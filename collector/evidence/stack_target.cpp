@@ -1,4 +1,5 @@
-// A process whose stacks are known, for evidence_test: stack_target MODE [NUMBER]. Writes "ready" when it is as it will stay.
+// A process whose stacks are known, for evidence_test: stack_target MODE [NUMBER]. Writes "ready" when it is as it will
+// stay.
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -110,7 +111,9 @@ int main(int argc, char** argv) {
     Ready(0);
     for (int i = 0; i < number; ++i) {
       pthread_t threads[16];
-      for (pthread_t& thread : threads) pthread_create(&thread, nullptr, [](void*) -> void* { return nullptr; }, nullptr);
+      for (pthread_t& thread : threads)
+        pthread_create(
+            &thread, nullptr, [](void*) -> void* { return nullptr; }, nullptr);
       for (pthread_t& thread : threads) pthread_join(thread, nullptr);
     }
     return 0;

@@ -38,7 +38,8 @@ void Render(const Node& node, size_t depth, size_t* lines, std::string* out) {
   // The rare first: a stack that few have is the one to look at.
   std::vector<std::pair<const std::string*, const Node*>> order;
   for (const auto& [name, child] : node.children) order.push_back({&name, child.get()});
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.second->through.size() < b.second->through.size(); });
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto& a, const auto& b) { return a.second->through.size() < b.second->through.size(); });
   for (const auto& [name, child] : order) {
     if (*lines == 0) return;
     std::string text = *name;
@@ -105,7 +106,8 @@ StackTreeMessage StackTree::ToMessage() const {
     for (const std::string& frame : key.second) {
       const auto [text, new_text] = texts.try_emplace(frame, static_cast<uint32_t>(texts.size()));
       if (new_text) message.add_texts(frame);
-      const auto [child, new_node] = nodes.try_emplace({node, text->second}, static_cast<uint32_t>(message.parent_size()));
+      const auto [child, new_node] =
+          nodes.try_emplace({node, text->second}, static_cast<uint32_t>(message.parent_size()));
       if (new_node) {
         message.add_parent(node);
         message.add_text(text->second);
@@ -154,8 +156,11 @@ StackTree StackTree::FromMessage(const StackTreeMessage& message, size_t most_st
     std::reverse(frames.begin(), frames.end());
     tree.Put(std::move(frames), ranks);
   }
-  for (int i = 0; i < std::min(message.left_out_first_size(), message.left_out_last_size()) && i < static_cast<int>(kMostRuns); ++i) {
-    if (message.left_out_first(i) <= message.left_out_last(i)) tree.left_out_.AddRun(message.left_out_first(i), message.left_out_last(i));
+  for (int i = 0;
+       i < std::min(message.left_out_first_size(), message.left_out_last_size()) && i < static_cast<int>(kMostRuns);
+       ++i) {
+    if (message.left_out_first(i) <= message.left_out_last(i))
+      tree.left_out_.AddRun(message.left_out_first(i), message.left_out_last(i));
   }
   return tree;
 }
@@ -176,7 +181,8 @@ std::string StackTree::Text(size_t most_lines) const {
   size_t lines = most_lines;
   Render(root, 0, &lines, &out);
   if (lines == 0) absl::StrAppend(&out, "more branches are not shown\n");
-  if (!left_out_.empty()) absl::StrAppend(&out, left_out_.Text(), ": stacks left out, the tree holds ", most_stacks_, "\n");
+  if (!left_out_.empty())
+    absl::StrAppend(&out, left_out_.Text(), ": stacks left out, the tree holds ", most_stacks_, "\n");
   return out;
 }
 

@@ -1,5 +1,5 @@
-// Stacks of many ranks as one prefix tree: who shares the way, and where they part. Relays merge the trees of those below
-// them; the result does not depend on the order or the grouping of the merges.
+// Stacks of many ranks as one prefix tree: who shares the way, and where they part. Relays merge the trees of those
+// below them; the result does not depend on the order or the grouping of the merges.
 #ifndef LOCKSTEP_COLLECTOR_EVIDENCE_STACK_TREE_H_
 #define LOCKSTEP_COLLECTOR_EVIDENCE_STACK_TREE_H_
 
@@ -16,9 +16,9 @@ namespace lockstep {
 
 class StackTree {
  public:
-  // A tree holds at most so many different stacks, each of at most kMostFrames frames (of deeper ones the middle is cut).
-  // Beyond that those with the greatest hashes are left out and their ranks kept in one set: that choice is
-  // the same whichever way the trees were merged.
+  // A tree holds at most so many different stacks, each of at most kMostFrames frames (of deeper ones the middle is
+  // cut). Beyond that those with the greatest hashes are left out and their ranks kept in one set: that choice is the
+  // same whichever way the trees were merged.
   explicit StackTree(size_t most_stacks = 4096) : most_stacks_(most_stacks) {}
   static constexpr size_t kMostFrames = 128;
   static constexpr size_t kMostFrameText = 256;

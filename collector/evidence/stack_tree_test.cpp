@@ -14,7 +14,8 @@ using ::testing::HasSubstr;
 std::vector<std::string> RandomStack(std::mt19937* random) {
   std::vector<std::string> frames;  // innermost first
   const int depth = 1 + static_cast<int>((*random)() % 6);
-  for (int i = 0; i < depth; ++i) frames.push_back(std::string(1, static_cast<char>('a' + (*random)() % 3)) + std::to_string(depth - i));
+  for (int i = 0; i < depth; ++i)
+    frames.push_back(std::string(1, static_cast<char>('a' + (*random)() % 3)) + std::to_string(depth - i));
   return frames;
 }
 
@@ -32,7 +33,8 @@ TEST(StackTree, AnyOrderAndGroupingOfMergesGivesTheSame) {
     std::vector<StackTree> parts;
     for (size_t at = 0; at < stacks.size();) {
       StackTree part(most);
-      for (size_t end = std::min(stacks.size(), at + 1 + random() % 40); at < end; ++at) part.Add(stacks[at].first, stacks[at].second);
+      for (size_t end = std::min(stacks.size(), at + 1 + random() % 40); at < end; ++at)
+        part.Add(stacks[at].first, stacks[at].second);
       // As it would arrive over the network.
       parts.push_back(StackTree::FromMessage(part.ToMessage(), most));
     }

@@ -35,12 +35,12 @@ struct SymbolEntry {
 
 struct CodeFile {
   MappedFile mapped;
-  std::string path;      // as it can be opened from here; empty: it cannot
+  std::string path;  // as it can be opened from here; empty: it cannot
   int fd = -1;
   std::vector<char> image;  // of the kernel's own, which is in no file
-  std::string problem;   // why it is not read
+  std::string problem;      // why it is not read
   Dwfl_Module* module = nullptr;
-  uint32_t number = 0;   // 1 + index into the reported modules; 0: not reported yet
+  uint32_t number = 0;  // 1 + index into the reported modules; 0: not reported yet
   bool indexed = false;
   std::vector<SymbolEntry> symbols;  // sorted
   bool lines = true;
@@ -168,7 +168,8 @@ struct Unwinder::State {
   explicit State(pid_t p) : pid(p), memory(p) {}
 
   CodeFile* FileAt(uint64_t pc) {
-    auto after = std::upper_bound(files.begin(), files.end(), pc, [](uint64_t a, const CodeFile& f) { return a < f.mapped.start; });
+    auto after = std::upper_bound(files.begin(), files.end(), pc,
+                                  [](uint64_t a, const CodeFile& f) { return a < f.mapped.start; });
     if (after == files.begin()) return nullptr;
     --after;
     return pc < after->mapped.end ? &*after : nullptr;
@@ -204,7 +205,8 @@ struct Unwinder::State {
     if (capture.all_registers) {
       if (!dwfl_thread_state_registers(thread, 0, kStackRegisters, capture.registers)) return false;
     } else {
-      if (!dwfl_thread_state_registers(thread, kStackPointerRegister, 1, &capture.registers[kStackPointerRegister])) return false;
+      if (!dwfl_thread_state_registers(thread, kStackPointerRegister, 1, &capture.registers[kStackPointerRegister]))
+        return false;
 #if defined(__x86_64__)
       if (!dwfl_thread_state_registers(thread, 16, 1, &capture.registers[16])) return false;
 #endif
@@ -216,7 +218,8 @@ struct Unwinder::State {
   static bool ReadWord(Dwfl*, Dwarf_Addr address, Dwarf_Word* result, void* arg) {
     State* state = static_cast<State*>(arg);
     const ThreadCapture& t = *state->thread;
-    if (address >= t.stack_base && address - t.stack_base <= t.stack.size() && t.stack.size() - (address - t.stack_base) >= sizeof *result) {
+    if (address >= t.stack_base && address - t.stack_base <= t.stack.size() &&
+        t.stack.size() - (address - t.stack_base) >= sizeof *result) {
       memcpy(result, t.stack.data() + (address - t.stack_base), sizeof *result);
       return true;
     }
@@ -260,7 +263,8 @@ struct Unwinder::State {
       close(fd);
       file->problem = "the file on disk is another one by now";
     }
-    if (file->problem.empty()) file->problem = file->mapped.deleted ? "the file was deleted" : "the file cannot be opened";
+    if (file->problem.empty())
+      file->problem = file->mapped.deleted ? "the file was deleted" : "the file cannot be opened";
   }
 
   void Index(CodeFile* file) {
@@ -272,7 +276,8 @@ struct Unwinder::State {
       GElf_Addr address = 0;
       GElf_Word section = 0;
       const char* name = dwfl_module_getsym_info(file->module, i, &symbol, &address, &section, nullptr, nullptr);
-      if (name == nullptr || section == SHN_UNDEF || strchr(".$", name[0]) != nullptr) continue;  // labels, or no name at all
+      if (name == nullptr || section == SHN_UNDEF || strchr(".$", name[0]) != nullptr)
+        continue;  // labels, or no name at all
       const int type = GELF_ST_TYPE(symbol.st_info);
       if (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) continue;
       if (address < file->mapped.start || address >= file->mapped.end) continue;
@@ -291,7 +296,8 @@ struct Unwinder::State {
     // A small function inside a larger one's range is rare; a few steps back find what covers the address.
     for (int step = 0; step < 16 && after != file->symbols.begin(); ++step) {
       --after;
-      if (after->size != 0 ? pc - after->address < after->size : step == 0 && pc - after->address < kSizelessReach) return after->name;
+      if (after->size != 0 ? pc - after->address < after->size : step == 0 && pc - after->address < kSizelessReach)
+        return after->name;
     }
     return nullptr;
   }
@@ -341,7 +347,8 @@ Unwinder::Addresses Unwinder::Unwind(const ThreadCapture& thread, size_t limit) 
         if (file.fd < 0 && file.image.empty()) continue;
         file.module = dwfl_report_module(s.dwfl, file.mapped.path.c_str(), file.mapped.start, file.mapped.end);
         void** userdata = nullptr;
-        if (file.module != nullptr && dwfl_module_info(file.module, &userdata, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr) != nullptr)
+        if (file.module != nullptr &&
+            dwfl_module_info(file.module, &userdata, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr) != nullptr)
           *userdata = &file;
       }
       dwfl_report_end(s.dwfl, nullptr, nullptr);
@@ -416,7 +423,8 @@ std::vector<StackModule> Unwinder::Modules() const {
     const unsigned char* bits = nullptr;
     GElf_Addr address = 0;
     const int length = file.module == nullptr ? 0 : dwfl_module_build_id(file.module, &bits, &address);
-    for (int i = 0; i < length && i < 32; ++i) absl::StrAppend(module.mutable_build_id(), absl::Hex(bits[i], absl::kZeroPad2));
+    for (int i = 0; i < length && i < 32; ++i)
+      absl::StrAppend(module.mutable_build_id(), absl::Hex(bits[i], absl::kZeroPad2));
     modules.push_back(std::move(module));
   }
   return modules;
@@ -436,7 +444,9 @@ uint64_t Unwinder::Symbol(const MappedFile& mapped, const std::string& name) {
       const size_t count = data == nullptr ? 0 : std::min<size_t>(data->d_size / header.sh_entsize, kMostSymbols);
       for (size_t i = 1; i < count; ++i) {
         GElf_Sym symbol;
-        if (gelf_getsym(data, static_cast<int>(i), &symbol) == nullptr || symbol.st_shndx == SHN_UNDEF || symbol.st_value == 0) continue;
+        if (gelf_getsym(data, static_cast<int>(i), &symbol) == nullptr || symbol.st_shndx == SHN_UNDEF ||
+            symbol.st_value == 0)
+          continue;
         const char* text = elf_strptr(elf, header.sh_link, symbol.st_name);
         if (text != nullptr && name == text) {
           found = symbol.st_value + BiasOf(elf, mapped.start);

@@ -1,5 +1,5 @@
-// Call stacks from captured registers and stack memory, by elfutils' libdwfl. Reads ELF and DWARF of a foreign process's
-// files, which may be damaged or hostile: only for processes that may die.
+// Call stacks from captured registers and stack memory, by elfutils' libdwfl. Reads ELF and DWARF of a foreign
+// process's files, which may be damaged or hostile: only for processes that may die.
 #ifndef LOCKSTEP_COLLECTOR_EVIDENCE_STACK_UNWIND_H_
 #define LOCKSTEP_COLLECTOR_EVIDENCE_STACK_UNWIND_H_
 
@@ -17,8 +17,8 @@ namespace lockstep {
 
 class Unwinder {
  public:
-  // Opens the files that hold code: later ones need no more rights than to read. Symbols are taken from the files themselves
-  // and from separate debug files below /usr/lib/debug of this host and of the process's.
+  // Opens the files that hold code: later ones need no more rights than to read. Symbols are taken from the files
+  // themselves and from separate debug files below /usr/lib/debug of this host and of the process's.
   Unwinder(pid_t pid, const std::vector<Mapping>& maps);
   ~Unwinder();
 
@@ -45,8 +45,8 @@ class Unwinder {
   std::unique_ptr<State> state_;
 };
 
-// "std::vector<float>::push_back(float const&)" -> "std::vector<float>::push_back": what people know it by, at most `limit`
-// characters.
+// "std::vector<float>::push_back(float const&)" -> "std::vector<float>::push_back": what people know it by, at most
+// `limit` characters.
 std::string ShortFunction(const std::string& symbol, size_t limit = 200);
 
 }  // namespace lockstep
