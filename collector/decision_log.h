@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "collector/detector_next.h"
+#include "collector/detector.h"
 #include "collector/lateness.h"
 
 namespace lockstep {

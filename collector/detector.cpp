@@ -2,225 +2,286 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
-#include "collector/say.h"
+#include "collector/gap_history.h"
 
 namespace lockstep {
 namespace {
 
-constexpr int64_t kGapFactor = 8;
-// A communicator is warm once two operations lie behind its members.
-constexpr uint64_t kWarmTotal = 3;
-// Threads that only keep watch (a framework's watchdog) use a little CPU and write a line now and then.
-constexpr double kIdleCpuShare = 0.05;
-constexpr double kIdleBytesPerSecond = 4096;
-
-bool Definite(FindingKind kind) {
-  switch (kind) {
-    case MISMATCH_KIND:
-    case MISMATCH_COUNT:
-    case MISMATCH_DATATYPE:
-    case MISMATCH_REDUCTION:
-    case MISMATCH_ROOT:
-    case MISMATCH_SPLITS:
-    case ORDER_INVERSION:
-    case DEADLOCK_CYCLE:
-    case SPLIT_MISMATCH:
-    case SILENT_DESYNC:
-    case ASYNC_ERROR:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool Busy(const RootView& root) {
-  if (root.in_recorded_call || root.sample_gap_ns <= 0) return false;
-  const double seconds = static_cast<double>(root.sample_gap_ns) / 1e9;
-  if (static_cast<double>(root.cpu_ns) > kIdleCpuShare * seconds * 1e9) return true;
-  return static_cast<double>(root.io_bytes) > kIdleBytesPerSecond * seconds;
-}
+constexpr int64_t kSecond = 1'000'000'000;
+constexpr int64_t kLookAtMergedEvery = kSecond / 5;
+constexpr int64_t kFirstRefresh = 5 * kSecond, kLastRefresh = 60 * kSecond;
+constexpr uint32_t kMostQuick = 10;
+constexpr int64_t kRecoverySettle = kSecond;
 
 }  // namespace
 
-void GapHistory::Add(int64_t gap_ns) {
-  gaps_[count_++ % gaps_.size()] = gap_ns;
+const char* LevelName(Level level) {
+  switch (level) {
+    case Level::kMoving: return "moving";
+    case Level::kLate: return "late";
+    case Level::kHung: return "hung";
+    case Level::kRecovered: return "recovered";
+  }
+  return "unknown";
 }
 
-int64_t GapHistory::P99() const {
-  if (count_ == 0) return 0;
-  std::array<int64_t, 256> sorted = gaps_;
-  const size_t used = size();
-  // Rounded down: one outlier, a pause that came once, sets no limit.
-  const size_t at = std::max<size_t>(used * 99 / 100, 1) - 1;
-  std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(at),
-                   sorted.begin() + static_cast<std::ptrdiff_t>(used));
-  return sorted[at];
-}
-
-void Detector::NoteGap(int64_t now, uint64_t total, int64_t issued_ns, CommState* comm) {
-  if (total <= comm->total) {
-    comm->quiet_ns = now;
+void Detector::Late(int64_t now, const LateInput& report) {
+  if (report.over) {
+    const auto found = late_.find(report.comm);
+    if (found == late_.end()) return;
+    found->second.hosts.erase(report.host);
+    if (found->second.hosts.empty() && !found->second.merged) late_.erase(found);
     return;
   }
-  // Between two looks a communicator may have made many steps: their mean, or the time in which looks saw none. The
-  // time between the looks themselves says nothing; the watcher may have been slow. Warm-up is not what a job is like
-  // later.
-  if (comm->total >= kWarmTotal) {
-    const int64_t from = std::max(comm->advanced_ns, rebased_ns_);
-    int64_t gap = std::max<int64_t>(0, comm->quiet_ns - from);
-    if (comm->issued_ns >= rebased_ns_ && issued_ns > comm->issued_ns) {
-      gap = std::max(gap, (issued_ns - comm->issued_ns) / static_cast<int64_t>(total - comm->total));
-    }
-    comm->gaps.Add(gap);
+  const int64_t since = std::max(rebased_ns_, now - std::max<int64_t>(0, report.in_flight_ns));
+  auto [entry, fresh] = late_.try_emplace(report.comm);
+  LateState& late = entry->second;
+  if (fresh) {
+    late.input = report;
+    late.since_ns = since;
+    fresh_.push_back(report.comm);
+  } else {
+    late.since_ns = std::min(late.since_ns, since);
+    if (late.hosts.empty() && late.input.doing.empty()) late.input.doing = report.doing;
+    late.input.limit_ns = std::max(late.input.limit_ns, report.limit_ns);
   }
-  comm->total = total;
-  comm->advanced_ns = comm->quiet_ns = now;
-  comm->issued_ns = issued_ns;
+  late.hosts.insert(report.host);
 }
 
-void Detector::Observe(int64_t now, const std::vector<DigestView>& ranks) {
-  struct Ends {
-    uint64_t highest = 0, lowest = UINT64_MAX;
-    int64_t issued_ns = 0;
-  };
-  std::map<uint64_t, Ends> ends;
-  for (const DigestView& view : ranks) {
-    for (const DigestComm& comm : view.comms) {
-      if (!comm.active) continue;
-      Ends& end = ends[comm.id];
-      end.lowest = std::min(end.lowest, comm.collectives);
-      if (comm.total >= end.highest) {
-        end.highest = comm.total;
-        end.issued_ns = std::max(end.issued_ns, comm.issued_ns);
-      }
-    }
-  }
-  for (const auto& [id, end] : ends) NoteGap(now, end.highest, end.issued_ns, &comms_[id]);
-  for (const DigestView& view : ranks) {
-    RankState& state = ranks_[view.slot];
-    if (!state.seen || state.view.progress_mark != view.progress_mark) state.progress_ns = now;
-    state.seen = true;
-    state.view = view;
-    state.waiting_since = 0;
-    if (!view.alive) continue;
-    int64_t since = view.blocked_since_ns;
-    if (view.gpu_in_flight) since = since == 0 ? state.progress_ns : std::min(since, state.progress_ns);
-    for (const DigestComm& comm : view.comms) {
-      // Ahead of a member: its operation is in flight, also where nothing tells what its GPU does.
-      if (!comm.active || comm.collectives <= ends[comm.id].lowest || comm.issued_ns <= 0) continue;
-      since = since == 0 ? comm.issued_ns : std::min(since, comm.issued_ns);
-    }
-    if (since != 0) state.waiting_since = std::max(since, rebased_ns_);
-  }
+void Detector::Ended(int64_t now, int32_t rank, bool badly) {
+  if (!ended_.insert(rank).second || !badly) return;
+  ended_badly_ns_ = now;
+  gather_again_ = true;
+  refresh_ns_ = 0;
+}
+
+void Detector::HostSilent(int64_t now, const std::string& host, int64_t silent_ns) {
+  const bool fresh = silent_.try_emplace(host, now - silent_ns).second;
+  // What its processes do is not seen any more: what was found may have to be found anew.
+  if (fresh) gather_again_ = true;
+}
+
+void Detector::HostBack(const std::string& host) {
+  if (silent_.erase(host) != 0) gather_again_ = true;
 }
 
 void Detector::Rebase(int64_t now) {
   rebased_ns_ = now;
-  for (auto& [slot, state] : ranks_) {
-    state.progress_ns = now;
-    if (state.waiting_since != 0) state.waiting_since = now;
+  for (auto& [comm, late] : late_) late.since_ns = now;
+  watched_.clear();
+}
+
+int64_t Detector::LimitOf(uint64_t comm) const {
+  int64_t p99 = 0;
+  if (const MergedComm* merged = progress_.Find(comm); merged != nullptr) p99 = merged->p99_gap_ns;
+  int64_t limit = LearnedLimit(limits_.late_after, p99);
+  if (const auto late = late_.find(comm); late != late_.end()) limit = std::max(limit, late->second.input.limit_ns);
+  return limit;
+}
+
+void Detector::FillLimit(uint64_t comm, Decision* decision) const {
+  decision->comm = comm;
+  decision->limit_ns = LimitOf(comm);
+  if (const MergedComm* merged = progress_.Find(comm); merged != nullptr) {
+    decision->comm_name = merged->name;
+    decision->p99_gap_ns = merged->p99_gap_ns;
+    decision->gaps = merged->gaps;
+  }
+  if (const auto late = late_.find(comm); late != late_.end() && late->second.input.p99_gap_ns > decision->p99_gap_ns) {
+    decision->p99_gap_ns = late->second.input.p99_gap_ns;
+    decision->gaps = late->second.input.gaps;
   }
 }
 
-int64_t Detector::LongestWait(int64_t now, int32_t* slot, std::string* doing) const {
-  int64_t longest = 0;
-  for (const auto& [number, state] : ranks_) {
-    if (state.waiting_since == 0) continue;
-    // A rank that keeps issuing is not stuck in its oldest wait, whatever another thread of it sits in.
-    const int64_t waits = now - std::max(state.waiting_since, state.progress_ns);
-    if (waits <= longest) continue;
-    longest = waits;
-    if (slot != nullptr) *slot = number;
-    if (doing != nullptr) *doing = state.view.doing;
+bool Detector::Warm(uint64_t comm) const {
+  const MergedComm* merged = progress_.Find(comm);
+  // One gap at least: a single launch of a graph issues many operations at once.
+  return merged != nullptr && merged->total_max >= kWarmTotal && merged->gaps > 0;
+}
+
+void Detector::NoteMerged(int64_t now) {
+  progress_.Tick(now);
+  if (now - merged_looked_ns_ < kLookAtMergedEvery) return;
+  merged_looked_ns_ = now;
+  progress_.ForEachBehind([&](const MergedComm& merged) {
+    const int64_t since = std::max(merged.behind_since_ns, rebased_ns_);
+    if (now - since < limits_.late_after || now - since < LearnedLimit(limits_.late_after, merged.p99_gap_ns)) return;
+    auto [entry, fresh] = late_.try_emplace(merged.id);
+    LateState& late = entry->second;
+    if (late.merged) return;
+    late.merged = true;
+    late.min_then = merged.issued_min;
+    if (!fresh) return;
+    late.since_ns = since;
+    late.input.comm = merged.id;
+    late.input.sequence = merged.issued_min + 1;
+    late.input.limit_ns = LearnedLimit(limits_.late_after, merged.p99_gap_ns);
+    late.input.p99_gap_ns = merged.p99_gap_ns;
+    late.input.gaps = merged.gaps;
+    fresh_.push_back(merged.id);
+  });
+  absl::erase_if(late_, [&](auto& entry) {
+    LateState& late = entry.second;
+    if (!late.merged) return false;
+    const MergedComm* merged = progress_.Find(entry.first);
+    if (merged != nullptr && merged->behind_since_ns != 0 && merged->issued_min == late.min_then) return false;
+    late.merged = false;
+    return late.hosts.empty();
+  });
+}
+
+Decision Detector::LateDecision(int64_t now, uint64_t comm, const LateState& late) const {
+  Decision decision;
+  decision.level = Level::kLate;
+  decision.at_ns = now;
+  FillLimit(comm, &decision);
+  decision.sequence = late.input.sequence;
+  decision.age_ns = now - late.since_ns;
+  decision.waiting = late.input.waiting;
+  decision.missing = progress_.Missing(comm);
+  if (decision.missing.empty()) decision.missing = late.input.missing;
+  decision.doing = late.input.doing;
+  decision.rule = late.hosts.empty() ? "behind" : "in flight";
+  decision.reason = late.hosts.empty() ? "members have not issued what others issued" : "in flight longer than its past allows";
+  return decision;
+}
+
+void Detector::EndEpisode(int64_t now) {
+  level_ = Level::kMoving;
+  since_ns_ = now;
+  found_ = gather_again_ = false;
+  gathered_ns_ = judge_again_ns_ = refresh_ns_ = 0;
+  moved_again_ns_ = 0;
+  told_ = untold_ = quick_ = 0;
+  watched_.clear();
+}
+
+std::vector<Decision> Detector::Tick(int64_t now) {
+  NoteMerged(now);
+  std::vector<Decision> decisions;
+  for (const uint64_t comm : fresh_) {
+    const auto late = late_.find(comm);
+    if (late == late_.end()) continue;
+    if (told_ >= kToldLates) {
+      ++untold_;
+      continue;
+    }
+    ++told_;
+    decisions.push_back(LateDecision(now, comm, late->second));
   }
+  fresh_.clear();
+  if (level_ == Level::kHung) {
+    if (std::optional<Decision> recovered = LookForRecovery(now)) decisions.push_back(std::move(*recovered));
+    return decisions;
+  }
+  if (!late_.empty()) {
+    if (level_ == Level::kMoving) {
+      level_ = Level::kLate;
+      since_ns_ = now;
+    }
+  } else if (level_ == Level::kLate) {
+    Decision over;
+    over.level = Level::kRecovered;
+    over.at_ns = now;
+    over.age_ns = now - since_ns_;
+    over.more = untold_;
+    over.rule = "late";
+    over.reason = "nobody waits longer than its limit any more";
+    EndEpisode(now);
+    decisions.push_back(std::move(over));
+  }
+  return decisions;
+}
+
+int64_t Detector::LongestWait(int64_t now) const {
+  int64_t longest = 0;
+  for (const auto& [comm, late] : late_) longest = std::max(longest, now - late.since_ns);
+  progress_.ForEachBehind([&](const MergedComm& merged) {
+    longest = std::max(longest, now - std::max(merged.behind_since_ns, rebased_ns_));
+  });
   return longest;
 }
 
 bool Detector::Suspicious(int64_t now) const {
-  const int64_t longest = LongestWait(now, nullptr, nullptr);
-  if (longest >= limits_.late_after) return true;
-  const bool ended =
-      std::any_of(ranks_.begin(), ranks_.end(), [](const auto& entry) { return !entry.second.view.alive; });
-  return ended && longest >= limits_.dead_settle;
+  if (!late_.empty()) return true;
+  if (ended_badly_ns_ != 0 && now - ended_badly_ns_ >= limits_.dead_settle) return true;
+  return !ended_.empty() && LongestWait(now) >= limits_.dead_settle;
 }
 
-int64_t Detector::LastProgress(const std::vector<int32_t>& slots) const {
-  int64_t last = 0;
-  for (const auto& [slot, state] : ranks_) {
-    if (slots.empty() || std::find(slots.begin(), slots.end(), slot) != slots.end()) {
-      last = std::max(last, state.progress_ns);
+Wish Detector::Wanted(int64_t now) const {
+  Wish wish;
+  if (level_ == Level::kHung || !Suspicious(now)) return wish;
+  int64_t moved_ns = 0;
+  if (found_) {
+    for (const uint64_t comm : finding_.comms) {
+      const MergedComm* merged = progress_.Find(comm);
+      if (merged != nullptr) moved_ns = std::max(moved_ns, merged->moved_ns);
     }
   }
-  return last;
+  // What was found has moved since, and now stands still again: it is another finding.
+  const bool stale = moved_ns > gathered_ns_ && now - moved_ns >= limits_.late_after / 5 * 4;
+  const bool unclear = found_ && finding_.kind == FINDING_UNSPECIFIED && quick_ < kMostQuick;
+  const int64_t since = now - gathered_ns_;
+  if (gathered_ns_ == 0 || since >= std::max(refresh_ns_, kSecond / 2) ||
+      (since >= limits_.sample_gap && (stale || gather_again_ || unclear))) {
+    wish.digests = true;
+  } else if (found_ && now >= judge_again_ns_) {
+    for (const RootView& root : finding_.roots) {
+      if (root.known && !root.ended && root.silent_ns < limits_.silent_after) wish.samples.push_back(root.rank);
+    }
+  }
+  return wish;
 }
 
-int64_t Detector::LimitOf(uint64_t comm) const {
-  int64_t limit = std::max(limits_.late_after, learned_);
-  if (const auto found = comms_.find(comm); found != comms_.end()) {
-    limit = std::max(limit, kGapFactor * found->second.gaps.P99());
+Decision Detector::Judge(int64_t now, const RootFinding& finding, bool all_ranks) {
+  Decision decision = Consider(now, finding);
+  finding_ = finding;
+  found_ = true;
+  // Where time alone is lacking, the next look comes when it has passed.
+  const int64_t lacking = decision.limit_ns - decision.age_ns;
+  judge_again_ns_ = now + (lacking > 0 ? std::clamp(lacking, kSecond / 10, limits_.sample_gap) : limits_.sample_gap);
+  if (all_ranks) {
+    ++quick_;
+    gathered_ns_ = now;
+    gather_again_ = false;
+    refresh_ns_ = std::clamp(2 * refresh_ns_, ended_badly_ns_ != 0 ? kSecond / 2 : kFirstRefresh, kLastRefresh);
+    // Nobody waits for what ended, as far as the data shows: a job that ends, or one that will become late.
+    if (ended_badly_ns_ != 0 && now - ended_badly_ns_ > 4 * kSecond && finding.waited_ns == 0) ended_badly_ns_ = 0;
   }
-  return limit;
+  if (!decision.hung()) return decision;
+  level_ = Level::kHung;
+  since_ns_ = now;
+  declared_ = decision;
+  ended_then_ = ended_.size();
+  ended_badly_ns_ = 0;
+  moved_again_ns_ = 0;
+  stall_began_ns_ = now - decision.age_ns;
+  return decision;
 }
 
-bool Detector::Warm(uint64_t comm) const {
-  const auto found = comms_.find(comm);
-  return found != comms_.end() && found->second.total >= kWarmTotal;
-}
-
-void Detector::Recovered(int64_t stalled_ns) {
-  learned_ = std::max(learned_, 2 * stalled_ns);
-}
-
-Decision Detector::Judge(int64_t now, const RootFinding& finding) const {
-  Decision decision;
-  const int64_t longest = LongestWait(now, nullptr, nullptr);
-  decision.stalled_ns = std::min(longest, now - LastProgress(finding.involved));
-  decision.limit_ns = LimitOf(finding.comm);
-  const auto say = [&decision](bool hung, std::string reason) {
-    decision.hung = hung;
-    decision.reason = std::move(reason);
-    return decision;
-  };
-  if (longest == 0) return say(false, "nobody waits");
-  if (longest >= limits_.hang_after) {
-    decision.limit_ns = limits_.hang_after;
-    return say(true, absl::StrCat("a wait passed the limit of ", DurationText(limits_.hang_after)));
+std::optional<Decision> Detector::LookForRecovery(int64_t now, int64_t progress_ns) {
+  if (level_ != Level::kHung) return std::nullopt;
+  int64_t last = progress_ns;
+  if (last == INT64_MIN) {
+    for (const uint64_t comm : finding_.comms) {
+      const MergedComm* merged = progress_.Find(comm);
+      if (merged != nullptr) last = std::max(last, merged->moved_ns);
+    }
   }
-  if (finding.kind == FINDING_UNSPECIFIED) return say(false, "no root was found");
-
-  bool ended = false, stopped = false, busy = false, outside = false, unsampled = false;
-  for (const RootView& root : finding.roots) {
-    ended |= root.ended;
-    stopped |= root.stopped;
-    if (root.ended || root.stopped) continue;
-    busy |= Busy(root);
-    outside |= !root.in_recorded_call;
-    unsampled |= !root.in_recorded_call && root.sample_gap_ns < limits_.sample_gap;
-  }
-  if (ended) {
-    decision.limit_ns = limits_.dead_settle;
-    return say(decision.stalled_ns >= limits_.dead_settle, "its process has ended");
-  }
-  if (stopped) return say(decision.stalled_ns >= decision.limit_ns, "its process is stopped");
-  if (Definite(finding.kind)) return say(decision.stalled_ns >= decision.limit_ns, "the ranks disagree");
-
-  const bool init = finding.kind == INIT_INCOMPLETE || std::any_of(ranks_.begin(), ranks_.end(), [](const auto& entry) {
-                      return entry.second.view.in_init && entry.second.waiting_since != 0;
-                    });
-  if (init || (finding.comm != 0 && !Warm(finding.comm))) {
-    decision.limit_ns = std::max(decision.limit_ns, limits_.warm_up);
-  }
-  if (finding.kind == GPU_STALL || finding.kind == COLLECTIVE_STUCK) {
-    decision.limit_ns = std::max(decision.limit_ns, limits_.gpu_stall_after);
-    return say(decision.stalled_ns >= decision.limit_ns, "the GPU stands still");
-  }
-  if (outside || finding.kind == RANK_NO_DATA) {
-    decision.limit_ns = std::max(decision.limit_ns, limits_.host_stall_after);
-    if (busy) return say(false, "the root is busy outside NCCL");
-    if (unsampled) return say(false, "the root was not sampled twice yet");
-  }
-  return say(decision.stalled_ns >= decision.limit_ns, "the root is blocked and does not move");
+  // Processes that end, and communicators that are torn down, move too: that is no recovery.
+  if (last <= since_ns_ || ended_.size() != ended_then_) return std::nullopt;
+  if (moved_again_ns_ == 0) moved_again_ns_ = last;
+  if (now - moved_again_ns_ < kRecoverySettle || last <= moved_again_ns_) return std::nullopt;
+  Decision decision = declared_;
+  decision.level = Level::kRecovered;
+  decision.at_ns = now;
+  decision.age_ns = moved_again_ns_ - stall_began_ns_;
+  decision.more = untold_;
+  decision.rule = "hung";
+  decision.reason = "the job moves again";
+  learned_ = std::max(learned_, 2 * decision.age_ns);
+  EndEpisode(now);
+  return decision;
 }
 
 }  // namespace lockstep

@@ -1,111 +1,188 @@
-// Tells moving, late and hung apart. Pure: fed with views and times, no clock and no I/O of its own, so that a test can
-// run an hour of a job in a millisecond. docs/run.md gives the rule in words.
+// The collector's part of hang detection, for one generation of a job over any number of hosts: from what agents say is
+// late, the merged progress of communicators, the analysis of digests and samples of the processes it names, to late,
+// hung and recovered. docs/detection.md gives the rules and their figures in words.
+//
+// Pure: no clock, no I/O, so that a test can run a day of a job in a second. Not thread-safe. All times are the
+// collector's own clock (monotonic, nanoseconds); what hosts say are ages. The caller's part:
+//
+//   heartbeat      -> progress().Apply(child, now, beat)     late report     -> Late(now, report)
+//   process ended  -> Ended(now, rank, badly)                agent silent    -> HostSilent / HostBack
+//   10 times a second: for (Decision& d : Tick(now)) log it; then act on Wanted(now):
+//     digests -> ask every agent for a digest (one round at a time); when they are in, BundleFrom... and Analyze, then
+//                Judge(now, FindRoot(verdict, bundle, motion))
+//     samples -> ask the agents of these ranks alone for a digest, with process samples, no more often than every
+//                sample_gap; put the answers into the bundle's ranks, then Judge(now, FindRoot(...)) likewise
+//   a Decision with level kHung is the declaration: gather evidence, write the incident, Declared(now) is implied
 #ifndef LOCKSTEP_COLLECTOR_DETECTOR_H_
 #define LOCKSTEP_COLLECTOR_DETECTOR_H_
 
-#include <array>
 #include <cstdint>
-#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "collector/digest_view.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "collector/progress.h"
+#include "collector/rank_runs.h"
+#include "collector/root_finding.h"
 #include "proto/verdict.pb.h"
 
 namespace lockstep {
 
-// Nanoseconds.
+// Nanoseconds. What a root is given before it counts as hung; "the limit" is max(late_after, 8 x p99) of the
+// communicator that waits.
 struct DetectorLimits {
   int64_t late_after = 5'000'000'000;
-  int64_t hang_after = 300'000'000'000;       // hung whatever the root does
-  int64_t host_stall_after = 10'000'000'000;  // a root that sleeps outside NCCL
-  int64_t gpu_stall_after = 10'000'000'000;   // a root whose GPU, or whose collective, stands still
-  int64_t warm_up = 60'000'000'000;           // communicators that have hardly been used, and ranks still in init
-  int64_t dead_settle = 1'000'000'000;        // a root that is dead
-  int64_t sample_gap = 1'000'000'000;         // least time between the two samples of a root's CPU and I/O
+  int64_t dead_settle = 1'000'000'000;             // a root that is dead
+  int64_t idle_after = 5'000'000'000;              // beyond the limit: it was watched for so long and did nothing
+  int64_t idle_after_work = 20'000'000'000;        // likewise, of one that was seen at work in the same wait
+  int64_t host_stall_after = 10'000'000'000;       // a root that sleeps outside NCCL: at least
+  int64_t storage_stall_after = 30'000'000'000;    // the same in uninterruptible sleep: file servers fail over
+  int64_t gpu_stall_after = 10'000'000'000;        // a root whose GPU, or whose collective, stands still: at least
+  int64_t compute_after = 120'000'000'000;         // a root that waits for its own GPU without NCCL work on it
+  int64_t warm_up = 60'000'000'000;                // communicators that have hardly been used, ranks still in init
+  int64_t warm_up_per_rank = 10'000'000;           // and this for every member
+  int64_t first_operation = 120'000'000'000;       // all members are in the first operation: it connects them
+  int64_t silent_after = 3'000'000'000;            // a host that is not heard for so long is counted as silent
+  int64_t lost_after = 10'000'000'000;             // a root whose host's agent has been silent
+  int64_t unseen_after = 300'000'000'000;          // nothing tells whether the root works
+  int64_t unseen_init_after = 1200'000'000'000;    // likewise, and others make a communicator: it may still load its model
+  int64_t watchdog = 0;                            // hung whatever the root does; 0: never
+  int64_t sample_gap = 1'000'000'000;              // least time between two samples of a process
+  int64_t least_bytes_per_second = 100'000'000;    // what an operation of known size is given at least
 };
 
-// Times between steps of one communicator, the last 256.
-class GapHistory {
- public:
-  void Add(int64_t gap_ns);
-  // 99th percentile, rounded towards the smaller; 0 while there is none.
-  int64_t P99() const;
-  size_t size() const { return count_ < gaps_.size() ? count_ : gaps_.size(); }
-
- private:
-  std::array<int64_t, 256> gaps_{};
-  size_t count_ = 0;
+// An agent's LateEvent with job-wide ranks; proto/wire.proto, LateReport.
+struct LateInput {
+  uint64_t comm = 0, sequence = 0;
+  bool over = false;
+  int64_t in_flight_ns = 0, limit_ns = 0, p99_gap_ns = 0;
+  uint32_t gaps = 0;
+  RankRuns waiting, missing;
+  std::string doing, host;
 };
 
-// A process the analysis names as the root, as /proc and its ring show it.
-struct RootView {
-  int32_t slot = -1;
-  bool ended = false;                  // its process is gone, however it ended
-  bool stopped = false;                // state T or t
-  bool in_recorded_call = false;       // inside an NCCL call or a CUDA host wait: using CPU there is no progress
-  int64_t sample_gap_ns = 0;           // 0: not sampled twice
-  int64_t cpu_ns = -1, io_bytes = -1;  // between the samples; -1 unknown
-};
+enum class Level : uint8_t { kMoving, kLate, kHung, kRecovered };
+const char* LevelName(Level level);
 
-// What the analysis said of a bundle of digests.
-struct RootFinding {
-  FindingKind kind = FINDING_UNSPECIFIED;
-  uint64_t comm = 0;  // 0: none
-  std::vector<RootView> roots;
-  std::vector<int32_t> involved;  // slots of the roots and of everybody in the chain; empty: all
-};
-
+// One decision, with its figures; decision_log.h writes it as one JSON line.
 struct Decision {
-  bool hung = false;
-  int64_t stalled_ns = 0;  // how long the involved ranks have not moved
-  int64_t limit_ns = 0;    // what it is measured against
-  std::string reason;      // one clause, for people
+  Level level = Level::kMoving;  // kMoving: not hung (yet), of Judge only
+  int64_t at_ns = 0;
+  uint64_t comm = 0;             // 0: none
+  std::string comm_name;
+  uint64_t sequence = 0;         // 0: not known
+  int64_t age_ns = 0;            // how long nothing moved: what is held against the limit. kRecovered: it stood so long
+  int64_t limit_ns = 0;
+  int64_t p99_gap_ns = 0;
+  uint32_t gaps = 0;
+  RankRuns waiting, missing;
+  FindingKind root_kind = FINDING_UNSPECIFIED;
+  std::vector<int32_t> roots;
+  // Of the root that was watched for the shortest time.
+  uint32_t samples = 0;
+  int64_t idle_ns = -1;          // seen to do nothing for so long; -1: not sampled twice, or not the question
+  int64_t cpu_ns = -1, io_bytes = -1, sample_gap_ns = 0;  // between its last two samples
+  uint32_t more = 0;             // so many further communicators became late in this episode and are not told one by one
+  std::string rule;              // "dead", "stopped", "disagreement", "host stall", "gpu stall", ...: docs/detection.md
+  std::string reason;            // one clause, for people
+  std::string doing;
+
+  bool hung() const { return level == Level::kHung; }
+};
+
+// What the detector would have done now.
+struct Wish {
+  bool digests = false;          // of every rank
+  std::vector<int32_t> samples;  // of these ranks alone
 };
 
 class Detector {
  public:
   explicit Detector(const DetectorLimits& limits) : limits_(limits) {}
 
-  // The state of all ranks at `now`. Views of ranks that have ended stay in the list.
-  void Observe(int64_t now, const std::vector<DigestView>& ranks);
-  // Nothing is held against the time before `now`: the watcher or the whole job was stopped.
+  MergedProgress& progress() { return progress_; }
+  const MergedProgress& progress() const { return progress_; }
+  void Late(int64_t now, const LateInput& report);
+  // The process of a rank has ended; `badly`: by a signal, with a status other than 0, or nobody knows how.
+  void Ended(int64_t now, int32_t rank, bool badly);
+  // Nothing has been heard of a host's agent for `silent_ns`.
+  void HostSilent(int64_t now, const std::string& host, int64_t silent_ns);
+  void HostBack(const std::string& host);
+  // Nothing is held against the time before `now`: the collector, or the whole job, was stopped.
   void Rebase(int64_t now);
 
-  // Somebody waits for longer than the least limit, or for a rank that has ended: worth an analysis.
+  // Becomes late and is over, at most kToldLates of an episode one by one. While hung: kRecovered, once it moves again.
+  std::vector<Decision> Tick(int64_t now);
+  // Digests of every rank: when somebody becomes late, when a process has ended badly, when what was found has moved since,
+  // and again after ever longer times.
+  Wish Wanted(int64_t now) const;
+  // Somebody waits for longer than its limit, or for a rank or a host that is gone.
   bool Suspicious(int64_t now) const;
-  // Longest wait of a live rank at the last observation, and who.
-  int64_t LongestWait(int64_t now, int32_t* slot, std::string* doing) const;
-  // Whether the job is hung, given the root.
-  Decision Judge(int64_t now, const RootFinding& finding) const;
-  // When any of `slots` last made progress (all when empty).
-  int64_t LastProgress(const std::vector<int32_t>& slots) const;
-  // A wait that ended by itself after `stalled_ns` was legal: the next one may be twice as long before it counts.
-  void Recovered(int64_t stalled_ns);
+  // Given what the analysis says, is the job hung? When it is, level() is kHung from then on. `all_ranks`: it was made
+  // from digests of every rank, not of the roots alone.
+  Decision Judge(int64_t now, const RootFinding& finding, bool all_ranks = true);
+  // The same, remembering nothing of the answer: with better data it may be asked again before anybody is told.
+  Decision Consider(int64_t now, const RootFinding& finding);
+  // The root's communicators, or (`progress_ns`: when they last did, INT64_MIN: not known) the ranks involved in what was
+  // declared, move again for a second. A wait that ended by itself was legal: the next may be twice as long.
+  std::optional<Decision> LookForRecovery(int64_t now, int64_t progress_ns = INT64_MIN);
+
+  Level level() const { return level_; }        // kMoving, kLate or kHung
+  int64_t since_ns() const { return since_ns_; }  // of the level
   int64_t LimitOf(uint64_t comm) const;
+  const Decision& declared() const { return declared_; }
+  const DetectorLimits& limits() const { return limits_; }
+  // The longest wait known; 0: nobody waits.
+  int64_t LongestWait(int64_t now) const;
+
+  static constexpr uint32_t kToldLates = 16;
 
  private:
-  struct RankState {
-    DigestView view;
-    bool seen = false;
-    int64_t progress_ns = 0;
-    int64_t waiting_since = 0;  // 0: not waiting
+  struct LateState {
+    LateInput input;           // the report that came first
+    int64_t since_ns = 0;      // in flight since
+    absl::flat_hash_set<std::string> hosts;  // whose agents say it and have not said "over"
+    bool merged = false;       // seen in the merged progress, too
+    uint64_t min_then = 0;     // issued_min when it was
   };
-  struct CommState {
-    uint64_t total = 0;       // highest of the members
-    int64_t issued_ns = 0;    // when the last of these was issued
-    int64_t advanced_ns = 0;  // look that saw it first
-    int64_t quiet_ns = 0;     // last look that saw nothing new
-    GapHistory gaps;
+  // What samples of a process have shown over time.
+  struct Watched {
+    int64_t idle_since_ns = 0;  // 0: not known to be idle
+    int64_t last_sample_ns = 0;
+    uint32_t samples = 0;
+    bool worked = false;
   };
-  void NoteGap(int64_t now, uint64_t total, int64_t issued_ns, CommState* comm);
+  void NoteSamples(int64_t now, const RootFinding& finding);
+  void NoteMerged(int64_t now);
   bool Warm(uint64_t comm) const;
+  int64_t StillFor(int64_t now, const RootFinding& finding, int64_t longest) const;
+  void FillLimit(uint64_t comm, Decision* decision) const;
+  void FillSamples(int64_t now, const RootFinding& finding, Decision* decision) const;
+  Decision LateDecision(int64_t now, uint64_t comm, const LateState& late) const;
+  void EndEpisode(int64_t now);
 
   const DetectorLimits limits_;
-  std::map<int32_t, RankState> ranks_;
-  std::map<uint64_t, CommState> comms_;
+  MergedProgress progress_;
+  absl::flat_hash_map<uint64_t, LateState> late_;
+  std::vector<uint64_t> fresh_;  // of late_, not told yet
+  absl::flat_hash_map<int32_t, Watched> watched_;
+  absl::flat_hash_map<std::string, int64_t> silent_;  // host -> since
+  absl::flat_hash_set<int32_t> ended_;
+  int64_t ended_badly_ns_ = 0;   // the last time a process did; 0: none, or judged since
+  Level level_ = Level::kMoving;
+  int64_t since_ns_ = 0;
+  Decision declared_;
+  RootFinding finding_;          // the last that was judged
+  bool found_ = false, gather_again_ = false;
+  int64_t judge_again_ns_ = 0, gathered_ns_ = 0, refresh_ns_ = 0;
+  uint32_t quick_ = 0;           // gatherings of this episode that did not wait for the refresh
+  size_t ended_then_ = 0;
+  int64_t moved_again_ns_ = 0, stall_began_ns_ = 0;
+  uint32_t told_ = 0, untold_ = 0;
   int64_t learned_ = 0;
-  int64_t rebased_ns_ = 0;
+  int64_t rebased_ns_ = 0, merged_looked_ns_ = 0;
 };
 
 }  // namespace lockstep

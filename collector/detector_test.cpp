@@ -1,294 +1,400 @@
 #include "collector/detector.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <functional>
 
 namespace lockstep {
 namespace {
 
-constexpr int64_t kMs = 1'000'000;
-constexpr int64_t kSecond = 1000 * kMs;
+using ::testing::ElementsAre;
+
+constexpr int64_t kMs = 1'000'000, kSecond = 1000 * kMs;
 constexpr uint64_t kComm = 9;
 
-// A job of two ranks on one communicator, driven by an injected clock.
+// One communicator of two hosts, driven by an injected clock: beats and late reports in, judgements out.
 class DetectorTest : public testing::Test {
  protected:
-  DetectorTest() {
-    for (int slot = 0; slot < 2; ++slot) {
-      DigestView view;
-      view.slot = slot;
-      DigestComm comm;
-      comm.id = kComm;
-      comm.size = 2;
-      comm.active = true;
-      view.comms.push_back(comm);
-      views_.push_back(view);
+  // Both hosts have issued `issued` collectives.
+  void Beat(uint64_t a, uint64_t b, int64_t age = 0) {
+    for (uint32_t host = 0; host < 2; ++host) {
+      CommBeat beat;
+      beat.comm = kComm;
+      beat.size = 16;
+      beat.name = "dp_0";
+      beat.issued_min = beat.issued_max = beat.total_max = host == 0 ? a : b;
+      beat.issue_age_ns = age;
+      beat.members = RunsOf(host == 0 ? std::vector<int32_t>{0, 1, 2, 3, 4, 5, 6, 7} : std::vector<int32_t>{8, 9, 10, 11, 12, 13, 14, 15});
+      beat.p99_gap_ns = p99_;
+      beat.gaps = 256;
+      detector_.progress().Apply(host, now_, beat);
     }
   }
-
-  // Both ranks step together, `gap` apart.
-  void Run(int steps, int64_t gap) {
-    for (int i = 0; i < steps; ++i) {
-      now_ += gap;
-      for (DigestView& view : views_) Issue(&view);
-      detector_.Observe(now_, views_);
+  void Warm() {
+    Beat(100, 100);
+    detector_.Tick(now_);
+    now_ += kSecond;
+    detector_.Tick(now_);
+  }
+  std::vector<Decision> Pass(int64_t time) {
+    std::vector<Decision> all;
+    for (int64_t passed = 0; passed < time; passed += 100 * kMs) {
+      now_ += 100 * kMs;
+      for (Decision& decision : detector_.Tick(now_)) all.push_back(decision);
     }
+    return all;
   }
-  void Issue(DigestView* view) {
-    ++view->comms[0].collectives;
-    ++view->comms[0].total;
-    view->comms[0].issued_ns = now_;
-    ++view->progress_mark;
-  }
-  // Rank 0 enters the next operation and waits in it; rank 1 does not come.
+  // Host 0 is in the next operation, host 1 does not come.
   void Stall() {
-    Issue(&views_[0]);
-    views_[0].blocked_since_ns = now_;
-    views_[0].doing = "in cudaStreamSynchronize";
-    detector_.Observe(now_, views_);
+    began_ = now_;
+    Beat(101, 100);
   }
-  void Pass(int64_t time) {
-    now_ += time;
-    detector_.Observe(now_, views_);
-  }
-  static RootFinding HostStall() {
+  RootFinding Finding(FindingKind kind = HOST_STALL) {
     RootFinding finding;
-    finding.kind = HOST_STALL;
+    finding.kind = kind;
     finding.comm = kComm;
+    finding.comm_size = 16;
     RootView root;
-    root.slot = 1;
-    root.sample_gap_ns = kSecond + 50 * kMs;
+    root.rank = 8;
+    root.sample_gap_ns = kSecond;
     root.cpu_ns = 0;
     root.io_bytes = 0;
     finding.roots = {root};
-    finding.involved = {0, 1};
+    finding.involved = {0, 8};
+    finding.comms = {kComm};
+    finding.still_ns = finding.waited_ns = now_ - began_;
     return finding;
   }
+  // Judges every second with samples like these until it is hung; seconds since the stall began, or -1.
+  double HungAfter(double most, const std::function<void(RootFinding*)>& change, FindingKind kind = HOST_STALL) {
+    while (now_ - began_ < static_cast<int64_t>(most * 1e9)) {
+      Pass(kSecond / 2);
+      RootFinding finding = Finding(kind);
+      change(&finding);
+      if (!detector_.Suspicious(now_)) continue;
+      if (const Decision decision = detector_.Judge(now_, finding); decision.hung()) {
+        last_ = decision;
+        return static_cast<double>(now_ - began_) / 1e9;
+      }
+    }
+    return -1;
+  }
 
-  int64_t now_ = 1000 * kSecond;
-  std::vector<DigestView> views_;
+  int64_t now_ = 1000 * kSecond, began_ = 0, p99_ = 30 * kMs;
   Detector detector_{DetectorLimits{}};
+  Decision last_;
 };
 
-TEST_F(DetectorTest, GapHistoryForgetsBeyond256) {
-  GapHistory gaps;
-  EXPECT_EQ(gaps.P99(), 0);
-  gaps.Add(1000);
-  EXPECT_EQ(gaps.P99(), 1000);
-  gaps.Add(10);
-  EXPECT_EQ(gaps.P99(), 10) << "one outlier sets no limit";
-  for (int i = 0; i < 256; ++i) gaps.Add(10);
-  for (int i = 0; i < 3; ++i) gaps.Add(500);
-  EXPECT_EQ(gaps.P99(), 10);
-  gaps.Add(500);
-  EXPECT_EQ(gaps.P99(), 500);
-}
-
-TEST_F(DetectorTest, ASlowWatcherLearnsNoGapsOfItsOwn) {
-  for (int look = 0; look < 50; ++look) {
-    // Three seconds pass between looks; the job made a hundred steps of 30 ms.
-    for (int i = 0; i < 100; ++i) {
-      now_ += 30 * kMs;
-      for (DigestView& view : views_) Issue(&view);
-    }
-    detector_.Observe(now_, views_);
-  }
-  EXPECT_EQ(detector_.LimitOf(kComm), 5 * kSecond);
-}
-
-TEST_F(DetectorTest, PausesBetweenBurstsAreLearned) {
-  for (int step = 0; step < 50; ++step) {
-    for (int look = 0; look < 40; ++look) Pass(100 * kMs);
-    for (int i = 0; i < 100; ++i) {
-      for (DigestView& view : views_) Issue(&view);
-    }
-  }
-  EXPECT_GE(detector_.LimitOf(kComm), 8 * 3900 * kMs);
-}
-
-TEST_F(DetectorTest, AMovingJobIsNeverSuspicious) {
-  for (int i = 0; i < 100; ++i) {
-    Run(10, 100 * kMs);
-    EXPECT_FALSE(detector_.Suspicious(now_));
-  }
-}
-
-TEST_F(DetectorTest, ASleepingRootIsHungAfterTheHostStallLimitOnly) {
-  Run(20, 100 * kMs);
+TEST_F(DetectorTest, AMemberThatDoesNotComeIsLateAfterTheLimitWithFigures) {
+  Warm();
   Stall();
-  Pass(4 * kSecond);
+  EXPECT_TRUE(Pass(4500 * kMs).empty());
+  EXPECT_EQ(detector_.level(), Level::kMoving);
+  const std::vector<Decision> late = Pass(kSecond);
+  ASSERT_EQ(late.size(), 1u);
+  EXPECT_EQ(late[0].level, Level::kLate);
+  EXPECT_EQ(late[0].comm_name, "dp_0");
+  EXPECT_EQ(late[0].sequence, 101u);
+  EXPECT_EQ(late[0].limit_ns, 5 * kSecond);
+  EXPECT_EQ(late[0].p99_gap_ns, 30 * kMs);
+  EXPECT_EQ(late[0].gaps, 256u);
+  EXPECT_GE(late[0].age_ns, 5 * kSecond);
+  EXPECT_EQ(RunsText(late[0].missing), "8-15");
+  EXPECT_TRUE(detector_.Wanted(now_).digests);
+}
+
+TEST_F(DetectorTest, WhatMovesAgainByItselfIsRecovered) {
+  Warm();
+  Stall();
+  Pass(7 * kSecond);
+  ASSERT_EQ(detector_.level(), Level::kLate);
+  Beat(101, 101);
+  const std::vector<Decision> over = Pass(2 * kSecond);
+  ASSERT_EQ(over.size(), 1u);
+  EXPECT_EQ(over[0].level, Level::kRecovered);
+  EXPECT_EQ(over[0].rule, "late");
+  EXPECT_EQ(detector_.level(), Level::kMoving);
   EXPECT_FALSE(detector_.Suspicious(now_));
-  Pass(2 * kSecond);
-  EXPECT_TRUE(detector_.Suspicious(now_));
-  EXPECT_FALSE(detector_.Judge(now_, HostStall()).hung) << "late, not hung";
-  Pass(4 * kSecond);
-  const Decision decision = detector_.Judge(now_, HostStall());
-  EXPECT_TRUE(decision.hung);
-  EXPECT_EQ(decision.stalled_ns, 10 * kSecond);
 }
 
-TEST_F(DetectorTest, ARootThatWorksIsAtMostLateUntilTheHardLimit) {
-  Run(20, 100 * kMs);
+TEST_F(DetectorTest, TheLimitIsEightTimesTheLearnedGap) {
+  p99_ = 4 * kSecond;
+  Warm();
+  EXPECT_EQ(detector_.LimitOf(kComm), 32 * kSecond);
   Stall();
-  RootFinding busy = HostStall(), writing = HostStall(), unsampled = HostStall(), watchdog = HostStall();
-  busy.roots[0].cpu_ns = kSecond / 2;
-  writing.roots[0].io_bytes = 1 << 20;
-  unsampled.roots[0].sample_gap_ns = 0;
-  watchdog.roots[0].cpu_ns = 10 * kMs;
-  watchdog.roots[0].io_bytes = 100;
-  Pass(60 * kSecond);
-  EXPECT_FALSE(detector_.Judge(now_, busy).hung);
-  EXPECT_FALSE(detector_.Judge(now_, writing).hung);
-  EXPECT_FALSE(detector_.Judge(now_, unsampled).hung);
-  EXPECT_TRUE(detector_.Judge(now_, watchdog).hung) << "threads that only keep watch are no progress";
-  Pass(241 * kSecond);
-  EXPECT_TRUE(detector_.Judge(now_, busy).hung);
+  EXPECT_TRUE(Pass(31 * kSecond).empty());
+  EXPECT_EQ(Pass(2 * kSecond).size(), 1u);
+}
+
+TEST_F(DetectorTest, AnAgentsReportIsLateAtOnceAndOverWhenItSaysSo) {
+  Warm();
+  LateInput report;
+  report.comm = kComm;
+  report.sequence = 101;
+  report.in_flight_ns = 5100 * kMs;
+  report.limit_ns = 5 * kSecond;
+  report.waiting = RunsOf({0, 1});
+  report.host = "a";
+  detector_.Late(now_, report);
+  report.host = "b";
+  detector_.Late(now_, report);
+  EXPECT_EQ(Pass(100 * kMs).size(), 1u);
+  EXPECT_TRUE(detector_.Suspicious(now_));
+  report.over = true;
+  detector_.Late(now_, report);
+  EXPECT_TRUE(Pass(kSecond).empty()) << "host a still waits";
+  report.host = "a";
+  detector_.Late(now_, report);
+  EXPECT_EQ(Pass(100 * kMs).size(), 1u);
+  EXPECT_EQ(detector_.level(), Level::kMoving);
+}
+
+TEST_F(DetectorTest, ThousandsOfLateCommunicatorsAreNotToldOneByOne) {
+  size_t told = 0;
+  for (uint64_t comm = 1; comm <= 10'000; ++comm) {
+    LateInput report;
+    report.comm = comm;
+    report.in_flight_ns = 6 * kSecond;
+    report.host = "a";
+    detector_.Late(now_, report);
+  }
+  told += Pass(kSecond).size();
+  EXPECT_EQ(told, Detector::kToldLates);
+  EXPECT_EQ(detector_.Consider(now_, Finding()).more, 10'000 - Detector::kToldLates);
+}
+
+TEST_F(DetectorTest, ARootThatSleepsIsHungAfterTenSeconds) {
+  Warm();
+  Stall();
+  EXPECT_NEAR(HungAfter(60, [](RootFinding*) {}), 10, 0.6);
+  EXPECT_EQ(last_.rule, "host stall");
+  EXPECT_EQ(last_.limit_ns, 10 * kSecond);
+  EXPECT_GE(last_.samples, 4u);
+  EXPECT_GE(last_.idle_ns, 4 * kSecond);
+  EXPECT_EQ(detector_.level(), Level::kHung);
+}
+
+TEST_F(DetectorTest, ARootThatComputesReadsOrWritesIsAtMostLate) {
+  Warm();
+  Stall();
+  EXPECT_EQ(HungAfter(1200, [](RootFinding* f) { f->roots[0].cpu_ns = kSecond / 2; }), -1);
+  EXPECT_EQ(HungAfter(2400, [](RootFinding* f) { f->roots[0].io_bytes = 1 << 20; }), -1);
+  EXPECT_EQ(HungAfter(3600, [](RootFinding* f) { f->roots[0].activity_age_ns = kSecond; }), -1);
+}
+
+TEST_F(DetectorTest, IOInBurstsIsProgress) {
+  Warm();
+  Stall();
+  int look = 0;
+  EXPECT_EQ(HungAfter(600, [&](RootFinding* f) { f->roots[0].io_bytes = ++look % 6 == 0 ? 8 << 20 : 0; }), -1);
+}
+
+TEST_F(DetectorTest, ThreadsThatOnlyKeepWatchAreNoProgress) {
+  Warm();
+  Stall();
+  EXPECT_NEAR(HungAfter(60, [](RootFinding* f) {
+    f->roots[0].cpu_ns = 10 * kMs;
+    f->roots[0].io_bytes = 100;
+  }), 10, 0.6);
+}
+
+TEST_F(DetectorTest, AWaitForAFileServerIsGivenLonger) {
+  Warm();
+  Stall();
+  EXPECT_NEAR(HungAfter(60, [](RootFinding* f) { f->roots[0].uninterruptible = true; }), 30, 0.6);
+  EXPECT_EQ(last_.rule, "storage stall");
+}
+
+TEST_F(DetectorTest, WhatCannotBeSampledIsHungLate) {
+  Warm();
+  Stall();
+  EXPECT_EQ(HungAfter(299, [](RootFinding* f) { f->roots[0].sample_gap_ns = 0; }), -1);
+  EXPECT_NEAR(HungAfter(400, [](RootFinding* f) { f->roots[0].sample_gap_ns = 0; }), 300, 1);
+  EXPECT_EQ(last_.rule, "unseen");
+}
+
+TEST_F(DetectorTest, UnreadableIOIsNotTakenForNone) {
+  Warm();
+  Stall();
+  EXPECT_NEAR(HungAfter(400, [](RootFinding* f) { f->roots[0].io_bytes = -1; }), 300, 1);
+}
+
+TEST_F(DetectorTest, AServerWithoutRequestsIsAtMostLate) {
+  Warm();
+  Stall();
+  EXPECT_EQ(HungAfter(7200, [](RootFinding* f) { f->roots[0].event_loop = true; }), -1);
 }
 
 TEST_F(DetectorTest, ADeadRootIsHungAfterASecond) {
-  Run(20, 100 * kMs);
+  Warm();
   Stall();
-  views_[1].alive = false;
-  RootFinding dead = HostStall();
-  dead.kind = RANK_DEAD;
-  dead.roots[0].ended = true;
-  Pass(500 * kMs);
-  EXPECT_FALSE(detector_.Suspicious(now_));
-  EXPECT_FALSE(detector_.Judge(now_, dead).hung);
-  Pass(600 * kMs);
-  EXPECT_TRUE(detector_.Suspicious(now_));
-  EXPECT_TRUE(detector_.Judge(now_, dead).hung);
+  detector_.Ended(now_, 8, true);
+  EXPECT_NEAR(HungAfter(60, [](RootFinding* f) { f->roots[0].ended = true; }, RANK_DEAD), 1, 0.6);
+  EXPECT_EQ(last_.rule, "dead");
 }
 
 TEST_F(DetectorTest, NobodyWaitsForADeadRankThenNothingHangs) {
-  Run(20, 100 * kMs);
-  views_[1].alive = false;
-  Pass(100 * kSecond);
-  EXPECT_FALSE(detector_.Suspicious(now_));
-  RootFinding dead = HostStall();
-  dead.kind = RANK_DEAD;
-  dead.roots[0].ended = true;
-  EXPECT_FALSE(detector_.Judge(now_, dead).hung);
+  Warm();
+  began_ = now_;
+  detector_.Ended(now_, 8, true);
+  EXPECT_EQ(HungAfter(60, [](RootFinding* f) {
+    f->roots[0].ended = true;
+    f->waited_ns = 0;
+  }, RANK_DEAD), -1);
 }
 
-TEST_F(DetectorTest, AStoppedRootOrADisagreementIsHungWhenLate) {
-  Run(20, 100 * kMs);
+TEST_F(DetectorTest, AStoppedRootOrADisagreementIsHungAtTheLimit) {
+  Warm();
   Stall();
-  RootFinding stopped = HostStall(), mismatch = HostStall();
-  stopped.roots[0].stopped = true;
-  mismatch.kind = MISMATCH_COUNT;
-  mismatch.roots[0].cpu_ns = kSecond;
-  Pass(4900 * kMs);
-  EXPECT_FALSE(detector_.Judge(now_, stopped).hung);
-  EXPECT_FALSE(detector_.Judge(now_, mismatch).hung);
-  Pass(200 * kMs);
-  EXPECT_TRUE(detector_.Judge(now_, stopped).hung);
-  EXPECT_TRUE(detector_.Judge(now_, mismatch).hung);
+  EXPECT_NEAR(HungAfter(60, [](RootFinding* f) { f->roots[0].stopped = true; }), 5, 0.6);
+  Beat(102, 102);
+  Pass(5 * kSecond);
+  Detector fresh{DetectorLimits{}};
+  RootFinding finding = Finding(MISMATCH_COUNT);
+  finding.comms.clear();
+  finding.still_ns = finding.waited_ns = 4900 * kMs;
+  EXPECT_FALSE(fresh.Judge(now_, finding).hung());
+  finding.still_ns = finding.waited_ns = 5100 * kMs;
+  EXPECT_TRUE(fresh.Judge(now_, finding).hung());
 }
 
-TEST_F(DetectorTest, TheLimitIsLearnedFromTheCommunicatorsGaps) {
-  Run(50, 4 * kSecond);
+TEST_F(DetectorTest, ALostHostIsHungAfterTenSeconds) {
+  Warm();
   Stall();
-  EXPECT_EQ(detector_.LimitOf(kComm), 32 * kSecond);
-  Pass(31 * kSecond);
-  EXPECT_FALSE(detector_.Judge(now_, HostStall()).hung);
+  const int64_t lost = now_;
+  EXPECT_NEAR(HungAfter(60, [&](RootFinding* f) {
+    f->roots[0].known = false;
+    f->roots[0].silent_ns = now_ - lost;
+  }, RANK_NO_DATA), 10, 0.6);
+  EXPECT_EQ(last_.rule, "lost host");
+}
+
+TEST_F(DetectorTest, ARankOfWhichNothingIsKnownIsNoProofSoon) {
+  Warm();
+  Stall();
+  EXPECT_NEAR(HungAfter(400, [](RootFinding* f) { f->roots[0].known = false; }, RANK_NO_DATA), 300, 1);
+}
+
+TEST_F(DetectorTest, InitIsGivenAMinuteAndLoadersThatNobodySeesTwentyMinutes) {
+  Warm();
+  Stall();
+  EXPECT_NEAR(HungAfter(400, [](RootFinding* f) { f->in_init = f->roots[0].in_recorded_call = true; }, INIT_INCOMPLETE), 60.2, 0.6);
+  Detector fresh{DetectorLimits{}};
+  RootFinding finding = Finding(INIT_INCOMPLETE);
+  finding.in_init = true;
+  finding.comms.clear();
+  finding.roots[0].known = false;
+  finding.still_ns = finding.waited_ns = 1100 * kSecond;
+  EXPECT_FALSE(fresh.Judge(now_, finding).hung());
+  finding.still_ns = finding.waited_ns = 1201 * kSecond;
+  EXPECT_TRUE(fresh.Judge(now_, finding).hung());
+}
+
+TEST_F(DetectorTest, AnOperationIsGivenWhatItsBytesNeed) {
+  Warm();
+  Stall();
+  EXPECT_NEAR(HungAfter(60, [](RootFinding* f) { f->bytes = 2'000'000'000; }, COLLECTIVE_STUCK), 40, 0.6);
+}
+
+TEST_F(DetectorTest, NetworkStepsThatMoveHoldTheVerdictBack) {
+  Warm();
+  Stall();
+  EXPECT_EQ(HungAfter(600, [](RootFinding* f) { f->network_age_ns = kSecond; }, COLLECTIVE_STUCK), -1);
+  EXPECT_NEAR(HungAfter(700, [](RootFinding*) {}, COLLECTIVE_STUCK), 600, 1);
+}
+
+TEST_F(DetectorTest, AFirstOperationIsGivenTwoMinutes) {
+  Beat(0, 0);
   Pass(2 * kSecond);
-  EXPECT_TRUE(detector_.Judge(now_, HostStall()).hung);
-}
-
-TEST_F(DetectorTest, AFirstOperationIsGivenAMinute) {
-  Run(1, kSecond);
-  Stall();
-  Pass(59 * kSecond);
-  EXPECT_FALSE(detector_.Judge(now_, HostStall()).hung);
-  RootFinding stopped = HostStall();
-  stopped.roots[0].stopped = true;
-  EXPECT_TRUE(detector_.Judge(now_, stopped).hung);
+  began_ = now_;
+  Beat(1, 1);
   Pass(2 * kSecond);
-  EXPECT_TRUE(detector_.Judge(now_, HostStall()).hung);
+  LateInput report;
+  report.comm = kComm;
+  report.in_flight_ns = 2 * kSecond;
+  report.host = "a";
+  detector_.Late(now_, report);
+  EXPECT_NEAR(HungAfter(300, [](RootFinding* f) { f->first_operation = true; }, COLLECTIVE_STUCK), 120.2, 0.7);
 }
 
-TEST_F(DetectorTest, ProgressElsewhereAmongTheInvolvedHoldsTheVerdictBack) {
-  Run(20, 100 * kMs);
+TEST_F(DetectorTest, TheFrameworksWatchdogWhereItIsGivenEndsAllPatience) {
+  DetectorLimits limits;
+  limits.watchdog = 100 * kSecond;
+  Detector detector(limits);
+  RootFinding busy = Finding();
+  busy.roots[0].cpu_ns = kSecond;
+  busy.comms.clear();
+  busy.still_ns = busy.waited_ns = 99 * kSecond;
+  EXPECT_FALSE(detector.Judge(now_, busy).hung());
+  busy.still_ns = busy.waited_ns = 100 * kSecond;
+  EXPECT_TRUE(detector.Judge(now_, busy).hung());
+}
+
+TEST_F(DetectorTest, ProgressOfTheInvolvedHoldsTheVerdictBack) {
+  Warm();
   Stall();
-  Pass(9 * kSecond);
-  ++views_[1].progress_mark;  // the root finished something on another communicator
-  Pass(kSecond);
-  EXPECT_FALSE(detector_.Judge(now_, HostStall()).hung);
-  Pass(10 * kSecond);
-  EXPECT_TRUE(detector_.Judge(now_, HostStall()).hung);
-}
-
-TEST_F(DetectorTest, AnIdleJobWaitsForNobody) {
-  Run(20, 100 * kMs);
-  Pass(3600 * kSecond);
-  EXPECT_FALSE(detector_.Suspicious(now_));
-  EXPECT_EQ(detector_.LongestWait(now_, nullptr, nullptr), 0);
-}
-
-TEST_F(DetectorTest, WithoutHostWaitsARankAheadCountsAsWaiting) {
-  Run(20, 100 * kMs);
-  now_ += 100 * kMs;
-  Issue(&views_[0]);
-  detector_.Observe(now_, views_);
-  Pass(6 * kSecond);
-  EXPECT_TRUE(detector_.Suspicious(now_));
-}
-
-TEST_F(DetectorTest, GpuTicketsThatStandStillCountAsWaiting) {
-  Run(20, 100 * kMs);
-  views_[0].gpu_in_flight = views_[1].gpu_in_flight = true;
-  Pass(11 * kSecond);
-  EXPECT_TRUE(detector_.Suspicious(now_));
-  RootFinding gpu = HostStall();
-  gpu.kind = GPU_STALL;
-  EXPECT_TRUE(detector_.Judge(now_, gpu).hung);
+  Pass(20 * kSecond);
+  Beat(102, 100);
+  Pass(2 * kSecond);
+  EXPECT_FALSE(detector_.Judge(now_, Finding(GPU_STALL)).hung());
 }
 
 TEST_F(DetectorTest, TimeBeforeARebaseIsForgiven) {
-  Run(20, 100 * kMs);
+  Warm();
   Stall();
   now_ += 3600 * kSecond;
   detector_.Rebase(now_);
-  detector_.Observe(now_, views_);
+  Pass(kSecond);
   EXPECT_FALSE(detector_.Suspicious(now_));
-  Pass(11 * kSecond);
-  EXPECT_TRUE(detector_.Judge(now_, HostStall()).hung);
+  EXPECT_FALSE(detector_.Judge(now_, Finding(GPU_STALL)).hung());
 }
 
-TEST_F(DetectorTest, AWaitThatRecoveredRaisesTheLimit) {
-  Run(20, 100 * kMs);
+TEST_F(DetectorTest, AHangThatMovesAgainIsRecoveredAndTheNextIsGivenTwiceAsLong) {
+  Warm();
   Stall();
-  Pass(20 * kSecond);
-  ASSERT_TRUE(detector_.Judge(now_, HostStall()).hung);
-  detector_.Recovered(20 * kSecond);
-  views_[0].blocked_since_ns = 0;
-  Issue(&views_[1]);
-  Run(300, 100 * kMs);
-  Stall();
-  Pass(39 * kSecond);
-  EXPECT_FALSE(detector_.Judge(now_, HostStall()).hung);
-  Pass(2 * kSecond);
-  EXPECT_TRUE(detector_.Judge(now_, HostStall()).hung);
+  ASSERT_NEAR(HungAfter(60, [](RootFinding*) {}), 10, 0.6);
+  Pass(10 * kSecond);
+  Beat(102, 102);
+  Pass(500 * kMs);
+  Beat(103, 103);
+  std::vector<Decision> recovered = Pass(500 * kMs);
+  Beat(104, 104);
+  for (Decision& decision : Pass(2 * kSecond)) recovered.push_back(decision);
+  ASSERT_EQ(recovered.size(), 1u);
+  EXPECT_EQ(recovered[0].level, Level::kRecovered);
+  EXPECT_NEAR(static_cast<double>(recovered[0].age_ns) / 1e9, 20, 1.5);
+  EXPECT_EQ(detector_.level(), Level::kMoving);
+  began_ = now_;
+  Beat(105, 104);
+  EXPECT_NEAR(HungAfter(100, [](RootFinding*) {}), 40, 3);
 }
 
-TEST_F(DetectorTest, ADayOfAHealthyJobWithLongCheckpointsIsNeverHung) {
-  int64_t longest = 0;
-  for (int hour = 0; hour < 24; ++hour) {
-    Run(600, 500 * kMs);
-    // Rank 1 writes a checkpoint for four minutes; its peer waits.
-    Stall();
-    for (int second = 0; second < 240; ++second) {
-      Pass(kSecond);
-      RootFinding writing = HostStall();
-      writing.roots[0].io_bytes = 50 << 20;
-      EXPECT_FALSE(detector_.Judge(now_, writing).hung);
-      longest = std::max(longest, detector_.LongestWait(now_, nullptr, nullptr));
-    }
-    views_[0].blocked_since_ns = 0;
-    Issue(&views_[1]);
-    detector_.Observe(now_, views_);
-  }
-  EXPECT_EQ(longest, 240 * kSecond);
+TEST_F(DetectorTest, ProcessesThatEndAreNoRecovery) {
+  Warm();
+  Stall();
+  ASSERT_GT(HungAfter(60, [](RootFinding*) {}), 0);
+  detector_.Ended(now_, 3, true);
+  Beat(102, 102);
+  Pass(kSecond);
+  Beat(103, 103);
+  EXPECT_TRUE(Pass(3 * kSecond).empty());
+  EXPECT_EQ(detector_.level(), Level::kHung);
+}
+
+TEST_F(DetectorTest, DigestsAreAskedForOnceAndThenSamplesOfTheRoots) {
+  Warm();
+  Stall();
+  Pass(5200 * kMs);
+  ASSERT_TRUE(detector_.Wanted(now_).digests);
+  detector_.Judge(now_, Finding());
+  EXPECT_FALSE(detector_.Wanted(now_).digests);
+  EXPECT_TRUE(detector_.Wanted(now_).samples.empty());
+  Pass(kSecond);
+  EXPECT_FALSE(detector_.Wanted(now_).digests);
+  EXPECT_THAT(detector_.Wanted(now_).samples, ElementsAre(8));
+  detector_.Ended(now_, 3, true);
+  EXPECT_TRUE(detector_.Wanted(now_).digests) << "what was found may have to be found anew";
 }
 
 }  // namespace

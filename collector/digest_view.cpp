@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 
 namespace lockstep {
@@ -26,6 +27,26 @@ bool Active(ring::CommState state) {
          state == ring::CommState::kFinalizing;
 }
 
+// Which communicator's operation is the oldest unfinished one of each stream, as far as the communicators' recent
+// operations tell.
+void AttributeStreams(const ring::Snapshot& digest, const absl::flat_hash_map<uint32_t, uint64_t>& ids, DigestView* view) {
+  if (!view->gpu_in_flight) return;
+  absl::flat_hash_map<uint32_t, std::pair<DigestStream*, uint64_t>> oldest;  // by stream: its lowest unfinished ticket
+  for (DigestStream& stream : view->streams) {
+    if (stream.issued > stream.completed) oldest[stream.index] = {&stream, UINT64_MAX};
+  }
+  for (const ring::OpSnapshot& op : digest.recent) {
+    const auto found = oldest.find(op.stream);
+    const auto comm = ids.find(op.comm);
+    if (found == oldest.end() || comm == ids.end() || op.stage == ring::OpStage::kFailed) continue;
+    auto& [stream, ticket] = found->second;
+    if (op.ticket <= stream->completed || op.ticket >= ticket) continue;
+    ticket = op.ticket;
+    stream->comm = comm->second;
+    stream->seq = ring::IsCollective(op.kind) ? op.seq : 0;
+  }
+}
+
 }  // namespace
 
 DigestView ViewOf(const ring::Snapshot& digest) {
@@ -36,9 +57,12 @@ DigestView ViewOf(const ring::Snapshot& digest) {
   if (digest.process.state == ring::RecorderState::kStopped || digest.process.state == ring::RecorderState::kReplaced) {
     return view;
   }
+  absl::flat_hash_map<uint32_t, uint64_t> ids;
   for (const ring::CommSnapshot& comm : digest.comms) {
+    ids[comm.index] = comm.id;
     DigestComm entry;
     entry.id = comm.id;
+    entry.name = comm.name;
     entry.member = comm.member_rank;
     entry.size = comm.size;
     entry.active = Active(comm.state);
@@ -59,8 +83,13 @@ DigestView ViewOf(const ring::Snapshot& digest) {
   for (const ring::StreamSnapshot& stream : digest.streams) {
     mark.Add(stream.started);
     mark.Add(stream.completed);
-    if (stream.marked && stream.issued > stream.completed) view.gpu_in_flight = true;
+    if (!stream.marked) continue;
+    // Of tickets that the driver did not take nothing will ever be known.
+    const uint64_t issued = std::min(stream.issued, stream.given);
+    if (issued > stream.completed) view.gpu_in_flight = true;
+    view.streams.push_back({stream.index, issued, stream.completed, 0, 0});
   }
+  AttributeStreams(digest, ids, &view);
   view.progress_mark = mark.value();
   const auto earliest = [&view](int64_t since, std::string doing) {
     if (since <= 0 || (view.blocked_since_ns != 0 && since >= view.blocked_since_ns)) return;
@@ -68,12 +97,16 @@ DigestView ViewOf(const ring::Snapshot& digest) {
     view.doing = std::move(doing);
   };
   for (const ring::ThreadSnapshot& thread : digest.threads) {
+    view.activity_ns = std::max({view.activity_ns, thread.since_ns, thread.wait_since_ns, thread.last_call_ns});
     if (thread.call != ring::CallKind::kNone) {
+      const auto comm = ids.find(thread.comm);
+      view.waits.push_back({thread.call, comm == ids.end() ? 0 : comm->second, thread.seq, UINT32_MAX, thread.since_ns});
       earliest(thread.since_ns, thread.seq == 0 ? absl::StrCat("in ", ring::CallName(thread.call))
                                                 : absl::StrCat("in ", ring::CallName(thread.call), " #", thread.seq));
       if (ring::IsCommInit(thread.call)) view.in_init = true;
     }
     if (thread.wait != ring::CallKind::kNone) {
+      view.waits.push_back({thread.wait, 0, 0, thread.wait_stream, thread.wait_since_ns});
       earliest(thread.wait_since_ns, absl::StrCat("in ", ring::CallName(thread.wait)));
     }
   }

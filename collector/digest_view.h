@@ -46,8 +46,9 @@ struct DigestView {
   std::vector<DigestComm> comms;
   // Changes whenever the rank makes progress in NCCL work: issued or finished operations, communicator states.
   uint64_t progress_mark = 0;
-  // Changes whenever a thread enters or leaves a recorded call or host wait.
-  uint64_t activity_mark = 0;
+  // When a thread last entered or left a recorded call or host wait. Two looks at the same moment may differ by a little:
+  // the clock is calibrated anew in between.
+  int64_t activity_ns = 0;
   std::vector<DigestWait> waits;
   std::vector<DigestStream> streams;
   // Earliest of the calls and host waits its threads are inside; 0: none.

@@ -8,6 +8,9 @@
 
 namespace lockstep {
 
+// A communicator is warm once two operations lie behind its members.
+constexpr uint64_t kWarmTotal = 3;
+
 class GapHistory {
  public:
   static constexpr size_t kMost = 256;

@@ -8,10 +8,10 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "recorder/ring/snapshot.h"
 
 namespace lockstep {
@@ -26,6 +26,7 @@ struct RingIdentity {
   uint64_t start_ticks = 0, pid_namespace = 0;
   int32_t rank = -1, world_size = -1;
   int64_t created_real_ns = 0;      // of the ring
+  bool ended = false;               // its process is gone already
 };
 RingIdentity IdentityOf(const ring::ProcessInfo& process, uint32_t uid);
 
@@ -65,6 +66,8 @@ class Generations {
   // Its host's agent is gone: what it spoke for may have been started anew elsewhere.
   void Silent(const std::string& boot_id, bool silent);
 
+  // Where it was placed last (another process's communicator may have moved it since Place); 0: nowhere.
+  GenerationId Of(const RingIdentity& ring) const;
   const Generation* Find(GenerationId id) const;
   // The newest of a job (by uid and name); null: none.
   const Generation* Newest(uint32_t uid, const std::string& job) const;
@@ -82,21 +85,29 @@ class Generations {
   };
   struct Life {
     Generation info;
-    absl::flat_hash_map<int32_t, std::string> holder;  // rank -> process
+    std::string job_key;
+    absl::flat_hash_map<int32_t, uint32_t> holder;  // rank -> process
   };
-  static std::string KeyOf(const RingIdentity& ring);      // of the process
-  static std::string JobKeyOf(const RingIdentity& ring);   // job, step, restart count, uid
-  bool Free(const Life& life, const RingIdentity& ring, int32_t* duplicate) const;
-  GenerationId Begin(const std::string& job_key, const RingIdentity& ring);
-  void Put(GenerationId id, const std::string& key, Known* known);
-  void Remove(const std::string& key, const Known& known);
+  struct Bound {
+    GenerationId generation = 0;
+    absl::flat_hash_set<uint32_t> processes;
+  };
+  enum class Standing : uint8_t { kFree, kDuplicate, kNewer, kOlder };
+  // How the process stands to the one that holds its rank in a life.
+  Standing Compare(const Life& life, const Known& process, const Known** holder) const;
+  uint32_t Number(const RingIdentity& ring, bool* fresh);
+  GenerationId Begin(const std::string& job_key, const RingIdentity& ring, bool newest);
+  void Put(GenerationId id, uint32_t process);
+  void Remove(uint32_t process);
 
   std::map<GenerationId, Life> lives_;
   absl::flat_hash_map<std::string, std::vector<GenerationId>> of_job_;  // job key -> oldest first
-  absl::flat_hash_map<std::string, Known> processes_;
-  absl::flat_hash_map<std::string, bool> silent_;
-  absl::flat_hash_map<uint64_t, GenerationId> comm_life_;
+  absl::flat_hash_map<std::string, uint32_t> numbers_;                  // of processes, by what makes them unique
+  absl::flat_hash_map<uint32_t, Known> processes_;
+  absl::flat_hash_set<std::string> silent_;
+  absl::flat_hash_map<uint64_t, Bound> comms_;
   GenerationId last_ = 0;
+  uint32_t last_process_ = 0;
 };
 
 }  // namespace lockstep

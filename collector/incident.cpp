@@ -14,6 +14,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "analyzer/lsd_writer.h"
 #include "analyzer/report.h"
 #include "proto/dump.pb.h"
@@ -89,6 +90,7 @@ absl::Status WriteIncident(const std::string& folder, const Bundle& bundle, cons
     if (result.ok()) result = std::move(status);
   };
   note(WriteFileSafely(folder + "/verdict.txt", ReportText(verdict, bundle)));
+  if (!facts.decisions.empty()) note(WriteFileSafely(folder + "/decisions.jsonl", absl::StrJoin(facts.decisions, "\n") + "\n"));
   note(WriteFileSafely(folder + "/verdict.json", ReportJson(verdict)));
 
   nlohmann::ordered_json nodes = nlohmann::ordered_json::array();

@@ -24,6 +24,7 @@ struct IncidentFacts {
   std::vector<ExitRecord> exits;
   int64_t captured_real_ns = 0;
   std::string note;  // e.g. why nothing was recorded; may be empty
+  std::vector<std::string> decisions;  // JSON lines (decision_log.h), written as decisions.jsonl; empty: no such file
 };
 
 // Writes manifest.json, verdict.json, verdict.txt, report.html and one HOST.lsd per host of the bundle into `folder`,

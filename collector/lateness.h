@@ -69,30 +69,35 @@ class Lateness {
     int64_t since_ns = 0;  // the oldest unfinished ticket has been the oldest since then
   };
   struct SlotState {
-    uint64_t progress_mark = 0, activity_mark = 0;
-    int64_t progress_ns = 0, activity_ns = 0;
+    uint64_t progress_mark = 0;
+    int64_t activity_seen_ns = 0;
+    int64_t first_seen_ns = 0, progress_ns = 0, activity_ns = 0;
     absl::flat_hash_map<uint32_t, StreamState> streams;
     absl::flat_hash_map<uint64_t, std::pair<uint64_t, int64_t>> comms;  // id -> total, when it was first seen
     int64_t waiting_since = 0;  // 0: not waiting
+    bool alive = true;
     std::string doing;
   };
   struct CommState {
     GapMeter meter;
-    uint64_t lowest = 0;      // of the host's members
-    int64_t behind_ns = 0;    // the lowest has stood behind since; 0: nobody does
-    uint64_t look = 0;        // of the fields below
-    uint64_t highest = 0, total = 0, low_now = 0;
-    int64_t issued_ns = 0;
-    int64_t since_ns = 0;     // the earliest in flight; 0: nothing is
+    uint64_t behind_low = 0;  // the lowest of the host's members has stood at this while others were past it
+    int64_t behind_ns = 0;    // since; 0: nobody is behind
+    // Of the last look.
+    uint64_t look = 0;
+    uint64_t lowest = 0, highest = 0, total = 0;
+    int64_t issued_ns = 0;          // of the member with the highest total
+    int64_t first_at_highest = 0;   // when the first of those with the highest number of collectives issued it
+    int64_t since_ns = 0;           // the earliest in flight; 0: nothing is
     uint64_t sequence = 0;
     std::string doing;
-    std::vector<std::pair<int64_t, int32_t>> waiting;  // since, slot
+    std::vector<int32_t> waiting;
     bool late = false;
-    LateEvent told;
+    int64_t late_since_ns = 0;
   };
-  void NoteWait(uint64_t comm, int32_t slot, int64_t since, uint64_t sequence, const std::string& doing);
   CommState* Touch(uint64_t comm);
-  void LookAtRank(int64_t now, const DigestView& view);
+  void Count(int64_t now, const DigestView& view);
+  void FindWaits(int64_t now, const DigestView& view);
+  void NoteWait(const DigestView& view, uint64_t comm, int64_t since, uint64_t sequence, const std::string& doing);
   LateEvent EventOf(int64_t now, uint64_t id, const CommState& comm) const;
 
   const int64_t floor_ns_;
@@ -100,7 +105,7 @@ class Lateness {
   uint64_t look_ = 0;
   absl::flat_hash_map<int32_t, SlotState> slots_;
   absl::flat_hash_map<uint64_t, CommState> comms_;
-  absl::flat_hash_map<uint64_t, std::vector<int32_t>> behind_;  // members of the host at the lowest, this look
+  absl::flat_hash_map<uint64_t, std::vector<std::pair<uint64_t, int32_t>>> members_;  // of this look: collectives, slot
 };
 
 }  // namespace lockstep

@@ -64,7 +64,8 @@ Runs COMMAND with the recorder preloaded, watches it, and says which rank stoppe
   --profiler           NCCL's profiler interface instead of marks: kernel times, network steps, statically linked NCCL
                        (a plugin named by NCCL_PROFILER_PLUGIN is left alone)
   --late-after SECONDS a wait shorter than this is nothing to look at (default 5)
-  --hang-after SECONDS call a wait this long hung whatever its root is doing (default 300)
+  --hang-after SECONDS call a wait this long hung whatever its root is doing; give less than the framework's own
+                       watchdog has (default: a root that is seen at work is never called hung)
   --quiet              say nothing when the job was healthy
   -h, --help           this text
   -V, --version        the version

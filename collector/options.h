@@ -17,7 +17,7 @@ struct RunOptions {
   std::string gpu;  // LOCKSTEP_GPU; empty: the user's, else "full"
   bool profiler = false;  // LOCKSTEP_GPU=profiler, and the recorder as NCCL's profiler plugin
   int64_t late_after_ns = 5'000'000'000;
-  int64_t hang_after_ns = 300'000'000'000;
+  int64_t hang_after_ns = 0;  // 0: not given
   bool quiet = false;
   bool help = false, version = false;
   std::vector<std::string> command;

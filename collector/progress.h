@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/container/inlined_vector.h"
 #include "collector/gap_history.h"
 #include "collector/lateness.h"
@@ -36,6 +37,7 @@ struct HashOdd {
 // proto/wire.proto, CommunicatorBeat, as plain values.
 struct CommBeat {
   uint64_t comm = 0;
+  bool gone = false;                // the sender speaks for no member any more
   int32_t size = 0;                 // members of the communicator, wherever they are
   uint64_t issued_min = 0, issued_max = 0;  // collectives, over the sender's members
   uint64_t total_max = 0;           // with sends and receives
@@ -70,16 +72,22 @@ class HostProgress {
   struct Member {
     uint64_t issued = 0, total = 0;
     int64_t issued_ns = 0;
+    uint64_t newest_point = 0;
+    HashPoint last_look;           // issued number and its hash: told once two looks show them
+  };
+  struct Point {
+    uint64_t seq = 0;
+    absl::InlinedVector<std::pair<int32_t, uint64_t>, 2> hashes;  // rank, hash
   };
   struct Comm {
     absl::flat_hash_map<int32_t, Member> members;  // by rank
     int32_t size = 0;
     std::string name;
     bool moved = false, members_told = false;
-    // Since the last Take: number -> rank and hash.
-    absl::flat_hash_map<uint64_t, absl::InlinedVector<std::pair<int32_t, uint64_t>, 2>> points;
-    uint64_t newest_taken = 0;
+    std::vector<Point> points;     // not told yet, ascending by number
   };
+  void AddPoint(Comm* comm, Member* member, int32_t rank, HashPoint point);
+  void TakePoints(Comm* comm, CommBeat* beat);
   absl::flat_hash_map<uint64_t, Comm> comms_;
 };
 
@@ -91,7 +99,7 @@ struct MergedComm {
   uint64_t issued_min = 0, issued_max = 0, total_max = 0;
   int64_t reached_ns = 0;           // issued_max was reached
   int64_t behind_since_ns = 0;      // somebody stands at issued_min while others are past it, since; 0: nobody does
-  int64_t moved_ns = 0;             // the last beat that said anything new
+  int64_t moved_ns = 0;             // the newest operation of the last beat that said anything new was issued
   int64_t p99_gap_ns = 0;           // the largest that was said
   uint32_t gaps = 0;
   uint32_t known = 0;               // members that some child speaks for
@@ -99,6 +107,9 @@ struct MergedComm {
 
 class MergedProgress {
  public:
+  // A relay passes hash points on; the collector gives them to its DesyncWatch as they come.
+  explicit MergedProgress(bool relay = false) : relay_(relay) {}
+
   // A child is a direct peer: an agent, or a relay. O(1) and what the beat holds.
   void Apply(uint32_t child, int64_t now, const CommBeat& beat);
   // The child is gone for good, or what it spoke for speaks through another now. Its members count as unknown. A child
@@ -125,21 +136,32 @@ class MergedProgress {
     uint64_t min = 0, max = 0;
     RankRuns at_min, members;
   };
+  // A hash point on its way through a relay: sent when every child has said it.
+  struct Point {
+    HashPoint point;
+    std::vector<uint32_t> children;
+    std::vector<HashOdd> odd;
+  };
   struct Comm {
     MergedComm merged;
     std::vector<Part> parts;
-    absl::flat_hash_map<uint32_t, uint32_t> part_of;  // child -> index into parts; only where parts are many
+    absl::flat_hash_map<uint32_t, uint32_t> part_of;  // child -> index into parts; used where there are many
+    uint32_t p99_child = 0;
     bool dirty = false, moved = false, behind = false, members_changed = false;
     int64_t scanned_ns = 0;
-    std::vector<HashPoint> hashes;   // to be sent on
-    std::vector<HashOdd> odd;
+    std::vector<Point> points;
   };
   Part* PartOf(Comm* comm, uint32_t child, bool add);
-  void Scan(int64_t now, Comm* comm);
+  void MarkDirty(uint64_t id, Comm* comm);
+  void MarkMoved(uint64_t id, Comm* comm);
+  void Scan(uint64_t id, Comm* comm);
+  void RemovePart(uint64_t id, uint32_t child, int64_t now);
+  void ApplyHashes(uint32_t child, const CommBeat& beat, const Part& part, Comm* comm);
 
+  const bool relay_;
   absl::flat_hash_map<uint64_t, Comm> comms_;
-  std::vector<uint64_t> dirty_, moved_;
-  absl::flat_hash_map<uint32_t, std::vector<uint64_t>> comms_of_;  // child -> communicators
+  std::vector<uint64_t> dirty_, moved_, behind_;
+  absl::flat_hash_map<uint32_t, absl::flat_hash_set<uint64_t>> comms_of_;  // child -> communicators
 };
 
 }  // namespace lockstep

@@ -27,7 +27,8 @@ struct RootView {
   bool stopped = false;                // state T or t
   bool uninterruptible = false;        // it, or a thread of it, is in state D
   bool in_recorded_call = false;       // inside an NCCL call or a CUDA host wait: using CPU there is no progress
-  bool waits_for_compute = false;      // inside a CUDA host wait, and no NCCL work is on its GPU's streams
+  bool waits_for_compute = false;      // inside a CUDA host wait, and no unfinished NCCL work is seen on its GPU
+  bool event_loop = false;             // its main thread waits for events from outside (ep_poll): a server without requests
   int64_t silent_ns = 0;               // of its host's agent
   int64_t sample_gap_ns = 0;           // 0: not sampled twice
   int64_t cpu_ns = -1, io_bytes = -1;  // between the samples; -1 unknown
@@ -45,16 +46,19 @@ struct RootFinding {
   int64_t waited_ns = 0;               // the longest wait of a live rank that the data shows; 0: nobody waits
   int64_t still_ns = -1;               // the involved have made no progress for so long; -1: not known
   int64_t bytes = 0;                   // of the operation that is stuck; 0 not known
-  uint64_t network_steps = 0;          // done of the network operations under way, all together
+  int64_t network_age_ns = -1;         // since a network operation of the involved last made a step; -1: none is recorded
   bool first_operation = false;        // it is its communicator's first
   bool in_init = false;                // somebody involved is making a communicator
 };
 
+// Of a rank by its number, in the bundle or not.
+using MotionOf = std::function<RankMotion(int32_t rank)>;
+
 // Of the verdict's first finding. Cheap: linear in the ranks of the bundle.
-RootFinding FindRoot(const Verdict& verdict, const Bundle& bundle, const std::function<RankMotion(const Rank&)>& motion);
+RootFinding FindRoot(const Verdict& verdict, const Bundle& bundle, const MotionOf& motion);
 
 // How long nothing at all has moved in the job, for Bundle::known_stalled: the least progress_age; 0 when any is unknown.
-int64_t StandsStill(const Bundle& bundle, const std::function<RankMotion(const Rank&)>& motion);
+int64_t StandsStill(const Bundle& bundle, const MotionOf& motion);
 
 }  // namespace lockstep
 

@@ -11,6 +11,7 @@
 #include "analyzer/engine.h"
 #include "analyzer/report.h"
 #include "analyzer/ring_loader.h"
+#include "collector/decision_log.h"
 #include "collector/environment.h"
 #include "collector/proc.h"
 #include "collector/say.h"
@@ -28,21 +29,20 @@ constexpr int64_t kCostShare = 100;
 constexpr int64_t kJudgementEvery = 1050 * kMs;
 // A verdict does not wait longer for stacks that are being taken.
 constexpr int64_t kEvidenceWait = 2000 * kMs;
-constexpr int64_t kRecoverySettle = 1000 * kMs;
+// Decisions of one episode that are kept for the incident folder.
+constexpr size_t kMostDecisions = 1000;
+// Points of a communicator that rolling hashes are compared at: rings are read one after the other.
+constexpr size_t kHashPoints = 1024;
 
 size_t CountAlive(const std::vector<DigestView>& views) {
   return static_cast<size_t>(
       std::count_if(views.begin(), views.end(), [](const DigestView& view) { return view.alive; }));
 }
 
-uint64_t CommNumber(const std::string& id) {
-  uint64_t number = 0;
-  return id.size() == 16 && absl::SimpleHexAtoi(id, &number) ? number : 0;
-}
-
 }  // namespace
 
-Watch::Watch(const WatchOptions& options, Agent* agent) : options_(options), agent_(agent), detector_(options.limits) {
+Watch::Watch(const WatchOptions& options, Agent* agent)
+    : options_(options), agent_(agent), lateness_(options.limits.late_after), detector_(options.limits), desync_(kHashPoints) {
   char name[256] = {};
   gethostname(name, sizeof name - 1);
   host_ = name;
@@ -71,7 +71,20 @@ void Watch::Ending(int64_t now) {
 }
 
 void Watch::Rebase(int64_t now) {
+  lateness_.Rebase(now);
   detector_.Rebase(now);
+}
+
+int32_t Watch::RankOf(int32_t slot) const {
+  if (slot < -1) return -2 - slot;  // ended before it had a ring
+  const int32_t rank = agent_->digest(slot).process.rank;
+  return rank >= 0 ? rank : slot;
+}
+
+int64_t Watch::LastProgress(const std::vector<int32_t>& slots) const {
+  int64_t last = 0;
+  for (int32_t slot : slots.empty() ? slots_ : slots) last = std::max(last, lateness_.ProgressOf(slot));
+  return last;
 }
 
 std::vector<StartedRank*> Watch::WithoutRing() {
@@ -138,76 +151,50 @@ std::string Watch::IncidentFolder() const {
   return incidents_ == 0 ? options_.out : absl::StrCat(options_.out, ".", incidents_ + 1);
 }
 
-RootFinding Watch::FindRoot(const Gathered& gathered) {
-  RootFinding root;
-  if (gathered.verdict.findings().empty()) return root;
-  const Finding& finding = gathered.verdict.findings(0);
-  root.kind = finding.kind();
-  root.comm = CommNumber(finding.communicator().id());
-  std::map<int32_t, const Rank*> ranks;
-  for (const Rank& rank : gathered.bundle.ranks) ranks[rank.rank] = &rank;
-  const auto slot_of = [&](int32_t number) {
-    const auto found = gathered.slots.find(number);
-    return found == gathered.slots.end() ? -1 : found->second;
-  };
-  const std::vector<DigestView> views = agent_->Views();
-  std::set<int32_t> involved;
-  for (int32_t number : finding.culprit_ranks()) {
-    const auto found = ranks.find(number);
-    if (found == ranks.end()) continue;
-    RootView view;
-    view.slot = slot_of(number);
-    const Process& process = found->second->process;
-    view.ended = process.life == Life::kExited || process.life == Life::kKilled || process.life == Life::kGone;
-    view.stopped = process.state == "T" || process.state == "t";
-    view.sample_gap_ns = process.sample_gap_ns;
-    view.cpu_ns = process.cpu_ns_between_samples;
-    view.io_bytes = process.io_bytes_between_samples;
-    if (view.slot >= 0) {
-      involved.insert(view.slot);
-      const auto seen =
-          std::find_if(views.begin(), views.end(), [&](const DigestView& v) { return v.slot == view.slot; });
-      view.in_recorded_call = finding.kind() != HOST_STALL && seen != views.end() && seen->blocked_since_ns != 0;
-    }
-    root.roots.push_back(view);
-  }
-  for (const ChainLink& link : finding.chain()) {
-    for (int32_t number : link.ranks()) involved.insert(slot_of(number));
-    for (int32_t number : link.waits_for()) involved.insert(slot_of(number));
-  }
-  involved.erase(-1);
-  root.involved.assign(involved.begin(), involved.end());
-  return root;
+RootFinding Watch::RootOf(int64_t now, const Gathered& gathered) const {
+  return FindRoot(gathered.verdict, gathered.bundle, [&](int32_t rank) {
+    RankMotion motion;
+    const auto found = gathered.slots.find(rank);
+    if (found == gathered.slots.end() || found->second < 0) return motion;
+    motion.progress_age_ns = now - lateness_.ProgressOf(found->second);
+    motion.activity_age_ns = now - lateness_.ActivityOf(found->second);
+    return motion;
+  });
 }
 
 void Watch::LookForDesync() {
-  for (const Desync& desync : desync_.Look(agent_->Digests())) {
+  const std::vector<const ring::Snapshot*> digests = agent_->Digests();
+  std::vector<RingView> rings;
+  for (size_t i = 0; i < digests.size(); ++i) {
+    const int32_t rank = digests[i]->process.rank;
+    rings.push_back({rank >= 0 ? rank : static_cast<int32_t>(i), digests[i]});
+  }
+  for (const Desync& desync : desync_.Look(rings)) {
     // Every rank's records, not the members' alone: in a communicator of two only the siblings tell who is wrong.
-    std::vector<int32_t> slots(agent_->Digests().size());
+    std::vector<int32_t> slots(digests.size());
     std::iota(slots.begin(), slots.end(), 0);
     agent_->Keep(slots);
-    if (!desync.confirmed) continue;
-    Say(absl::StrCat("the ranks of communicator ",
-                     desync.name.empty() ? absl::StrCat(absl::Hex(desync.comm)) : desync.name, " (size ", desync.size,
-                     ") issued different operations by collective #", CountText(desync.seq),
-                     "; the job runs on, the records are kept"));
+    if (desync.confirmed) Say(absl::StrCat(DesyncText(desync), "; the job runs on, the records are kept"));
   }
 }
 
+void Watch::Log(const Decision& decision) {
+  if (decisions_.size() < kMostDecisions) decisions_.push_back(DecisionJson(decision, options_.job, RealtimeNs()));
+}
+
 void Watch::TellLate(int64_t now) {
-  int32_t slot = -1;
-  std::string doing;
-  const int64_t longest = detector_.LongestWait(now, &slot, &doing);
-  if (longest < options_.limits.late_after) {
+  if (detector_.level() == Level::kMoving) {
     if (late_told_) Say(absl::StrCat("moving again after ", DurationText(now - late_since_)));
     late_told_ = false;
     return;
   }
+  int32_t slot = -1;
+  std::string doing;
+  const int64_t longest = lateness_.LongestWait(now, &slot, &doing);
   if (late_told_ || hung_ || slot < 0) return;
   late_told_ = true;
   late_since_ = now - longest;
-  const ring::ProcessInfo& process = agent_->digest(slot).process;
-  Say(absl::StrCat("late: rank ", process.rank, doing.empty() ? " waits" : " is ", doing, " for ",
+  Say(absl::StrCat("late: rank ", agent_->digest(slot).process.rank, doing.empty() ? " waits" : " is ", doing, " for ",
                    DurationText(longest), "; looking for the cause"));
 }
 
@@ -227,60 +214,102 @@ void Watch::Judge(int64_t now) {
   }
   // Somebody suspended the whole job: nothing is held against it.
   if (all_stopped && CountAlive(views) > 0) {
-    detector_.Rebase(now);
+    Rebase(now);
     return;
   }
   // Only a job of which no part moves may be taken to stand still as a whole.
-  const bool stands = now - detector_.LastProgress({}) >= options_.limits.dead_settle;
-  const Gathered gathered = Gather(false, stands, stands ? now - detector_.LastProgress({}) : 0);
-  const RootFinding finding = FindRoot(gathered);
+  const int64_t still = now - LastProgress({});
+  const bool stands = still >= options_.limits.dead_settle;
+  const Gathered gathered = Gather(false, stands, stands ? still : 0);
+  const RootFinding finding = RootOf(now, gathered);
   std::vector<int32_t> suspects;
   for (const RootView& root : finding.roots) {
-    if (root.slot >= 0) suspects.push_back(root.slot);
+    const auto slot = gathered.slots.find(root.rank);
+    if (slot != gathered.slots.end() && slot->second >= 0) suspects.push_back(slot->second);
   }
   if (suspects != suspects_) {
     suspects_ = suspects;
     agent_->Inspect(suspects_);
   }
-  const Decision decision = detector_.Judge(now, finding);
-  if (decision.hung) Declare(now, decision);
+  const Decision decision = detector_.Consider(now, finding);
+  if (decision.hung()) {
+    Declare(now, finding, decision);
+  } else {
+    detector_.Judge(now, finding);
+  }
 }
 
-void Watch::Declare(int64_t now, const Decision& decision) {
+void Watch::Declare(int64_t now, const RootFinding& finding, const Decision& decision) {
   agent_->FinishInspection(suspects_, kEvidenceWait);
-  const Gathered gathered = Gather(true, true, std::max<int64_t>(decision.stalled_ns, 1));
-  const RootFinding finding = FindRoot(gathered);
+  const Gathered gathered = Gather(true, true, std::max<int64_t>(decision.age_ns, 1));
+  const RootFinding whole = RootOf(now, gathered);
   // Whole rings tell more than digests do: the root may turn out to be one that is given longer. Reading them is not
   // cheap, so the next look waits until that time may have come.
-  const Decision again = finding.kind == FINDING_UNSPECIFIED ? decision : detector_.Judge(now, finding);
-  if (!again.hung) {
-    next_judgement_ = now + std::clamp(again.limit_ns - again.stalled_ns, kJudgementEvery, 10 * kJudgementEvery);
+  const Decision again = detector_.Judge(now, whole.kind == FINDING_UNSPECIFIED ? finding : whole);
+  if (!again.hung()) {
+    next_judgement_ = now + std::clamp(again.limit_ns - again.age_ns, kJudgementEvery, 10 * kJudgementEvery);
     return;
   }
   hung_ = true;
   ever_declared_ = true;
   declared_ = gathered.verdict.verdict();
-  declared_ns_ = now;
-  stall_began_ns_ = now - decision.stalled_ns;
-  moved_again_ns_ = 0;
-  hung_slots_ = finding.involved;
+  hung_slots_.clear();
+  for (int32_t rank : whole.involved) {
+    const auto slot = gathered.slots.find(rank);
+    if (slot != gathered.slots.end() && slot->second >= 0) hung_slots_.push_back(slot->second);
+  }
   alive_at_declaration_ = CountAlive(agent_->Views());
+  Log(again);
   WriteAndTell(gathered, true);
 }
 
 void Watch::LookForRecovery(int64_t now) {
-  const int64_t last = detector_.LastProgress(hung_slots_);
-  if (last <= declared_ns_ || ending_since_ != 0) return;
+  if (ending_since_ != 0) return;
   // Processes that end, and communicators that are torn down, move too: that is no recovery.
   if (CountAlive(agent_->Views()) != alive_at_declaration_) return;
-  if (moved_again_ns_ == 0) moved_again_ns_ = last;
-  if (now - moved_again_ns_ < kRecoverySettle || last <= moved_again_ns_) return;
-  const int64_t stalled = moved_again_ns_ - stall_began_ns_;
-  Say(absl::StrCat("recovered after ", DurationText(stalled), ": the job moves again"));
-  detector_.Recovered(stalled);
+  const std::optional<Decision> recovered = detector_.LookForRecovery(now, LastProgress(hung_slots_));
+  if (!recovered) return;
+  Log(*recovered);
+  Say(absl::StrCat("recovered after ", DurationText(recovered->age_ns), ": the job moves again"));
   hung_ = false;
   late_told_ = false;
   suspects_.clear();
+}
+
+void Watch::Detect(int64_t now, const std::vector<DigestView>& views) {
+  slots_.clear();
+  std::vector<RingView> rings;
+  for (const DigestView& view : views) {
+    slots_.push_back(view.slot);
+    if (view.slot >= 0) rings.push_back({RankOf(view.slot), &agent_->digest(view.slot)});
+    if (!view.alive) detector_.Ended(now, RankOf(view.slot), view.ended_badly);
+  }
+  const auto ranks_of = [&](const std::vector<int32_t>& slots) {
+    std::vector<int32_t> ranks;
+    for (int32_t slot : slots) ranks.push_back(RankOf(slot));
+    return RunsOf(std::move(ranks));
+  };
+  const std::vector<LateEvent> events = lateness_.Observe(now, views);
+  progress_.Observe(now, rings);
+  for (const CommBeat& beat : progress_.Take(now, lateness_)) detector_.progress().Apply(0, now, beat);
+  for (const LateEvent& event : events) {
+    LateInput input;
+    input.comm = event.comm;
+    input.sequence = event.sequence;
+    input.over = event.over;
+    input.in_flight_ns = event.in_flight_ns;
+    input.limit_ns = event.limit_ns;
+    input.p99_gap_ns = event.p99_gap_ns;
+    input.gaps = event.gaps;
+    input.waiting = ranks_of(event.waiting);
+    input.missing = ranks_of(event.missing);
+    input.doing = event.doing;
+    input.host = host_;
+    detector_.Late(now, input);
+  }
+  // While hung, recovery is looked for with the rings' own progress.
+  if (hung_) return;
+  for (const Decision& decision : detector_.Tick(now)) Log(decision);
 }
 
 void Watch::Tick(int64_t now) {
@@ -293,12 +322,13 @@ void Watch::Tick(int64_t now) {
       DigestView view;
       view.slot = -2 - rank->rank;
       view.alive = false;
+      view.ended_badly = rank->process.life != Life::kExited || rank->process.exit_code != 0;
       views.push_back(view);
     }
   }
-  const int64_t before = detector_.LastProgress({});
-  detector_.Observe(now, views);
-  const bool moved = detector_.LastProgress({}) != before;
+  const int64_t before = LastProgress({});
+  Detect(now, views);
+  const bool moved = LastProgress({}) != before;
   next_tick_ = now + std::clamp(kCostShare * sample_cost_, moved ? kShortTick : kIdleTick, kLongestTick);
   if (views.empty()) return;
   LookForDesync();
@@ -329,6 +359,8 @@ void Watch::WriteAndTell(const Gathered& gathered, bool tell) {
   facts.command = options_.command;
   facts.exits = Exits();
   facts.captured_real_ns = RealtimeNs();
+  facts.decisions = decisions_;
+  decisions_.clear();
   ++incidents_;
   // The verdict first: a full disk must not keep it from the screen.
   if (tell) SayBlock(ReportText(gathered.verdict, gathered.bundle));

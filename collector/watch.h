@@ -14,6 +14,9 @@
 #include "collector/detector.h"
 #include "collector/ends.h"
 #include "collector/incident.h"
+#include "collector/lateness.h"
+#include "collector/progress.h"
+#include "collector/root_finding.h"
 #include "proto/verdict.pb.h"
 
 namespace lockstep {
@@ -74,17 +77,25 @@ class Watch {
   std::string IncidentFolder() const;
   // Ranks we started that have no ring.
   std::vector<StartedRank*> WithoutRing();
-  RootFinding FindRoot(const Gathered& gathered);
+  RootFinding RootOf(int64_t now, const Gathered& gathered) const;
   void LookForDesync();
+  void Detect(int64_t now, const std::vector<DigestView>& views);
+  void Log(const Decision& decision);
   void Judge(int64_t now);
-  void Declare(int64_t now, const Decision& decision);
+  void Declare(int64_t now, const RootFinding& finding, const Decision& decision);
   void LookForRecovery(int64_t now);
+  // When any of `slots` last made progress (all when empty).
+  int64_t LastProgress(const std::vector<int32_t>& slots) const;
+  int32_t RankOf(int32_t slot) const;  // job-wide; the slot itself where the ring does not say
   void WriteAndTell(const Gathered& gathered, bool tell);
   std::vector<ExitRecord> Exits() const;
   void TellLate(int64_t now);
 
   const WatchOptions options_;
   Agent* const agent_;
+  // The agent's part and the collector's: on one host both are here.
+  Lateness lateness_;
+  HostProgress progress_;
   Detector detector_;
   DesyncWatch desync_;
   std::map<pid_t, StartedRank> started_;
@@ -94,13 +105,14 @@ class Watch {
   int64_t ending_since_ = 0;
   int64_t sample_cost_ = 0;
   std::vector<int32_t> suspects_;
+  std::vector<int32_t> slots_;  // of the last look
   bool late_told_ = false;
   int64_t late_since_ = 0;
+  std::vector<std::string> decisions_;  // of this episode, JSON lines
   bool hung_ = false;
   bool ever_declared_ = false;
   VerdictKind declared_ = VERDICT_UNSPECIFIED;
   std::vector<int32_t> hung_slots_;
-  int64_t declared_ns_ = 0, stall_began_ns_ = 0, moved_again_ns_ = 0;
   size_t alive_at_declaration_ = 0;
   int incidents_ = 0;
 };
