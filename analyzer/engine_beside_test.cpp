@@ -58,5 +58,77 @@ TEST(Beside, VictimsAreNoSecondFault) {
   EXPECT_EQ(Culprits(both.findings(0)), (std::vector<int32_t>{0, 5}));
 }
 
+// Flight Recorder dumps of `groups` groups of `size` ranks besides one group of all. Rank r is in group r / size.
+class Dumps {
+ public:
+  Dumps(int groups, int size) {
+    for (int g = 0; g <= groups; ++g) {
+      Communicator comm;
+      comm.id = g == groups ? "0/world" : std::to_string(g + 1) + "/tp_" + std::to_string(g);
+      comm.name = g == groups ? "world" : "tp";
+      comm.size = g == groups ? groups * size : size;
+      for (int m = 0; m < comm.size; ++m) comm.members.push_back((g == groups ? 0 : g * size) + m);
+      b.comms.push_back(comm);
+    }
+    for (int r = 0; r < groups * size; ++r) {
+      Rank rank;
+      rank.rank = r;
+      rank.source = Source::kFlightRecorder;
+      for (const int c : {r / size, groups}) {
+        Membership ms;
+        ms.comm = static_cast<uint32_t>(c);
+        ms.member_rank = c == groups ? r : r % size;
+        ms.issued = ms.completed = 0;
+        rank.memberships.push_back(ms);
+      }
+      b.ranks.push_back(rank);
+    }
+    b.ranks_expected = groups * size;
+    b.known_stalled = true;
+  }
+
+  // On its group (0) or the group of all (1).
+  void Add(int r, uint32_t membership, OpState state) {
+    Rank& rank = b.ranks[static_cast<size_t>(r)];
+    Op op;
+    op.membership = membership;
+    op.kind = ring::CallKind::kAllReduce;
+    op.seq = ++rank.memberships[membership].issued;
+    if (state == OpState::kCompleted) rank.memberships[membership].completed = op.seq;
+    op.state = state;
+    op.record_id = static_cast<int64_t>(rank.ops.size());
+    op.enter_ns = 1'000'000 * (op.record_id + 1);
+    rank.ops.push_back(op);
+  }
+  void Lose(int r) {
+    std::erase_if(b.ranks, [&](const Rank& rank) { return rank.rank == r; });
+  }
+
+  Bundle b;
+};
+
+TEST(Beside, ARankWithoutDataThatNothingHeldIsToldAsWell) {
+  for (bool held : {false, true}) {
+    Dumps dumps(4, 2);
+    for (int r = 0; r < 8; ++r) {
+      dumps.Add(r, 0, OpState::kCompleted);
+      // Held: the operation of all, which comes first, has not ended for anybody since rank 0 never came to it.
+      if (r != 0 || !held) dumps.Add(r, 1, held ? OpState::kEnqueued : OpState::kCompleted);
+      if (r != 0 && (!held || r == 4)) dumps.Add(r, 0, OpState::kEnqueued);
+    }
+    dumps.Lose(5);
+    const Verdict v = Analyze(dumps.b);
+    ASSERT_GE(v.findings_size(), 1) << v.DebugString();
+    EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{0}) << v.DebugString();
+    if (held) {
+      EXPECT_EQ(v.findings_size(), 1) << "rank 5 may wait in the operation of all: " << v.DebugString();
+      continue;
+    }
+    ASSERT_EQ(v.findings_size(), 2) << v.DebugString();
+    EXPECT_EQ(v.findings(1).kind(), RANK_NO_DATA);
+    EXPECT_EQ(Culprits(v.findings(1)), std::vector<int32_t>{5});
+  }
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -2,6 +2,7 @@
 // other. Its own record shows it all the same.
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,8 @@
 namespace lockstep {
 
 using ring::CallKind;
+using ring::IsCollective;
+using ring::IsPointToPoint;
 
 namespace {
 
@@ -38,6 +41,101 @@ const Membership* Causes::SomebodyAheadOf(int32_t rank_index, int32_t* who) cons
     }
   }
   return nullptr;
+}
+
+// A rank that lost its dump and is a victim stands in an earlier operation that somebody else holds up. One of its siblings that waits
+// for it has passed those operations in its own communicators; where they are over in the missing rank's communicators, too, or wait for
+// it and nobody else, it had nothing to wait for.
+bool Causes::NothingHeldIt(int32_t global_rank) const {
+  // Its communicators, and who waits in them for it alone: the number of the collective, or any send or receive.
+  std::vector<std::pair<uint32_t, int32_t>> own;  // communicator, member rank
+  for (uint32_t c = 0; c < model_.comms.size(); ++c) {
+    const auto& members = model_.comms[c].members;
+    for (size_t m = 0; m < members.size(); ++m) {
+      if (members[m].rank_index < 0 && members[m].global_rank == global_rank) own.push_back({c, static_cast<int32_t>(m)});
+    }
+  }
+  struct Wait {
+    int32_t rank;
+    const Op* op;
+    uint32_t comm;
+  };
+  std::vector<Wait> waits;
+  for (uint32_t q = 0; q < graph_->queues.size(); ++q) {
+    const uint32_t node = graph_->QueueNode(q);
+    for (const Edge& e : graph_->edges[node]) {
+      if (e.op == nullptr) continue;
+      uint32_t to = e.to;
+      if (graph_->Kind(to) == WaitGraph::NodeKind::kCollective && graph_->edges[to].size() == 1) to = graph_->edges[to][0].to;
+      if (graph_->Kind(to) == WaitGraph::NodeKind::kMissing && graph_->MissingRank(to) == global_rank)
+        waits.push_back({graph_->RankOf(node), e.op, e.comm});
+    }
+  }
+  auto waits_for_it = [&](int32_t rank, const Op* op) {
+    return std::any_of(waits.begin(), waits.end(), [&](const Wait& w) { return w.rank == rank && w.op == op; });
+  };
+  auto over = [&](const Member& z, const Op* op, bool done) {
+    return op != nullptr ? op->state == OpState::kCompleted || waits_for_it(z.rank_index, op) : done;
+  };
+  auto waits_in_any = [&](int32_t rank) { return std::any_of(waits.begin(), waits.end(), [&](const Wait& w) { return w.rank == rank; }); };
+  auto exchanges = [&](const Member& z, int32_t me) {
+    const Rank& rank = bundle_.ranks[z.rank_index];
+    for (const Unit& unit : model_.ranks[z.rank_index].in_flight) {
+      for (uint32_t i : unit.ops) {
+        const Op& op = rank.ops[i];
+        if (op.membership == z.membership && IsPointToPoint(op.kind) && op.root_or_peer == me) return true;
+      }
+    }
+    return false;
+  };
+  for (const Wait& wait : waits) {
+    if (!IsCollective(wait.op->kind)) continue;
+    const Rank& sibling = bundle_.ranks[wait.rank];
+    if (sibling.damaged) continue;
+    const auto place = static_cast<size_t>(wait.op - sibling.ops.data());
+    bool free = place < sibling.ops.size();
+    for (const auto& [comm, me] : own) {
+      if (!free) break;
+      if (comm == wait.comm) continue;
+      const CommView& view = model_.comms[comm];
+      const Membership* alike = nullptr;
+      for (const Membership& ms : sibling.memberships) {
+        if (model_.comms[ms.comm].klass == view.klass) alike = &ms;
+      }
+      // Of another role: it tells nothing of what the missing rank had to do.
+      free = alike != nullptr && (!view.used_for_p2p || alike->member_rank == me);
+      if (!free) break;
+      const auto membership = static_cast<uint32_t>(alike - sibling.memberships.data());
+      int64_t before = 0;
+      for (size_t i = 0; i < place && free; ++i) {
+        const Op& op = sibling.ops[i];
+        if (op.membership != membership || op.state == OpState::kCaptured) continue;
+        if (IsCollective(op.kind)) before = std::max(before, op.seq);
+        if (!IsPointToPoint(op.kind) || op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= view.members.size()) continue;
+        const Member& z = view.members[static_cast<size_t>(op.root_or_peer)];
+        const CallKind reverse = op.kind == CallKind::kSend ? CallKind::kRecv : CallKind::kSend;
+        if (z.rank_index < 0 || z.membership == kNoIndex || bundle_.ranks[z.rank_index].damaged) {
+          free = false;
+        } else if (bundle_.ranks[z.rank_index].source != Source::kFlightRecorder) {
+          free = over(z, model_.FindPointToPoint(z, reverse, me, op.seq), model_.PeerIssued(z, reverse, me) >= op.seq);
+        } else {
+          // A framework counts sends and receives by batch and not by pair: the peer must have come as far as the sibling's own peer got
+          // through, and be in nothing with the missing rank unless it waits for that rank.
+          const Member& counterpart = model_.comms[alike->comm].members[static_cast<size_t>(op.root_or_peer)];
+          const Membership& theirs = bundle_.ranks[z.rank_index].memberships[z.membership];
+          const bool seen = counterpart.rank_index >= 0 && counterpart.membership != kNoIndex;
+          const int64_t through = seen ? bundle_.ranks[counterpart.rank_index].memberships[counterpart.membership].p2p_completed : kUnknown;
+          free = through >= 0 && theirs.p2p_issued >= through && (waits_in_any(z.rank_index) || !exchanges(z, me));
+        }
+      }
+      if (!free || before == 0) continue;
+      free = std::any_of(view.members.begin(), view.members.end(), [&](const Member& z) {
+        return z.rank_index >= 0 && z.membership != kNoIndex && over(z, model_.FindCollective(z, before), z.completed >= before);
+      });
+    }
+    if (free) return true;
+  }
+  return false;
 }
 
 std::vector<Cause> Causes::FromBeside(const std::vector<Cause>& known) const {

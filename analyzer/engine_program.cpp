@@ -258,6 +258,25 @@ std::vector<Divergence> FindDivergences(const Model& model) {
     }
     if (agreeing < 2 || agreeing <= biggest_other) continue;
     for (Divergence& d : best) {
+      // Siblings whose records end before that place agree with both. Where only these two came to it they are two witnesses against
+      // each other, as in a family of two.
+      const Program *own = nullptr, *ref = nullptr;
+      for (const Program& p : family) {
+        if (p.rank == d.rank) own = &p;
+        if (p.rank == d.sibling_rank) ref = &p;
+      }
+      const bool seconded = best.size() > 1 || own == nullptr || ref == nullptr || std::any_of(family.begin(), family.end(), [&](const Program& p) {
+        return &p != own && &p != ref && !aligner.Compare(p, *own).same;
+      });
+      if (!seconded) {
+        const int keeps = aligner.Precedent(aligner.Compare(*ref, *own));
+        if (keeps == 1) {
+          const Aligner::Comparison turned = aligner.Compare(*own, *ref);
+          if (!turned.divergence) continue;
+          d = *turned.divergence;
+        }
+        if (keeps >= 0) d.by_history = true;
+      }
       d.siblings_agreeing = static_cast<int32_t>(agreeing);
       d.family_size = static_cast<int32_t>(family.size());
       found.push_back(d);
