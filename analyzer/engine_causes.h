@@ -120,9 +120,9 @@ class Causes {
   void JoinStuck(std::vector<Cause>* causes) const;
   Cause LaunchOrderCause(const std::vector<uint32_t>& sink) const;
   Cause DeathCause(int32_t rank_index) const;
-  // Of a rank without data that others wait for: whether nothing before that place can have held it, which a rank that merely lost its
+  // Of a rank without data that others wait for, beside the named ones (`still`): whether nothing before that place can have held it, which a rank that merely lost its
   // dump would be held by.
-  bool NothingHeldIt(int32_t global_rank) const;
+  bool NothingHeldIt(int32_t global_rank, const std::set<int32_t>& still) const;
   const Membership* SomebodyAheadOf(int32_t rank_index, int32_t* who) const;
   const Divergence* DivergenceOf(int32_t rank_index) const;
   // An operation that waits for this node: the one closest to the place in the program where it stopped.

@@ -46,7 +46,7 @@ const Membership* Causes::SomebodyAheadOf(int32_t rank_index, int32_t* who) cons
 // A rank that lost its dump and is a victim stands in an earlier operation that somebody else holds up. One of its siblings that waits
 // for it has passed those operations in its own communicators; where they are over in the missing rank's communicators, too, or wait for
 // it and nobody else, it had nothing to wait for.
-bool Causes::NothingHeldIt(int32_t global_rank) const {
+bool Causes::NothingHeldIt(int32_t global_rank, const std::set<int32_t>& still) const {
   // Its communicators, and who waits in them for it alone: the number of the collective, or any send or receive.
   std::vector<std::pair<uint32_t, int32_t>> own;  // communicator, member rank
   for (uint32_t c = 0; c < model_.comms.size(); ++c) {
@@ -55,6 +55,7 @@ bool Causes::NothingHeldIt(int32_t global_rank) const {
       if (members[m].rank_index < 0 && members[m].global_rank == global_rank) own.push_back({c, static_cast<int32_t>(m)});
     }
   }
+  if (own.empty()) return false;  // some of its data is there, and the rest is lost
   struct Wait {
     int32_t rank;
     const Op* op;
@@ -114,7 +115,9 @@ bool Causes::NothingHeldIt(int32_t global_rank) const {
         if (!IsPointToPoint(op.kind) || op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= view.members.size()) continue;
         const Member& z = view.members[static_cast<size_t>(op.root_or_peer)];
         const CallKind reverse = op.kind == CallKind::kSend ? CallKind::kRecv : CallKind::kSend;
-        if (z.rank_index < 0 || z.membership == kNoIndex || bundle_.ranks[z.rank_index].damaged) {
+        // Who is named owes it what it should have sent, or sent elsewhere, whatever it counts.
+        const bool owes = still.contains(z.rank_index) && !waits_in_any(z.rank_index);
+        if (z.rank_index < 0 || z.membership == kNoIndex || bundle_.ranks[z.rank_index].damaged || owes) {
           free = false;
         } else if (bundle_.ranks[z.rank_index].source != Source::kFlightRecorder) {
           free = over(z, model_.FindPointToPoint(z, reverse, me, op.seq), model_.PeerIssued(z, reverse, me) >= op.seq);

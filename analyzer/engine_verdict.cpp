@@ -164,7 +164,7 @@ std::vector<Cause> Causes::FromSinks() {
     }
     std::vector<int32_t> by_itself;
     for (int32_t rank : silent) {
-      if (NothingHeldIt(rank)) by_itself.push_back(rank);
+      if (NothingHeldIt(rank, still)) by_itself.push_back(rank);
     }
     std::erase_if(silent, [&](int32_t rank) { return std::find(by_itself.begin(), by_itself.end(), rank) != by_itself.end(); });
     std::erase_if(causes, [&](Cause& c) {
