@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "analyzer/load.h"
+#include "collector/environment.h"
 #include "collector/proc.h"
 #include "collector/rank_set.h"
 #include "collector/runtime_folder.h"
@@ -229,7 +230,7 @@ class AgentVerbTest : public ::testing::Test {
   // Ranks of the workload, each a process with the recorder.
   std::vector<pid_t> StartJob(int ranks, const std::string& job, const std::vector<std::string>& options) {
     std::vector<pid_t> pids;
-    const int port = 20000 + getpid() % 20000 + jobs_++ * 7;
+    const int port = *FreePort();
     for (int rank = 0; rank < ranks; ++rank) {
       std::vector<std::string> words = {LOCKSTEP_TRAINSIM};
       words.insert(words.end(), options.begin(), options.end());
@@ -252,7 +253,6 @@ class AgentVerbTest : public ::testing::Test {
   std::string base_;
   std::unique_ptr<PlayedCollector> collector_;
   std::vector<pid_t> children_;
-  int jobs_ = 0;
 };
 
 const std::vector<std::string> kLong = {"--tp", "2", "--pp", "1", "--dp", "2", "--steps", "100000"};
@@ -472,13 +472,14 @@ TEST_F(AgentVerbTest, RanksInAContainerWithItsOwnProcessNumbersAreFollowed) {
                             {"LOCKSTEP_RUNTIME_DIR=" + base_ + "/run", "LOCKSTEP_COLLECTOR=" + collector_->endpoint()}, base_ + "/agent.err");
   children_.push_back(agent);
   const std::string job = "contained-" + std::to_string(getpid());
+  const int port = *FreePort();
   // The child of the one that unshares is number 1 inside.
   const pid_t outer = fork();
   if (outer == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (!contain()) _exit(1);
     const pid_t inner = Spawn({LOCKSTEP_TRAINSIM, "--tp", "1", "--pp", "1", "--dp", "1", "--steps", "100000"},
-                              {"RANK=0", "LOCAL_RANK=0", "WORLD_SIZE=1", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + std::to_string(20000 + getpid() % 20000),
+                              {"RANK=0", "LOCAL_RANK=0", "WORLD_SIZE=1", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + std::to_string(port),
                                "LOCKSTEP_JOB=" + job, "LOCKSTEP_RING_KIB=512", "LD_PRELOAD=" LOCKSTEP_LIBRARY, "LD_LIBRARY_PATH=" LOCKSTEP_STANDIN},
                               base_ + "/job.log", [] { mount("proc", "/proc", "proc", 0, nullptr); });
     int ended = 0;

@@ -37,6 +37,8 @@ constexpr int64_t kUnreadableAfter = 60 * kSecond;
 // A rank that has not moved for so long has its CPU and I/O sampled, so that a request finds two samples.
 constexpr int64_t kSampleAfter = 2 * kSecond;
 constexpr int64_t kSampleEvery = 1050 * kMs;
+constexpr int64_t kCostShare = 100;
+constexpr int64_t kLongestPause = 10 * kSecond;
 // Until the watcher of the ends told of it. What it says is late by the time it takes a thread to wake up.
 constexpr int64_t kEndUncertainty = 5 * kMs;
 
@@ -369,44 +371,53 @@ void HostSource::Remove(uint64_t key) {
   rings_.erase(ring);
 }
 
+// False: it is to be given up.
+bool HostSource::LookAt(int64_t mono_ns, bool sample, Ring* ring) {
+  if (!ring->readable) {
+    if (Read(ring) || mono_ns - ring->adopted_ns <= kUnreadableAfter) return true;
+    ++counters_.unreadable;
+    Log(absl::StrCat("the file ", ring->file.path, " is no ring that can be read: it is left alone"));
+    return false;
+  }
+  if (ring->job == nullptr) return false;
+  if (!ring->alive) return true;
+  Read(ring);
+  // The process is another program now, and has another ring.
+  if (ring->digest.process.state == ring::RecorderState::kReplaced) return false;
+  ring->job->last_live_ns = mono_ns;
+  if (const std::optional<ProcStat> stat = ReadProcStat(ring->pid)) {
+    ring->state = stat->state;
+    ring->process.state = std::string(1, stat->state);
+  }
+  const uint64_t mark = ViewOf(ring->digest).progress_mark;
+  if (mark != ring->progress_mark) {
+    ring->progress_mark = mark;
+    ring->progress_ns = mono_ns;
+  }
+  if (sample && mono_ns - ring->progress_ns >= kSampleAfter) ring->sampler.Sample(ring->pid, &ring->process);
+  return true;
+}
+
 void HostSource::Look(int64_t mono_ns) {
   const int64_t start = ThreadCpuNs();
   Handle();
   looked_ns_ = mono_ns;
   const bool sample = mono_ns - sampled_ns_ >= kSampleEvery;
   if (sample) sampled_ns_ = mono_ns;
+  for (auto& [uid, share] : shares_) {
+    share.due = mono_ns >= share.next_ns;
+    if (share.due) share.cost_ns = 0;
+  }
   std::vector<uint64_t> gone;
   for (const auto& [key, ring] : rings_) {
-    if (!ring->readable) {
-      if (!Read(ring.get()) && mono_ns - ring->adopted_ns > kUnreadableAfter) {
-        ++counters_.unreadable;
-        Log(absl::StrCat("the file ", ring->file.path, " is no ring that can be read: it is left alone"));
-        gone.push_back(key);
-      }
-      continue;
-    }
-    if (ring->job == nullptr) {
-      gone.push_back(key);
-      continue;
-    }
-    if (!ring->alive) continue;
-    Read(ring.get());
-    if (ring->digest.process.state == ring::RecorderState::kReplaced) {
-      gone.push_back(key);  // the process is another program now, and has another ring
-      continue;
-    }
-    ring->job->last_live_ns = mono_ns;
-    const std::optional<ProcStat> stat = ReadProcStat(ring->pid);
-    if (stat) {
-      ring->state = stat->state;
-      ring->process.state = std::string(1, stat->state);
-    }
-    const uint64_t mark = ViewOf(ring->digest).progress_mark;
-    if (mark != ring->progress_mark) {
-      ring->progress_mark = mark;
-      ring->progress_ns = mono_ns;
-    }
-    if (sample && mono_ns - ring->progress_ns >= kSampleAfter) ring->sampler.Sample(ring->pid, &ring->process);
+    Share& share = shares_[ring->file.uid];
+    if (!share.due) continue;
+    const int64_t begin = ThreadCpuNs();
+    if (!LookAt(mono_ns, sample, ring.get())) gone.push_back(key);
+    share.cost_ns += ThreadCpuNs() - begin;
+  }
+  for (auto& [uid, share] : shares_) {
+    if (share.due) share.next_ns = mono_ns + std::min(kCostShare * share.cost_ns, kLongestPause);
   }
   for (const uint64_t key : gone) Remove(key);
   ShowJobs(mono_ns);

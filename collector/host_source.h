@@ -79,6 +79,7 @@ class HostSource final : public AgentSource {
   HostSource(const HostSourceOptions& options, Spool* spool);
   void AdoptSaved();
   bool Read(Ring* ring);
+  bool LookAt(int64_t mono_ns, bool sample, Ring* ring);
   void Identify(Ring* ring);
   void Follow(Ring* ring);
   void MarkEnded(Ring* ring, const SeenEnd* end);
@@ -95,6 +96,12 @@ class HostSource final : public AgentSource {
   std::map<uint64_t, std::unique_ptr<Ring>> rings_;  // by number, in order of discovery
   std::map<std::string, std::unique_ptr<Job>> jobs_;
   std::vector<Job*> shown_;
+  // Rings of one user are read as often as a hundredth of a core allows, so that nobody's many rings make others' late.
+  struct Share {
+    int64_t next_ns = 0, cost_ns = 0;
+    bool due = true;
+  };
+  std::map<uid_t, Share> shares_;
   uint64_t next_key_ = 0;
   int64_t looked_ns_ = 0, sampled_ns_ = 0;
   HostSourceCounters counters_;

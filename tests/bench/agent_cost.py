@@ -4,11 +4,18 @@ import argparse
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def cpu_seconds(pid):
@@ -44,7 +51,7 @@ def main():
     try:
         environment = dict(os.environ, LD_PRELOAD=f"{build}/lib/liblockstep.so", LD_LIBRARY_PATH=f"{build}/standin/lib",
                            LOCKSTEP_DIR=f"{folder}/rings", LOCKSTEP_JOB="cost", LOCKSTEP_GPU="full", LOCKSTEP_RING_KIB=str(arguments.ring_kib),
-                           WORLD_SIZE="8", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(30000 + os.getpid() % 10000))
+                           WORLD_SIZE="8", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
         for rank in range(8):
             children.append(subprocess.Popen(
                 [f"{build}/bin/trainsim", "--tp", "2", "--pp", "2", "--dp", "2", "--steps", "10000000"],
