@@ -239,10 +239,23 @@ void DigestRound::TakeEvidence(const HostEvidence& evidence) {
     *header.mutable_process() = report.process();
     Process seen = DecodeRank(header).process;
     Process& process = bundle_.ranks[found->second].process;
+    // A digest has no more than the kernel's part of it.
+    if (seen.evidence != nullptr && !seen.stack.empty()) {
+      process.stack.clear();
+      process.stack_later.clear();
+      process.stack_refused.clear();
+    }
     if (process.stack.empty()) process.stack = std::move(seen.stack);
     if (process.python_stack.empty()) process.python_stack = std::move(seen.python_stack);
     if (process.stack_later.empty()) process.stack_later = std::move(seen.stack_later);
     if (process.stack_refused.empty()) process.stack_refused = std::move(seen.stack_refused);
+    if (process.sample_gap_ns == 0) {
+      process.sample_gap_ns = seen.sample_gap_ns;
+      process.cpu_ns_between_samples = seen.cpu_ns_between_samples;
+      process.io_bytes_between_samples = seen.io_bytes_between_samples;
+    }
+    if (process.written_files.empty()) process.written_files = std::move(seen.written_files);
+    if (seen.evidence != nullptr) process.evidence = std::move(seen.evidence);
   }
 }
 

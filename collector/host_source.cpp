@@ -94,6 +94,7 @@ struct HostSource::Ring {
   bool alive = false, saved = false, told = true;
   int64_t ended_real_ns = 0;
   char state = 0;
+  int64_t traced_ns = 0;  // since when it was seen to be traced; 0: it is not
   ring::Snapshot digest;  // of the last look; of a process that ended, at its end
   Process process;
   ProcessSampler sampler;
@@ -386,8 +387,14 @@ bool HostSource::LookAt(int64_t mono_ns, bool sample, Ring* ring) {
   if (ring->digest.process.state == ring::RecorderState::kReplaced) return false;
   ring->job->last_live_ns = mono_ns;
   if (const std::optional<ProcStat> stat = ReadProcStat(ring->pid)) {
-    ring->state = stat->state;
-    ring->process.state = std::string(1, stat->state);
+    // Who takes its stacks makes it stand for less than 50 ms; a debugger that holds it does so for longer.
+    constexpr int64_t kLook = 200'000'000;
+    if (stat->state != 't') ring->traced_ns = 0;
+    if (stat->state == 't' && ring->traced_ns == 0) ring->traced_ns = mono_ns;
+    if (stat->state != 't' || mono_ns - ring->traced_ns > kLook) {
+      ring->state = stat->state;
+      ring->process.state = std::string(1, stat->state);
+    }
   }
   const uint64_t mark = ViewOf(ring->digest).progress_mark;
   if (mark != ring->progress_mark) {

@@ -17,7 +17,10 @@ void ProcessSampler::Sample(pid_t pid, Process* process) {
   const std::optional<ProcStat> stat = ReadProcStat(pid);
   const Activity now = ReadActivity(pid);
   if (!stat || !now.valid) return;
-  process->state = std::string(1, stat->state);
+  // A look at its stacks makes it stand for a moment; a debugger is still there the next time.
+  const bool traced = stat->state == 't';
+  if (!traced || traced_) process->state = std::string(1, stat->state);
+  traced_ = traced;
   if (older_.valid) {
     process->sample_gap_ns = now.mono_ns - older_.mono_ns;
     process->cpu_ns_between_samples = now.cpu_ns - older_.cpu_ns;

@@ -21,6 +21,7 @@ class ProcessSampler {
 
  private:
   Activity older_;
+  bool traced_ = false;
   std::vector<std::string> older_stack_;
 };
 
