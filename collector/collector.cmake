@@ -1,20 +1,23 @@
 # The collector: what it decides (pure), what it keeps on disk, its process, and the dump verb. Included by CMakeLists.txt.
-set(gather_sources collector_options.cpp incident_store.cpp verdict_hook.cpp work_lane.cpp)
-set(gather_tests collector_options_test.cpp incident_store_test.cpp verdict_hook_test.cpp)
-# What needs detection over many hosts.
-if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/lateness.cpp")
-  list(APPEND gather_sources collector_core.cpp collector_core_incident.cpp collector_incident.cpp collector_job.cpp digest_round.cpp join.cpp
-    relay.cpp)
-  list(APPEND gather_tests collector_core_test.cpp core_test_fleet.cpp ../analyzer/engine_test_job_test.cpp relay_test.cpp)
-endif()
-add_library(lockstep_gather STATIC ${gather_sources})
+add_library(lockstep_gather STATIC
+  collector_core.cpp
+  collector_core_incident.cpp
+  collector_incident.cpp
+  collector_job.cpp
+  collector_options.cpp
+  digest_round.cpp
+  incident_store.cpp
+  relay.cpp
+  verdict_hook.cpp
+  work_lane.cpp)
 lockstep_common(lockstep_gather)
 target_compile_definitions(lockstep_gather PRIVATE "LOCKSTEP_VERSION=\"${PROJECT_VERSION}\"")
-target_link_libraries(lockstep_gather PUBLIC lockstep_collector lockstep_wire lockstep_tools absl::flat_hash_map absl::flat_hash_set
+target_link_libraries(lockstep_gather PUBLIC lockstep_collector lockstep_wire lockstep_tools lockstep_evidence absl::flat_hash_map absl::flat_hash_set
   PRIVATE nlohmann_json::nlohmann_json PkgConfig::LOCKSTEP_WIRE_ZSTD)
 lockstep_layer(lockstep_gather collector)
 lockstep_test(gather_test
-  SOURCES ${gather_tests}
+  SOURCES collector_core_test.cpp collector_options_test.cpp core_test_fleet.cpp incident_store_test.cpp relay_test.cpp
+          verdict_hook_test.cpp ../analyzer/engine_test_job_test.cpp
   LIBS lockstep_gather PkgConfig::LOCKSTEP_WIRE_ZSTD LAYER collector)
 
 add_executable(lockstep-dump dump_main.cpp)
@@ -23,10 +26,8 @@ target_compile_definitions(lockstep-dump PRIVATE "LOCKSTEP_VERSION=\"${PROJECT_V
 target_link_libraries(lockstep-dump PRIVATE lockstep_tools)
 lockstep_layer(lockstep-dump collector)
 
-if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/lateness.cpp")
-  add_executable(lockstep-collector collector_main.cpp collector_process.cpp)
-  lockstep_common(lockstep-collector)
-  target_compile_definitions(lockstep-collector PRIVATE "LOCKSTEP_VERSION=\"${PROJECT_VERSION}\"")
-  target_link_libraries(lockstep-collector PRIVATE lockstep_gather lockstep_metrics)
-  lockstep_layer(lockstep-collector collector)
-endif()
+add_executable(lockstep-collector collector_main.cpp collector_process.cpp)
+lockstep_common(lockstep-collector)
+target_compile_definitions(lockstep-collector PRIVATE "LOCKSTEP_VERSION=\"${PROJECT_VERSION}\"")
+target_link_libraries(lockstep-collector PRIVATE lockstep_gather lockstep_metrics)
+lockstep_layer(lockstep-collector collector)

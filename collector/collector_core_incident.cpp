@@ -51,6 +51,7 @@ void CollectorCore::MakeIncident(Job* job, const Decision* decision) {
     state.stalled_ns = std::max<int64_t>(state.stalled_ns, std::max<int64_t>(decision->age_ns, 1));
     job->round->StoodStill(state.stalled_ns);  // no task of the round is out
   }
+  job->round->LiesIn(state.folder);
   state.ranks_expected = job->round->bundle().ranks_expected;
   state.captured_real_ns = RealNow();
   for (const auto& [host, entry] : job->hosts) {

@@ -54,6 +54,8 @@ class DigestRound {
   void Reanalyse(int64_t stalled_ns);
   // The detector's word for how long it has stood still, into what was found already.
   void StoodStill(int64_t stalled_ns);
+  // Where people will find the ranks' files.
+  void LiesIn(const std::string& folder);
   // Newer samples, taken at `now_ns`, of processes that are in the bundle, and the root anew.
   void Sample(const DigestEnvelope& digest, int64_t now_ns);
   // Stacks and process states of ranks in the bundle; Reanalyse() uses them.

@@ -33,6 +33,13 @@ absl::Status Apply(absl::string_view option, absl::string_view value, RunOptions
     }
     return absl::OkStatus();
   }
+  if (option == "--collector") {
+    if (value.substr(0, 6) != "tcp://" && value.substr(0, 6) != "ipc://") {
+      return Usage(absl::StrCat("--collector takes an endpoint like tcp://head:9470, not '", value, "'"));
+    }
+    options->collector = std::string(value);
+    return absl::OkStatus();
+  }
   if (option == "--out") {
     if (value.empty()) return Usage("--out takes the name of a folder");
     options->out = std::string(value);
@@ -59,6 +66,8 @@ Runs COMMAND with the recorder preloaded, watches it, and says which rank stoppe
   -n N                 start N ranks of COMMAND (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT are set);
                        without it COMMAND runs once, as it is (torchrun, mpirun, ...)
   --out DIR            write the incident folder here, also when the job was healthy
+  --collector ENDPOINT join the job to a collector: an agent is started for its ranks, hangs and incidents are the
+                       collector's, its verdict is said here (keys: lockstep agent --help, lockstep top --help)
   --kill-on-hang       end the job when it is hung; exit status 90 (hung) or 91 (ranks disagree)
   --gpu MODE           GPU marks: off, done, full, events or auto (default: LOCKSTEP_GPU, else full)
   --profiler           NCCL's profiler interface instead of marks: kernel times, network steps, statically linked NCCL
@@ -115,7 +124,7 @@ absl::StatusOr<RunOptions> ParseRunOptions(int argc, char** argv) {
       value = word.substr(2);
       has_value = true;
     }
-    if (option != "-n" && option != "--out" && option != "--gpu" && option != "--hang-after" &&
+    if (option != "-n" && option != "--out" && option != "--collector" && option != "--gpu" && option != "--hang-after" &&
         option != "--late-after") {
       return Usage(absl::StrCat("unknown option '", word, "'"));
     }
@@ -127,6 +136,7 @@ absl::StatusOr<RunOptions> ParseRunOptions(int argc, char** argv) {
   }
   for (; at < argc; ++at) options.command.push_back(argv[at]);
   if (options.profiler && !options.gpu.empty()) return Usage("--profiler and --gpu exclude each other");
+  if (!options.collector.empty() && !options.out.empty()) return Usage("--out and --collector exclude each other: incidents are the collector's");
   if (options.command.empty()) return Usage("no command given: lockstep run [OPTIONS] -- COMMAND...");
   return options;
 }

@@ -12,6 +12,7 @@ namespace lockstep {
 
 struct RunOptions {
   int ranks = 0;    // -n; 0: run the command once, as it is
+  std::string collector;  // endpoint: detection and incidents are that collector's; empty: this process's own
   std::string out;  // incident folder; empty: made up, and only when there is something to say
   bool kill_on_hang = false;
   std::string gpu;  // LOCKSTEP_GPU; empty: the user's, else "full"

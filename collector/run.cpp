@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "collector/agent.h"
 #include "collector/environment.h"
+#include "collector/join.h"
 #include "collector/keeper.h"
 #include "collector/proc.h"
 #include "collector/ring_folder.h"
@@ -161,6 +162,19 @@ class Run {
     if (!folder_.path.empty()) {
       if (const absl::Status status = agent_.Watch(folder_.path); !status.ok()) Say(status.message());
     }
+    if (!options_.collector.empty() && !folder_.path.empty()) {
+      JoinOptions join;
+      join.collector = options_.collector;
+      join.ring_folder = folder_.path;
+      join.job = HasVariable(environment, "LOCKSTEP_JOB") ? GetVariable(environment, "LOCKSTEP_JOB") : job_;
+      join.late_after_ns = options_.late_after_ns;
+      absl::StatusOr<std::unique_ptr<Join>> joined = Join::Start(join);
+      if (joined.ok()) {
+        join_ = *std::move(joined);
+      } else {
+        Say(absl::StrCat("the job is not joined to the collector, it is watched here: ", joined.status().message()));
+      }
+    }
     return 0;
   }
 
@@ -176,13 +190,16 @@ class Run {
     while (Running()) {
       const bool recording = !folder_.path.empty();
       const int64_t wake =
-          std::min({recording ? watch_->NextTick() : INT64_MAX, kill_at_ != 0 ? kill_at_ : INT64_MAX,
+          std::min({recording && join_ == nullptr ? watch_->NextTick() : INT64_MAX, kill_at_ != 0 ? kill_at_ : INT64_MAX,
                     recording && agent_.readable() == 0 ? next_look : INT64_MAX, MonotonicNs() + kSecond});
       const int64_t left = std::max<int64_t>(0, wake - MonotonicNs());
       // Until all ranks are known, a signal would miss some: it waits.
-      pollfd fds[3] = {{keeper_->fd(), POLLIN, 0}, {all_started_ ? signals_ : -1, POLLIN, 0}, {agent_.fd(), POLLIN, 0}};
+      pollfd fds[4] = {{keeper_->fd(), POLLIN, 0},
+                       {all_started_ ? signals_ : -1, POLLIN, 0},
+                       {agent_.fd(), POLLIN, 0},
+                       {join_ == nullptr ? -1 : join_->fd(), POLLIN, 0}};
       const timespec timeout{left / kSecond, left % kSecond};
-      ppoll(fds, 3, &timeout, nullptr);
+      ppoll(fds, 4, &timeout, nullptr);
       const int64_t now = MonotonicNs();
       if (now - last > kAbsence) watch_->Rebase(now);
       last = now;
@@ -194,8 +211,14 @@ class Run {
         unrecorded_->Look(JobProcesses());
         next_look = now + (now - started_ns_ < 10 * kSecond ? kSecond : 10 * kSecond);
       }
-      if (ended || now >= watch_->NextTick()) watch_->Tick(MonotonicNs());
-      if (watch_->hung() && options_.kill_on_hang && !ended_by_us_) EndJob(SIGTERM);
+      // Joined to a collector, hangs are its to find.
+      if (join_ != nullptr) {
+        join_->Step(MonotonicNs());
+      } else if (ended || now >= watch_->NextTick()) {
+        watch_->Tick(MonotonicNs());
+      }
+      const bool hung = join_ != nullptr ? join_->hung() : watch_->hung();
+      if (hung && options_.kill_on_hang && !ended_by_us_) EndJob(SIGTERM);
       if (kill_at_ != 0 && now >= kill_at_) EndJob(SIGKILL);
     }
   }
@@ -294,10 +317,17 @@ class Run {
     if (unstarted != nullptr) {
       Say(absl::StrCat("cannot start '", options_.command[0], "': ", strerror(unstarted->error)));
     } else if (!folder_.path.empty()) {
-      watch_->Finish(unrecorded_->Reason(switched_off_));
+      if (join_ != nullptr) {
+        const bool badly = std::any_of(children_.begin(), children_.end(),
+                                       [](const Child& child) { return child.code != CLD_EXITED || child.status != 0; });
+        if (agent_.readable() == 0) Say(absl::StrCat("nothing was recorded: ", unrecorded_->Reason(switched_off_)));
+        join_->Finish(badly && !ended_by_us_);
+      } else {
+        watch_->Finish(unrecorded_->Reason(switched_off_));
+      }
     }
     keeper_->Finish();
-    if (ended_by_us_) return watch_->declared() == VERDICT_DESYNC ? kStatusDesync : kStatusHung;
+    if (ended_by_us_) return (join_ != nullptr ? join_->verdict() : watch_->declared()) == VERDICT_DESYNC ? kStatusDesync : kStatusHung;
     if (unstarted != nullptr) {
       return unstarted->error == ENOENT || unstarted->error == ENOTDIR ? kStatusNotFound : kStatusNotExecutable;
     }
@@ -335,6 +365,7 @@ class Run {
   std::unique_ptr<Keeper> keeper_;
   Agent agent_;
   std::unique_ptr<Watch> watch_;
+  std::unique_ptr<Join> join_;  // null: the job is watched here
   std::unique_ptr<Unrecorded> unrecorded_;
   std::vector<Child> children_;
   int signals_ = -1;

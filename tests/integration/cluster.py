@@ -1,0 +1,231 @@
+"""A cluster on one machine: a collector, relays, agents that take other host names, ranks of trainsim. Loopback only."""
+
+import base64
+import glob
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+
+BUILD = os.path.abspath(os.environ.get("LOCKSTEP_BUILD", "build"))
+BIN = os.path.join(BUILD, "bin")
+LIBRARY = os.path.join(BUILD, "lib/liblockstep.so")
+
+
+def wait_for(condition, seconds=120):
+    """What the condition gave when it came true, else its last value."""
+    until = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value or time.monotonic() > until:
+            return value
+        time.sleep(0.05)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Proxy:
+    """Between agents and the collector: passes bytes on, or stalls, or cuts every connection."""
+
+    def __init__(self, target_port):
+        self.target_port = target_port
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.pairs, self.stalled, self.shut, self.closing = {}, False, False, False
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def drop(self, end):
+        other = self.pairs.pop(end, None)
+        for one in (end, other):
+            if one is not None:
+                self.pairs.pop(one, None)
+                one.close()
+
+    def run(self):
+        while not self.closing:
+            ends = [self.listener] + ([] if self.stalled else list(self.pairs))
+            for end in select.select(ends, [], [], 0.05)[0]:
+                if end is self.listener:
+                    client, _ = self.listener.accept()
+                    try:
+                        if self.shut:
+                            raise OSError
+                        server = socket.create_connection(("127.0.0.1", self.target_port), 5)
+                        self.pairs[client], self.pairs[server] = server, client
+                    except OSError:
+                        client.close()
+                    continue
+                if end not in self.pairs:
+                    continue
+                try:
+                    data = end.recv(1 << 16)
+                    if not data:
+                        raise OSError
+                    self.pairs[end].sendall(data)
+                except OSError:
+                    self.drop(end)
+            if self.shut:
+                for end in list(self.pairs):
+                    self.drop(end)
+        for end in list(self.pairs):
+            self.drop(end)
+        self.listener.close()
+
+    def close(self):
+        self.closing = True
+        self.thread.join(10)
+
+
+class Cluster:
+    def __init__(self, hosts=2, per_host=2, relays=0, out=None, late_after=1):
+        self.folder = tempfile.mkdtemp(prefix="lockstep-cluster-")
+        self.rings = tempfile.mkdtemp(prefix="lockstep-cluster-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
+        self.out = out or os.path.join(self.folder, "incidents")
+        self.hosts, self.per_host, self.late_after = hosts, per_host, late_after
+        self.port = free_port()
+        self.collector = None
+        self.relays = [None] * relays
+        self.relay_ports = [free_port() for _ in range(relays)]
+        self.agents = [None] * hosts
+        self.ranks = []
+        self.world = hosts * per_host
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def environment(self, **more):
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("LOCKSTEP")}
+        environment["LOCKSTEP_RUNTIME_DIR"] = self.path("runtime")
+        environment.update(more)
+        return environment
+
+    def start(self, program, name, *arguments, **environment):
+        log = open(self.path(name + ".log"), "ab")
+        with log:
+            return subprocess.Popen([os.path.join(BIN, program), *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                    env=self.environment(**environment), start_new_session=True)
+
+    def start_collector(self, *arguments):
+        self.collector = self.start("lockstep-collector", "collector", "--listen", f"tcp://127.0.0.1:{self.port}", "--out", self.out,
+                                    "--late-after", str(self.late_after), *arguments)
+
+    def start_relay(self, index):
+        self.relays[index] = self.start("lockstep-collector", f"relay{index}", "--listen", f"tcp://127.0.0.1:{self.relay_ports[index]}",
+                                        "--upstream", f"tcp://127.0.0.1:{self.port}")
+
+    def start_agent(self, index, endpoint=None):
+        root = f"tcp://127.0.0.1:{self.port}"
+        if endpoint is None and self.relays:
+            endpoint = f"tcp://127.0.0.1:{self.relay_ports[index % len(self.relays)]},{root}"
+        rings = os.path.join(self.rings, f"node{index}")
+        os.makedirs(rings, exist_ok=True)
+        self.agents[index] = self.start("lockstep-agent", f"agent{index}", "--collector", endpoint or root, "--rings", rings, "--spool",
+                                        self.path(f"spool{index}"), "--late-after", str(self.late_after),
+                                        LOCKSTEP_HOST=f"node{index}", LOCKSTEP_RUNTIME_DIR=self.path(f"runtime{index}"))
+
+    def start_ranks(self, *arguments, job="train"):
+        port = free_port()
+        for rank in range(self.world):
+            host = rank // self.per_host
+            environment = {
+                "LOCKSTEP_DIR": os.path.join(self.rings, f"node{host}"), "LOCKSTEP_HOST": f"node{host}", "LOCKSTEP_JOB": job,
+                "LOCKSTEP_GPU": "full", "LOCKSTEP_RING_KIB": "1024", "LD_PRELOAD": LIBRARY,
+                "LD_LIBRARY_PATH": os.path.join(BUILD, "standin/lib"), "RANK": str(rank), "WORLD_SIZE": str(self.world),
+                "LOCAL_RANK": str(rank % self.per_host), "LOCAL_WORLD_SIZE": str(self.per_host), "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": str(port)}
+            self.ranks.append(self.start("trainsim", f"rank{rank}", *arguments, **environment))
+
+    def start_all(self, *job):
+        self.start_collector()
+        for index in range(len(self.relays)):
+            self.start_relay(index)
+        for index in range(self.hosts):
+            self.start_agent(index)
+        self.start_ranks(*job)
+
+    def log(self, name):
+        try:
+            with open(self.path(name + ".log"), errors="replace") as file:
+                return file.read()
+        except OSError:
+            return ""
+
+    def logs(self):
+        names = sorted(os.path.basename(p)[:-4] for p in glob.glob(self.path("*.log")))
+        return "\n".join(f"--- {name}\n{self.log(name)[-3000:]}" for name in names)
+
+    def incidents(self):
+        return sorted(glob.glob(os.path.join(self.out, "lockstep-incident-*")))
+
+    def whole(self):
+        """Incidents that are gathered as far as they will be."""
+        return [folder for folder in self.incidents()
+                if os.path.exists(os.path.join(folder, "manifest.json")) and not os.path.exists(os.path.join(folder, ".gathering.json"))]
+
+    def kill(self, process, number=signal.SIGKILL):
+        if process is not None and process.poll() is None:
+            process.send_signal(number)
+            process.wait()
+
+    def close(self):
+        for process in [self.collector, *self.relays, *self.agents, *self.ranks]:
+            if process is None:
+                continue
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except OSError:
+                pass
+            process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self.rings, ignore_errors=True)
+
+
+def ledger(folder):
+    """Ids of an incident's chunks on disk, in the order of the ledger, and what is wrong with the files they stand for."""
+    ids, parts, problems = [], {}, []
+    with open(os.path.join(folder, ".ledger"), "rb") as file:
+        content = file.read()
+    if content and not content.endswith(b"\n"):
+        content = content[:content.rfind(b"\n") + 1]
+    for line in content.decode().splitlines():
+        words = line.split(" ")
+        if words[0] == "f":
+            parts[words[1]] = {"name": words[3], "request": int(words[2]), "host": base64.b64decode(words[5] + "==").decode(), "end": None, "runs": []}
+        elif words[0] == "c":
+            part = parts[words[1]]
+            part["runs"].append((int(words[2]), int(words[2]) + int(words[3])))
+            if words[4] == "1":
+                part["end"] = int(words[2]) + int(words[3])
+            ids.append(words[5])
+    newest = {}
+    for index, part in parts.items():
+        part["index"] = index
+        at = 0
+        for begin, end in sorted(part["runs"]):
+            if begin < at:
+                problems.append(f"{part['name']}: bytes {begin} to {at} stand in two chunks")
+            at = max(at, end)
+        whole = part["end"] is not None and at == part["end"] and sum(e - b for b, e in part["runs"]) == part["end"]
+        if whole and part["request"] >= newest.get(part["name"], part)["request"]:
+            newest[part["name"]] = part
+    for name, part in newest.items():
+        path = os.path.join(folder, name)
+        waits = os.path.join(folder, f".{name}.{part['request']}.{part['index']}.part")
+        found = path if os.path.exists(path) else waits
+        if name.endswith(".evidence.lsd") and not os.path.exists(found):
+            continue  # gave way to the whole file
+        if not os.path.exists(found):
+            problems.append(f"{name}: all its chunks are in the ledger, and there is no such file")
+        elif os.path.getsize(found) != part["end"]:
+            problems.append(f"{name}: {os.path.getsize(found)} bytes, of {part['end']} in the ledger")
+    return ids, problems

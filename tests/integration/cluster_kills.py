@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+"""kill -9 of agents, relay, collector and ranks at random points of every phase; network cuts of the same kind by stopping
+the relay. Afterwards: every chunk that left an agent's spool is in the incident's ledger, each id once, and every file is as
+long as its ledger says. `--kills 200` is the whole of it; ctest runs a sample.
+"""
+
+import argparse
+import collections
+import json
+import os
+import random
+import re
+import signal
+import sys
+import time
+
+from cluster import Cluster, ledger, wait_for
+
+FAULT = ["--tp", "2", "--pp", "1", "--dp", "3", "--steps", "1000000", "--fault", "rank=2,step=60,kind=stall-host,comm=dp"]
+
+
+class Spools:
+    """Which chunks have been seen in the agents' spools, and which of them are still there."""
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+        self.seen = {}
+
+    def look(self):
+        now = set()
+        for host in range(self.cluster.hosts):
+            for folder, _, names in os.walk(self.cluster.path(f"spool{host}", "files")):
+                for name in names:
+                    match = re.fullmatch(r"\d+-([0-9a-f]{32})\.chunk", name)
+                    if match:
+                        now.add(match[1])
+                        self.seen.setdefault(match[1], f"node{host}")
+        return now
+
+
+def phase_of(cluster):
+    folders = cluster.incidents()
+    if not folders:
+        return "before a verdict"
+    if cluster.whole():
+        return "whole"
+    files = os.listdir(folders[0])
+    if any(name.endswith(".lsd") and not name.endswith("evidence.lsd") and name != "digests.lsd" for name in files):
+        return "everything"
+    return "evidence" if "verdict.json" in files else "verdict"
+
+
+def episode(options, randomness, counts):
+    """One job that hangs, and what is killed meanwhile. Returns problems."""
+    cluster = Cluster(hosts=3, per_host=2, relays=1)
+    spools = Spools(cluster)
+    try:
+        cluster.start_all(*FAULT)
+        if not wait_for(lambda: "is seen" in cluster.log("collector"), 240):
+            return ["the job was not seen\n" + cluster.logs()]
+        kills = randomness.randint(6, 12)
+        ranks_killed = 0
+        until = time.monotonic() + options.limit
+        next_kill = time.monotonic() + randomness.uniform(0, 6)
+        down = {}
+        quiet_since = None
+        while time.monotonic() < until:
+            spools.look()
+            now = time.monotonic()
+            for who, at in list(down.items()):
+                if now >= at:
+                    del down[who]
+                    kind, index = who
+                    if kind == "collector":
+                        cluster.start_collector()
+                    elif kind == "relay":
+                        cluster.start_relay(index)
+                    else:
+                        cluster.start_agent(index)
+            if kills > 0 and now >= next_kill:
+                kinds = ["collector", "relay", "agent", "agent", "agent"] + (["rank"] if ranks_killed < 1 else [])
+                kind = randomness.choice(kinds)
+                phase = phase_of(cluster)
+                index = 0
+                process = cluster.collector
+                if kind == "relay":
+                    process = cluster.relays[0]
+                elif kind == "agent":
+                    index = randomness.randrange(cluster.hosts)
+                    process = cluster.agents[index]
+                elif kind == "rank":
+                    index = randomness.randrange(cluster.world)
+                    process = cluster.ranks[index]
+                if process is not None and process.poll() is None and (kind, index) not in down:
+                    cluster.kill(process)
+                    counts[kind, phase] += 1
+                    kills -= 1
+                    if kind == "rank":
+                        ranks_killed += 1
+                    else:
+                        down[kind, index] = now + randomness.choice([0, 0.2, 1, 3])
+                # Sometimes in quick succession, sometimes with time to come far.
+                next_kill = now + randomness.choice([0.05, 0.3, 1, 2, 4, 6])
+                if phase == "whole":
+                    kills = 0
+            done = kills <= 0 and not down and cluster.incidents() and len(cluster.whole()) == len(cluster.incidents())
+            if not done:
+                quiet_since = None
+            elif quiet_since is None:
+                quiet_since = now
+            elif now - quiet_since > 2:
+                break
+            time.sleep(0.02)
+        else:
+            return [f"no whole incident within {options.limit} s\n" + cluster.logs()]
+        left = spools.look()
+        problems = []
+        on_disk = []
+        missing = set()
+        for folder in cluster.incidents():
+            ids, wrong = ledger(folder)
+            problems += wrong
+            on_disk += ids
+            with open(os.path.join(folder, "manifest.json")) as file:
+                missing |= set(json.load(file)["missing"])
+        counts["chunks", "on disk"] += len(on_disk)
+        twice = [number for number, times in collections.Counter(on_disk).items() if times > 1]
+        if twice:
+            problems.append(f"ids on disk twice: {twice}")
+        # What was told to be dropped (an incident that closed without the host) was never acknowledged.
+        gone = {number for number, host in spools.seen.items() if number not in left and host not in missing}
+        lost = gone - set(on_disk)
+        counts["chunks", "left the spool"] += len(gone)
+        if lost:
+            refused = sum(cluster.log(f"agent{i}").count("refus") for i in range(cluster.hosts))
+            problems.append(f"{len(lost)} chunks left a spool and are not on disk ({refused} refusals said)")
+        folder = cluster.incidents()[0]
+        with open(os.path.join(folder, "verdict.json")) as file:
+            verdict = json.load(file)
+        named = verdict["findings"][0]["culprit_ranks"] if verdict["findings"] else []
+        counts["verdict", "names the rank that stalled" if 2 in named and not ranks_killed else "with a rank killed" if ranks_killed else f"names {named}"] += 1
+        return problems + ([cluster.logs()] if problems and options.verbose else [])
+    finally:
+        cluster.close()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--limit", type=float, default=240, help="seconds for one episode")
+    parser.add_argument("--verbose", action="store_true")
+    options = parser.parse_args()
+    randomness = random.Random(options.seed)
+    print(f"seed {options.seed}", flush=True)
+    counts = collections.Counter()
+    failed = 0
+    for number in range(1, 1000):
+        problems = episode(options, randomness, counts)
+        killed = sum(count for (kind, _), count in counts.items() if kind in ("collector", "relay", "agent", "rank"))
+        print(f"episode {number}: {killed} kills, {'ok' if not problems else 'FAILED'}", flush=True)
+        for problem in problems:
+            failed += 1
+            print("  " + problem.replace("\n", "\n  "), flush=True)
+        if killed >= options.kills:
+            break
+    for (kind, what), count in sorted(counts.items()):
+        print(f"{kind:10} {what:28} {count}")
+    signal.alarm(0)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
