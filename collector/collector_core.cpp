@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -125,8 +126,21 @@ void CollectorCore::Receive(int64_t mono_ns, const wire::Received& received) {
       return OnChunk(received);
     case wire::Type::kClientRequest:
       return OnClient(received);
+    case wire::Type::kBye:
+      return OnBye(received);
     default:
       return;
+  }
+}
+
+// An agent whose relay answers again: it is heard through that from now on.
+void CollectorCore::OnBye(const wire::Received& received) {
+  for (auto& [key, job] : jobs_) {
+    for (auto host = job->hosts.begin(); host != job->hosts.end();) {
+      const bool leaves = host->second.direct && host->second.address == Address{received.peer, received.message.header.route};
+      if (leaves) job->detector.progress().Forget(host->second.child, now_);
+      host = leaves ? job->hosts.erase(host) : std::next(host);
+    }
   }
 }
 

@@ -119,6 +119,7 @@ class CollectorCore {
   void OnEvidence(const wire::Received& received);
   void OnChunk(const wire::Received& received);
   void OnClient(const wire::Received& received);
+  void OnBye(const wire::Received& received);
 
   Job* JobOf(const JobIdentity& identity, const Heartbeat* heartbeat, const std::string& host);
   Job* Find(const std::string& key);

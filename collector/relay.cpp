@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -145,6 +146,7 @@ void Relay::Welcomed(const Welcome& welcome) {
   // Another collector, or another relay above. The children tell what is not kept here: ends, waits, members.
   upstream_instance_ = welcome.instance();
   for (const auto& [peer, child] : children_) WelcomeChild(peer);
+  ForgetGhosts();
 }
 
 void Relay::WelcomeChild(uint64_t peer) {
@@ -177,6 +179,8 @@ void Relay::FromChild(wire::Received received) {
     case wire::Type::kHello:
       // A relay's child says Hello to the relay; nobody's comes through one.
       return received.message.header.route.empty() ? OnHello(received) : void(counters_.malformed++);
+    case wire::Type::kBye:
+      return Drop(received.peer);
     case wire::Type::kHeartbeat:
       return OnHeartbeat(received);
     case wire::Type::kLate:
@@ -477,6 +481,19 @@ void Relay::Housekeep() {
     return now_ - job.second->heard_ns > options_.silent_after_ns &&
            std::none_of(children_.begin(), children_.end(), [&](const auto& child) { return child.second.jobs.count(job.first) != 0; });
   });
+}
+
+// Of a job that no child speaks of any more a new collector need not hear.
+void Relay::ForgetGhosts() {
+  std::set<std::string> lived;
+  for (const auto& [peer, child] : children_) {
+    if (child.silent) continue;
+    for (const auto& [key, said] : child.jobs) lived.insert(key);
+  }
+  for (auto& [peer, child] : children_) {
+    std::erase_if(child.jobs, [&](const auto& said) { return lived.count(said.first) == 0; });
+  }
+  std::erase_if(jobs_, [&](const auto& job) { return lived.count(job.first) == 0; });
 }
 
 void Relay::Drop(uint64_t peer) {

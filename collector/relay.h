@@ -119,6 +119,7 @@ class Relay {
   void SendLate(Late* late);
   void Housekeep();
   void Drop(uint64_t peer);
+  void ForgetGhosts();
   Child* ChildOf(uint64_t peer);
   bool Concerned(const Child& child, const std::string& job, const Ranks& ranks) const;
 

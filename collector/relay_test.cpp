@@ -302,6 +302,28 @@ TEST_F(RelayTest, AJobThatHasEndedIsForgotten) {
   }));
 }
 
+// An agent that goes back to its own relay.
+TEST_F(RelayTest, WhoSaysByeIsNoHole) {
+  Agent* a = Add("node0", 1);
+  Agent* b = Add("node1", 2);
+  ASSERT_TRUE(b->client->Send(BeatOf("node1", Ranks::Between(4, 7), 40)).ok());
+  ASSERT_TRUE(Wait([&] { return !beats_.empty() && beats_.back().hosts() == 1; }));
+  Message bye;
+  bye.header.type = Type::kBye;
+  ASSERT_TRUE(b->client->Send(bye).ok());
+  agents_.pop_back();
+  beats_.clear();
+  const int64_t since = MonoNs();
+  ASSERT_TRUE(Wait([&] {
+    (void)a->client->Send(BeatOf("node0", Ranks::Between(0, 3), 41));
+    return MonoNs() - since > 1'500'000'000;
+  }));
+  ASSERT_FALSE(beats_.empty());
+  EXPECT_EQ(beats_.back().silent_hosts(), 0u);
+  EXPECT_EQ(beats_.back().hosts(), 1u);
+  EXPECT_EQ(*Ranks::From(beats_.back().alive()), Ranks::Between(0, 3));
+}
+
 TEST_F(RelayTest, WhatIsOnItsWayOutlivesTheUpstreamsAbsence) {
   Agent* a = Add("node0", 1);
   const std::string endpoint = root_->endpoint();

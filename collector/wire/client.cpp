@@ -270,6 +270,10 @@ void DealerClient::Probe() {
     next_probe_ns_ = 0;
     return;
   }
+  // Who is left stands, and need not wonder where this one is.
+  Message bye;
+  bye.header.type = Type::kBye;
+  if (main_.up && told_ && SendMessage(main_.socket, nullptr, bye) == 0) SetInt(main_.socket, ZMQ_LINGER, kCloseLingerMs);
   Close(&main_);
   main_ = std::exchange(probe_, Link{});
   main_.heard_ns = now_;

@@ -76,6 +76,7 @@ bool MaySend(Role role, Type type) {
     case Type::kHello:
     case Type::kPing:
     case Type::kPong:
+    case Type::kBye:
       return true;
     case Type::kHeartbeat:
     case Type::kLate:

@@ -150,6 +150,7 @@ TEST(WireTransport, ClientsFallBackAndReturn) {
   ASSERT_TRUE(Until([&] { return first->received.size() == 1; }, step)) << "did not come back to the first";
   EXPECT_EQ(agent.client->endpoint(), endpoint);
   EXPECT_EQ(agent.hellos, 3);
+  EXPECT_TRUE(Until([&] { return second.Count(Type::kBye) == 1; }, step)) << "left without a word";
 }
 
 TEST(WireTransport, WelcomeNamesAFallback) {
