@@ -152,6 +152,10 @@ Cause Causes::StuckCause(uint32_t node) const {
   } else if (front.op != nullptr && front.op->root_or_peer >= 0) {
     const auto& members = model_.comms[front.comm].members;
     const bool known = static_cast<size_t>(front.op->root_or_peer) < members.size() && members[front.op->root_or_peer].rank_index >= 0;
+    bool counted = false;
+    if (known) model_.OtherSide(r, *front.op, members[front.op->root_or_peer], &counted);
+    // Where older records are gone, which receive a framework's send meets is only presumed; between two alone it hardly matters.
+    c.doubtful |= rank.source == Source::kFlightRecorder && !counted && members.size() > 2;
     look(r, nullptr);
     if (known) {
       c.ranks.push_back(members[front.op->root_or_peer].rank_index);

@@ -1,6 +1,7 @@
 // Flight Recorder dumps that were cut off or damaged: what a file lacks is held against nobody.
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -109,6 +110,26 @@ TEST(DamagedDumps, WhatHasBegunIsWhatAGpuIsIn) {
     const std::vector<int32_t> ranks(v.findings(0).culprit_ranks().begin(), v.findings(0).culprit_ranks().end());
     EXPECT_EQ(ranks, (std::vector<int32_t>{0, 1})) << v.DebugString();
   }
+}
+
+TEST(DamagedDumps, ACallThatAloneADamagedFileTellsIsNoSecondCause) {
+  std::vector<std::optional<FrDump>> dumps;
+  for (int rank = 0; rank < 4; ++rank) {
+    FrDump dump;
+    dump.groups = {{.name = "0", .desc = "all", .ranks = {0, 1, 2, 3}, .pg_id = 0, .enqueued = rank == 3 ? 1 : 2, .completed = 1}};
+    dump.entries.push_back({.seq = 1, .desc = "all", .state = "completed", .retired = true});
+    if (rank < 3) {
+      dump.groups.push_back({.name = "1", .desc = "some", .ranks = {0, 1, 2}, .pg_id = 1, .enqueued = 1, .completed = 1});
+      const std::string op = rank == 2 ? "nccl:broadcast" : "nccl:all_reduce";
+      dump.entries.push_back({.op = op, .seq = 1, .pg = "1", .desc = "some", .pg_id = 1, .state = "completed", .retired = true});
+      dump.entries.push_back({.seq = 2, .desc = "all"});
+    }
+    dumps.push_back(dump);
+  }
+  Bundle bundle = fr_test::LoadDumps(dumps);
+  EXPECT_EQ(Analyze(bundle).findings_size(), 2);
+  bundle.ranks[2].damaged = true;
+  ExpectRank3(bundle);
 }
 
 }  // namespace

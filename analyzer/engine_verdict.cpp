@@ -302,8 +302,11 @@ std::vector<Cause> Causes::Explain(const Mismatch& m) const {
 
 std::vector<Cause> Causes::FromDisagreement(const std::vector<Cause>& known) {
   std::vector<Cause> causes;
+  // A framework's dump has no checksums: in a damaged file a number may be the damage's. Alone, that is no second cause.
+  auto garbled = [&](int32_t r) { return bundle_.ranks[r].damaged && bundle_.ranks[r].source == Source::kFlightRecorder; };
   for (const Mismatch& m : mismatches_) {
     std::vector<Cause> here = Explain(m);
+    if (!known.empty()) std::erase_if(here, [&](const Cause& c) { return std::all_of(c.ranks.begin(), c.ranks.end(), garbled); });
     for (Cause& c : here) {
       Narrow(&c);
       bool explained = false;
