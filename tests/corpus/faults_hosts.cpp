@@ -137,6 +137,8 @@ bool FaultMaker::GpuFault(std::string*) {
     plan_->truth.what = "a kernel that is not NCCL's never ends on rank " + std::to_string(rank) + "'s GPU";
     // These dumps say nothing of what hosts wait for: one that waits for its own GPU before its next call has merely not come.
     if (request_.fr) plan_->truth.kinds_allowed.insert(plan_->truth.kinds_allowed.end(), {"RANK_NOT_ARRIVED", "HOST_STALL"});
+    // Without starts, to have reached an operation and to wait inside it, and not to have reached it, are one record.
+    if (!started_known_) plan_->truth.kinds_allowed.push_back("COLLECTIVE_STUCK");
     if (!started_known_) Unidentified(request_.fr ? "start events (TORCH_NCCL_ENABLE_TIMING)" : "GPU marks full: which stream reached the operation");
   } else {
     plan_->truth.kinds_allowed.push_back("ASYNC_ERROR");
