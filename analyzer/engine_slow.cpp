@@ -15,6 +15,9 @@ namespace {
 
 // A rank costs the job something worth saying from this share of a step on, and this much of its own work.
 constexpr double kWorthSaying = 0.02, kWorthOwn = 0.04;
+// Where fewer steps than that were measured, this much of its own work.
+constexpr size_t kFewSteps = 3;
+constexpr double kWorthOfFew = 0.15;
 constexpr int kMostArrivals = 64;
 constexpr size_t kMostNoiseSamples = 512;
 
@@ -192,6 +195,8 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() {
       s.slowdown = 1 + static_cast<double>(s.excess_ns) / base;
       if (s.excess_ns <= s.uncertainty_ns || s.slowdown < 1 + kWorthOwn) continue;
       if (static_cast<double>(s.excess_ns) < kWorthSaying * static_cast<double>(pace.step_ns)) continue;
+      // Few steps do not even out what hits a rank now and then.
+      if (pace.durations_only && pace.own_ns.size() < kFewSteps && s.slowdown < 1 + kWorthOfFew) continue;
       s.doubtful = pace.durations_only && WaitsItself(pace, inside, s.excess_ns);
       s.brief = pace.durations_only && pace.own_ns.size() < 2;
       // In how many of its steps, and since when.

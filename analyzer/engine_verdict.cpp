@@ -30,6 +30,10 @@ bool CompletionsAreRecorded(const Bundle& bundle, int32_t rank_index, const Op* 
   return false;
 }
 
+bool HasQueued(const Rank& rank) {
+  return std::any_of(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return op.state == OpState::kQueued; });
+}
+
 bool Names(const std::vector<Cause>& causes, int32_t rank_index) {
   for (const Cause& c : causes) {
     if (std::find(c.ranks.begin(), c.ranks.end(), rank_index) != c.ranks.end()) return true;
@@ -148,6 +152,15 @@ std::vector<Cause> Causes::FromSinks() {
   auto weak = [](const Cause& c) { return c.kind == RANK_NO_DATA || c.doubtful || c.kind == COLLECTIVE_STUCK; };
   if (model_.stalled && std::all_of(causes.begin(), causes.end(), weak)) {
     for (const Divergence& d : divergences_) Merge(&causes, FromDivergence(d));
+    // So is one whose own record shows a group that it never ended, also where whoever waits for it left no data.
+    for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
+      if (!graph_->edges[WaitGraph::HostNode(r)].empty() || Names(causes, static_cast<int32_t>(r))) continue;
+      const auto& threads = bundle_.ranks[r].threads;
+      const bool open = std::any_of(threads.begin(), threads.end(), [](const auto& t) { return t.group_depth > 0 && t.call == ring::CallKind::kNone; });
+      if (!open && (bundle_.ranks[r].source != Source::kFlightRecorder || !HasQueued(bundle_.ranks[r]))) continue;
+      Cause c = HostCause(WaitGraph::HostNode(r));
+      if (c.kind == GROUP_LEFT_OPEN) Merge(&causes, std::move(c));
+    }
   }
   // An operation that all are in and that does not finish is explained by a member that is known to stand still.
   std::set<int32_t> still;
