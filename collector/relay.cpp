@@ -450,21 +450,20 @@ void Relay::Housekeep() {
   for (auto& [peer, child] : children_) {
     child.heard_ns = std::max(child.heard_ns, server_->HeardNs(peer));  // an agent without jobs sends pings alone
     const int64_t unheard = now_ - child.heard_ns;
-    if (unheard <= options_.silent_after_ns) child.silent = false;
-    if (unheard > options_.silent_after_ns) {
-      child.silent = true;
-      if (!child.gone && !server_->Knows(peer)) {
+    if (unheard <= options_.silent_after_ns && !child.gone) child.silent = false;
+    if (!child.gone && unheard > options_.silent_after_ns / 2) {
+      wire::Message ping;
+      ping.header.type = wire::Type::kPing;
+      (void)server_->Send(peer, ping);  // shows whether the connection still stands
+      if (!server_->Knows(peer)) {
         // Another way may have been found to whom it spoke for: its numbers are nobody's now.
-        child.gone = true;
+        child.gone = child.silent = true;
         for (const auto& [key, said] : child.jobs) {
           if (const auto job = jobs_.find(key); job != jobs_.end()) job->second->progress.Forget(child.number, now_);
         }
-      } else if (!child.gone) {
-        wire::Message ping;
-        ping.header.type = wire::Type::kPing;
-        (void)server_->Send(peer, ping);  // shows whether the connection still stands
       }
     }
+    if (unheard > options_.silent_after_ns) child.silent = true;
     if (unheard > options_.forget_after_ns || (child.gone && child.jobs.empty())) over.push_back(peer);
     // It speaks, and not of this job any more: that has ended, or another generation of it has begun.
     std::erase_if(child.jobs, [&](const auto& said) {

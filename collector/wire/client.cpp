@@ -17,6 +17,7 @@ namespace {
 
 constexpr int kReceiveQueue = 256;
 constexpr int64_t kSecond = 1'000'000'000;
+constexpr int64_t kOwnAbsence = 3 * kSecond / 2;
 constexpr int64_t kMostBackOff = 5 * kSecond;
 constexpr int64_t kMostProbeGap = 60 * kSecond;
 constexpr int kConnectMs = 4000;
@@ -286,6 +287,8 @@ void DealerClient::Probe() {
 }
 
 bool DealerClient::Tick(int64_t mono_ns) {
+  // Time in which this process itself did not run is held against nobody: what came meanwhile is not read yet.
+  if (mono_ns - now_ > kOwnAbsence) main_.heard_ns += mono_ns - now_;
   now_ = mono_ns;
   wakeup_.Sleep();
   std::string why;
