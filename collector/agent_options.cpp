@@ -86,9 +86,10 @@ void FillDefaults(AgentOptions* options) {
     uname(&name);
     options->host = name.nodename;
   }
-  bool remote = false;
-  for (const std::string& endpoint : options->collectors) remote |= !wire::IsLocal(endpoint);
-  if (remote && !options->security.insecure) {
+  // On loopback keys are used where somebody named some: a collector there may go without.
+  bool keys = !Variable("LOCKSTEP_KEYS").empty() || !options->security.own_key.empty() || !options->security.server_key.empty();
+  for (const std::string& endpoint : options->collectors) keys |= !wire::IsLocal(endpoint);
+  if (keys && !options->security.insecure) {
     if (options->security.own_key.empty()) options->security.own_key = FindKey("agent.key");
     if (options->security.server_key.empty()) options->security.server_key = FindKey("collector.pub");
   }

@@ -117,7 +117,10 @@ absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options) {
                                               "; give --collector ENDPOINT or set LOCKSTEP_COLLECTOR"));
     }
   }
-  if (!options.insecure) {
+  // On loopback keys are used where somebody named some: a collector there may go without.
+  const bool keys = !wire::IsLocal(address.endpoint) || !Environment("LOCKSTEP_KEYS").empty() ||
+                    !address.security.own_key.empty() || !address.security.server_key.empty();
+  if (keys && !options.insecure) {
     if (address.security.own_key.empty()) address.security.own_key = FindKey({"operator.key", "reader.key"});
     if (address.security.server_key.empty()) address.security.server_key = FindKey({"collector.pub"});
   }

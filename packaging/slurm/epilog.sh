@@ -1,0 +1,15 @@
+#!/bin/sh
+# Slurm Epilog: ends this node's agent with the last of the jobs it was started for. See prolog.sh.
+here=$(dirname "$0")
+settings=${LOCKSTEP_SLURM_ENVIRONMENT:-$here/environment}
+[ -r "$settings" ] && . "$settings"
+host=${SLURMD_NODENAME:-$(uname -n)}
+run=${LOCKSTEP_SLURM_RUN:-/run/lockstep-slurm}/$host
+rm -f "$run/jobs.$SLURM_JOB_ID"
+for job in "$run"/jobs.*; do
+  [ -e "$job" ] && exit 0
+done
+[ -s "$run/agent.pid" ] && kill "$(cat "$run/agent.pid")" 2>/dev/null
+rm -f "$run/agent.pid"
+"${LOCKSTEP_PROGRAM:-lockstep}" clean "${LOCKSTEP_SLURM_RINGS:-/dev/shm/lockstep-slurm}/$host" >/dev/null 2>&1
+exit 0

@@ -1,0 +1,32 @@
+#!/bin/sh
+# Slurm Prolog: starts this node's agent for a job, where no agent runs as a host service. slurm.conf:
+#   Prolog=/etc/lockstep/slurm/prolog.sh   Epilog=/etc/lockstep/slurm/epilog.sh   TaskProlog=/etc/lockstep/slurm/task-prolog.sh
+#   PrologFlags=Alloc
+# It reads /etc/lockstep/slurm/environment (or what LOCKSTEP_SLURM_ENVIRONMENT in slurmd's own environment names) for
+# LOCKSTEP_COLLECTOR, LOCKSTEP_KEYS and the like, as `lockstep agent --help` lists them. A prolog that fails would drain the node: this one
+# never does, whatever happens to the agent.
+here=$(dirname "$0")
+settings=${LOCKSTEP_SLURM_ENVIRONMENT:-$here/environment}
+set -a
+[ -r "$settings" ] && . "$settings"
+LOCKSTEP_HOST=${SLURMD_NODENAME:-$(uname -n)}
+set +a
+run=${LOCKSTEP_SLURM_RUN:-/run/lockstep-slurm}/$LOCKSTEP_HOST
+rings=${LOCKSTEP_SLURM_RINGS:-/dev/shm/lockstep-slurm}/$LOCKSTEP_HOST
+mkdir -p -m 0755 "$run" || exit 0
+# Jobs of several users write below it; each ring's own folder and file are private to its user.
+mkdir -p "$rings" && chmod 1777 "$rings"
+touch "$run/jobs.$SLURM_JOB_ID" 2>/dev/null
+if [ -s "$run/agent.pid" ] && kill -0 "$(cat "$run/agent.pid")" 2>/dev/null; then exit 0; fi
+mkdir -p -m 0700 "$run/runtime"
+rm -f "$run/agent.pid"
+LOCKSTEP_RUNTIME_DIR=$run/runtime LOCKSTEP_SPOOL=${LOCKSTEP_SPOOL:-$run/spool} \
+  setsid sh -c 'echo $$ >"$1.new" && mv "$1.new" "$1" && exec "$2" agent --rings "$3"' agent \
+  "$run/agent.pid" "${LOCKSTEP_PROGRAM:-lockstep}" "$rings" </dev/null >>"$run/agent.out" 2>&1 &
+# slurmd kills the prolog's process group when the prolog ends: the agent must have left it by then.
+tries=0
+while [ ! -s "$run/agent.pid" ] && [ $tries -lt 100 ]; do
+  sleep 0.05
+  tries=$((tries + 1))
+done
+exit 0

@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""What packaging/ asks of the programs exists: the manifests are YAML of the kinds they say, every option they give to a verb is one of
+its --help, every file and volume they name is there; the scripts are what a shell can read."""
+
+import glob
+import os
+import re
+import subprocess
+import unittest
+
+try:
+    import yaml
+except ImportError:
+    yaml = None
+
+BUILD = os.path.abspath(os.environ.get("LOCKSTEP_BUILD", "build"))
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+LOCKSTEP = os.path.join(BUILD, "bin/lockstep")
+
+
+def help_of(verb):
+    return subprocess.run([LOCKSTEP, verb, "--help"], stdout=subprocess.PIPE, text=True, timeout=30, check=True).stdout
+
+
+def pods(document):
+    """Pod specifications inside a manifest."""
+    if isinstance(document, dict):
+        if "containers" in document:
+            yield document
+        for value in document.values():
+            yield from pods(value)
+    elif isinstance(document, list):
+        for value in document:
+            yield from pods(value)
+
+
+@unittest.skipIf(yaml is None, "python3-yaml is not installed")
+class KubernetesTest(unittest.TestCase):
+    def documents(self):
+        for path in sorted(glob.glob(os.path.join(SOURCE, "packaging/kubernetes/*.yaml"))):
+            with open(path) as file:
+                for document in yaml.safe_load_all(file):
+                    yield os.path.basename(path), document
+
+    def test_every_document_says_what_it_is(self):
+        found = [document["kind"] for _, document in self.documents()]
+        self.assertLessEqual({"DaemonSet", "Deployment", "Service", "Pod"}, set(found))
+        for name, document in self.documents():
+            self.assertIn("apiVersion", document, name)
+            self.assertIn("name", document["metadata"], name)
+
+    def test_options_are_known_to_the_verbs(self):
+        verbs = 0
+        for name, document in self.documents():
+            for pod in pods(document):
+                for container in pod["containers"]:
+                    command = container.get("command", []) + container.get("args", [])
+                    if command[:1] != ["lockstep"]:
+                        continue
+                    verbs += 1
+                    text = help_of(command[1])
+                    for word in command[2:]:
+                        if word.startswith("--"):
+                            self.assertRegex(text, re.escape(word) + r"\b", f"{name}: lockstep {command[1]}")
+                    for variable in container.get("env", []):
+                        if variable["name"].startswith("LOCKSTEP_") and variable["name"] != "LOCKSTEP_RUNTIME_DIR":
+                            self.assertIn(variable["name"], text, name)
+        self.assertEqual(verbs, 2)
+
+    def test_volumes_that_are_mounted_exist(self):
+        for name, document in self.documents():
+            for pod in pods(document):
+                volumes = {volume["name"] for volume in pod.get("volumes", [])}
+                for container in pod["containers"] + pod.get("initContainers", []):
+                    for mount in container.get("volumeMounts", []):
+                        self.assertIn(mount["name"], volumes, name)
+
+    def test_the_service_reaches_the_collector(self):
+        by_kind = {document["kind"]: document for _, document in self.documents()}
+        service, server = by_kind["Service"]["spec"], by_kind["Deployment"]["spec"]["template"]
+        self.assertEqual(service["selector"], server["metadata"]["labels"])
+        port = service["ports"][0]["port"]
+        self.assertIn(f"tcp://0.0.0.0:{port}", server["spec"]["containers"][0]["args"])
+        agent = by_kind["DaemonSet"]["spec"]["template"]["spec"]["containers"][0]["args"]
+        name = by_kind["Service"]["metadata"]
+        self.assertIn(f"tcp://{name['name']}.{name['namespace']}:{port}", agent)
+
+
+class ScriptsTest(unittest.TestCase):
+    def test_shells_read_them(self):
+        scripts = glob.glob(os.path.join(SOURCE, "packaging/slurm/*.sh"))
+        self.assertEqual(len(scripts), 3)
+        for script in scripts:
+            subprocess.run(["sh", "-n", script], check=True)
+            self.assertTrue(os.access(script, os.X_OK), script)
+
+    def task_prolog(self, **environment):
+        clean = {"PATH": os.environ["PATH"], "SLURMD_NODENAME": "n1", "LOCKSTEP_LIBRARY": os.path.join(BUILD, "lib/liblockstep.so")}
+        return subprocess.run([os.path.join(SOURCE, "packaging/slurm/task-prolog.sh")], env={**clean, **environment}, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, timeout=30, check=True)
+
+    def test_the_task_prolog_adds_to_ld_preload_once_and_can_be_refused(self):
+        library = os.path.join(BUILD, "lib/liblockstep.so")
+        self.assertIn(f"export LD_PRELOAD={library}\n", self.task_prolog().stdout)
+        self.assertIn(f"export LD_PRELOAD={library}:/usr/lib/other.so\n", self.task_prolog(LD_PRELOAD="/usr/lib/other.so").stdout)
+        self.assertNotIn("LD_PRELOAD", self.task_prolog(LD_PRELOAD=library).stdout)
+        self.assertEqual(self.task_prolog(LOCKSTEP="0").stdout, "")
+        self.assertEqual(self.task_prolog(LOCKSTEP_LIBRARY="/nowhere/liblockstep.so").stdout, "")
+
+
+if __name__ == "__main__":
+    unittest.main()

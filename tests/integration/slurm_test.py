@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""Lockstep under a real Slurm: four nodes, each with an agent that the prolog starts, a collector with keys, a job that srun starts with the
+library from the task prolog. A rank stops; the collector's verdict must name it with its node."""
+
+import glob
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import unittest
+
+import slurm_cluster
+
+BUILD = os.path.abspath(os.environ.get("LOCKSTEP_BUILD", "build"))
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+LOCKSTEP = os.path.join(BUILD, "bin/lockstep")
+TRAINSIM = os.path.join(BUILD, "bin/trainsim")
+MISSING = slurm_cluster.missing()
+FIRST_PORT = 17000
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def ports_taken():
+    for port in range(FIRST_PORT, FIRST_PORT + 5):
+        with socket.socket() as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                tried.bind(("127.0.0.1", port))
+            except OSError:
+                return True
+    return False
+
+
+@unittest.skipIf(MISSING, f"not installed: {', '.join(MISSING)}")
+class SlurmTest(unittest.TestCase):
+    def setUp(self):
+        if ports_taken():
+            self.skipTest(f"ports {FIRST_PORT} to {FIRST_PORT + 4} are in use")
+        self.folder = tempfile.mkdtemp(prefix="lockstep-slurm-")
+        self.rings = tempfile.mkdtemp(prefix="lockstep-slurm-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
+        os.chmod(self.folder, 0o755)
+        os.chmod(self.rings, 0o755)
+        self.processes = []
+        self.cluster = None
+
+    def tearDown(self):
+        for process in self.processes:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                try:
+                    process.wait(20)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+        if self.cluster is not None:
+            for name in self.cluster.node_names():
+                try:
+                    with open(os.path.join(self.folder, "run", name, "agent.pid")) as file:
+                        os.kill(int(file.read()), signal.SIGTERM)
+                except (OSError, ValueError):
+                    pass
+            self.cluster.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self.rings, ignore_errors=True)
+
+    def keys(self):
+        folder = os.path.join(self.folder, "keys")
+        for role in ("collector", "agent", "operator"):
+            subprocess.run([LOCKSTEP, "keygen", "--role", role, folder], stdout=subprocess.DEVNULL, check=True)
+        return folder
+
+    def start(self):
+        keys = self.keys()
+        port = free_port()
+        self.endpoint = f"tcp://127.0.0.1:{port}"
+        self.out = os.path.join(self.folder, "incidents")
+        clean = {key: value for key, value in os.environ.items() if not key.startswith(("LOCKSTEP_", "SLURM_"))}
+        self.environment = {**clean, "LOCKSTEP_RUNTIME_DIR": os.path.join(self.folder, "runtime"), "LOCKSTEP_KEYS": keys}
+        self.log = os.path.join(self.folder, "collector.log")
+        with open(self.log, "wb") as log:
+            self.processes.append(subprocess.Popen(
+                [LOCKSTEP, "collector", "--listen", self.endpoint, "--keys", keys, "--out", self.out], env=self.environment,
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True))
+        scripts = os.path.join(self.folder, "scripts")
+        shutil.copytree(os.path.join(SOURCE, "packaging/slurm"), scripts)
+        with open(os.path.join(scripts, "environment"), "w") as file:
+            file.write(f"LOCKSTEP_COLLECTOR={self.endpoint}\nLOCKSTEP_KEYS={keys}\nLOCKSTEP_PROGRAM={LOCKSTEP}\n"
+                       f"LOCKSTEP_LIBRARY={BUILD}/lib/liblockstep.so\nLOCKSTEP_SLURM_RUN={self.folder}/run\nLOCKSTEP_SLURM_RINGS={self.rings}\n")
+        self.cluster = slurm_cluster.SlurmCluster(os.path.join(self.folder, "slurm"), first_port=FIRST_PORT, extra=(
+            f"Prolog={scripts}/prolog.sh", f"Epilog={scripts}/epilog.sh", f"TaskProlog={scripts}/task-prolog.sh", "PrologFlags=Alloc"))
+        os.makedirs(self.cluster.folder, mode=0o755)
+        self.cluster.start()
+
+    def srun(self, *arguments):
+        script = ("export RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS LOCAL_RANK=$SLURM_LOCALID MASTER_ADDR=127.0.0.1 "
+                  f"MASTER_PORT={free_port()} LOCKSTEP_GPU=full; exec {TRAINSIM} " + " ".join(arguments))
+        environment = {**self.cluster.environment, "TMPDIR": "/tmp"}
+        for name in [name for name in environment if name.startswith("LOCKSTEP_")]:
+            del environment[name]
+        with open(os.path.join(self.folder, "srun.log"), "wb") as log:
+            process = subprocess.Popen(["srun", "-N4", "-n8", "--ntasks-per-node=2", "--job-name=pretrain", "bash", "-c", script],
+                                       env=environment, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                       start_new_session=True)
+        self.processes.append(process)
+        return process
+
+    def story(self):
+        text = "".join(f"{path}\n" for path in sorted(glob.glob(f"{self.out}/**", recursive=True))) + self.cluster.logs()
+        for path in [self.log, os.path.join(self.folder, "srun.log"), *sorted(glob.glob(f"{self.folder}/run/*/agent.out") + glob.glob(f"{self.folder}/run/*/spool/agent.log"))]:
+            if os.path.exists(path):
+                with open(path, errors="replace") as file:
+                    text += f"--- {path}\n" + "".join(file.readlines()[-30:])
+        return text
+
+    def wait(self, condition, what, seconds=120):
+        end = time.monotonic() + seconds
+        while True:
+            found = condition()
+            if found:
+                return found
+            if time.monotonic() > end:
+                self.fail(f"{what} did not come in {seconds} s:\n{self.story()}")
+            time.sleep(0.2)
+
+    def verdict(self):
+        """The newest verdict that blames somebody."""
+        for path in sorted(glob.glob(f"{self.out}/**/verdict.json", recursive=True), key=os.path.getmtime, reverse=True):
+            try:
+                with open(path) as file:
+                    verdict = json.load(file)
+            except (OSError, ValueError):
+                continue
+            if verdict.get("findings"):
+                return os.path.dirname(path), verdict
+        return None
+
+    def test_a_stalled_rank_on_four_nodes(self):
+        self.start()
+        job = self.srun("--tp", "2", "--dp", "4", "--steps", "1000000", "--fault", "rank=5,step=20,kind=stall-host,comm=dp")
+        folder, verdict = self.wait(self.verdict, "a verdict")
+        finding = verdict["findings"][0]
+        self.assertEqual(finding["culprit_ranks"], [5], self.story())
+        self.assertEqual([culprit["host"] for culprit in finding["culprits"]], ["n3"])
+        self.assertEqual((verdict["verdict"], verdict["ranks_expected"], verdict["ranks_read"]), ("HUNG", 8, 8))
+        self.assertIsNone(job.poll(), "observe is the default: nothing may end the job")
+        # By hand, from a shell that knows the keys alone; and by the analyzer from the files.
+        dump = subprocess.run([LOCKSTEP, "dump", "--collector", self.endpoint, "--everything", "--json"], env=self.environment, cwd=self.folder,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120, check=False)
+        self.assertEqual(dump.returncode, 1, dump.stderr + self.story())
+        self.assertEqual(json.loads(dump.stdout)["findings"][0]["culprit_ranks"], [5])
+        self.wait(lambda: len(glob.glob(f"{folder}/n?.lsd")) == 4, "a file of every node", 60)
+        analyzed = subprocess.run([LOCKSTEP, "analyze", folder, "--format", "json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                  timeout=60, check=False)
+        self.assertEqual(json.loads(analyzed.stdout)["findings"][0]["culprit_ranks"], [5])
+        top = subprocess.run([LOCKSTEP, "top", "--collector", self.endpoint], env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+        self.assertEqual(top.returncode, 0, top.stderr)
+        self.assertIn("hung", top.stdout)
+        # The epilog ends the agents with the job.
+        job.send_signal(signal.SIGINT)
+        job.send_signal(signal.SIGINT)
+        self.cluster.output("scancel", "--full", "--signal=KILL", "--name=pretrain")
+        self.wait(lambda: not glob.glob(f"{self.folder}/run/*/agent.pid"), "the epilogs", 60)
+
+
+if __name__ == "__main__":
+    unittest.main()
