@@ -311,6 +311,25 @@ std::vector<Cause> Causes::FromOverwritten() const {
     all.kind = COLLECTIVE_STUCK;
     all.confidence = 0.35;
     all.what = "are in operations whose records are gone, and nobody else holds up the rest";
+    // Where all who wait for them do so in one operation, that is what they are most likely in themselves.
+    const Edge* in = nullptr;
+    int32_t waiter = -1;
+    bool one = true;
+    const auto look = [&](uint32_t from, uint32_t to) {
+      for (const Edge& e : graph_->edges[from]) {
+        if (e.to != to || e.op == nullptr || graph_->RankOf(from) < 0) continue;
+        if (in == nullptr) in = &e, waiter = graph_->RankOf(from);
+        one &= in->comm == e.comm && in->op->seq == e.op->seq && in->op->kind == e.op->kind;
+      }
+    };
+    for (uint32_t v : all.nodes) {
+      for (uint32_t from : graph_->back[v]) {
+        if (graph_->Kind(from) == WaitGraph::NodeKind::kQueue) look(from, v);
+        if (graph_->Kind(from) != WaitGraph::NodeKind::kCollective) continue;
+        for (uint32_t behind : graph_->back[from]) look(behind, from);
+      }
+    }
+    if (in != nullptr && one) all.op = in->op, all.op_rank = waiter, all.comm = in->comm;
     causes.push_back(std::move(all));
   }
   for (Cause& c : causes) {

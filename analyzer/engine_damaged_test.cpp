@@ -1,5 +1,7 @@
 // Flight Recorder dumps that were cut off or damaged: what a file lacks is held against nobody.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <optional>
 #include <string>
@@ -130,6 +132,61 @@ TEST(DamagedDumps, ACallThatAloneADamagedFileTellsIsNoSecondCause) {
   EXPECT_EQ(Analyze(bundle).findings_size(), 2);
   bundle.ranks[2].damaged = true;
   ExpectRank3(bundle);
+}
+
+// Calls captured into a CUDA graph are recorded like others, and the counter of their group does not move.
+TEST(DamagedDumps, CapturedCallsAreInNobodysWay) {
+  const auto dump_of = [](int captured) {
+    FrDump dump;
+    dump.groups = {{.name = "0", .desc = "all", .ranks = {0, 1, 2, 3}, .pg_id = 0, .enqueued = 1, .started = 1, .completed = 1},
+                   {.name = "1", .desc = "TP", .ranks = {0, 1, 2, 3}, .pg_id = 1}};
+    dump.entries.push_back({.seq = 1, .desc = "all", .state = "completed", .retired = true});
+    for (int seq = 1; seq <= captured; ++seq) dump.entries.push_back({.seq = seq, .pg = "1", .desc = "TP", .pg_id = 1});
+    return dump;
+  };
+  const auto analyze = [&](int captured, int of_rank2, bool rank3) {
+    DumpFolder folder;
+    for (int rank = 0; rank < (rank3 ? 4 : 3); ++rank) folder.WriteRank(rank, ToPickle(dump_of(rank == 2 ? of_rank2 : captured)));
+    return Analyze(LoadFiles(folder.Files()));
+  };
+  Verdict v = analyze(5, 5, true);
+  EXPECT_EQ(v.findings_size(), 0) << v.DebugString();
+  v = analyze(5, 5, false);  // nobody waits for the rank that left no data
+  EXPECT_EQ(v.findings_size(), 0) << v.DebugString();
+  // One call that the counter does not hold is about to be enqueued, or stands in NCCL: whoever is not in it is missed.
+  v = analyze(1, 0, true);
+  ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+  ASSERT_EQ(v.findings(0).culprit_ranks_size(), 1) << v.DebugString();
+  EXPECT_EQ(v.findings(0).culprit_ranks(0), 2) << v.DebugString();
+}
+
+// All ranks are in the first operation of a communicator and have others behind it. Of rank 2 only the status was read, or nothing of
+// the new communicator: it stands where all stand, and its silence is no second order of calls.
+TEST(DamagedDumps, WhatACutFileLacksBehindAFirstOperationIsHeldAgainstNobody) {
+  FrDump dump;
+  dump.groups = {{.name = "0", .desc = "all", .ranks = {0, 1, 2, 3}, .pg_id = 0, .enqueued = 4, .started = 2, .completed = 2},
+                 {.name = "1", .desc = "new", .ranks = {0, 1, 2, 3}, .pg_id = 1, .enqueued = 1, .started = 1}};
+  for (int seq : {1, 2}) dump.entries.push_back({.seq = seq, .desc = "all", .state = "completed", .retired = true});
+  dump.entries.push_back({.seq = 1, .pg = "1", .desc = "new", .pg_id = 1, .state = "started", .started_ns = 1'758'000'000'100'000'000});
+  for (int seq : {3, 4}) dump.entries.push_back({.seq = seq, .desc = "all"});
+  const std::string whole = ToPickle(dump);
+  int read_in_part = 0;
+  for (size_t at = whole.find("record_id"); at < whole.size(); at += 97) {
+    DumpFolder folder;
+    for (int rank = 0; rank < 4; ++rank) {
+      const std::string path = folder.WriteRank(rank, rank == 2 ? whole.substr(0, at) : whole);
+      const timespec when = {.tv_sec = 1'758'000'001, .tv_nsec = 0};
+      const timespec times[] = {when, when};
+      ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+    }
+    SCOPED_TRACE(at);
+    const Bundle bundle = LoadFiles(folder.Files());
+    if (bundle.ranks.size() < 4 || bundle.ranks[2].ops.empty()) continue;
+    ++read_in_part;
+    const Verdict v = Analyze(bundle);
+    EXPECT_EQ(v.findings_size(), 0) << v.DebugString();
+  }
+  EXPECT_GT(read_in_part, 4);
 }
 
 }  // namespace

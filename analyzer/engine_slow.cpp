@@ -18,6 +18,8 @@ constexpr double kWorthSaying = 0.02, kWorthOwn = 0.04;
 // Where fewer steps than that were measured, this much of its own work.
 constexpr size_t kFewSteps = 3;
 constexpr double kWorthOfFew = 0.15;
+// Own times of few steps that differ by more than this share of what they are longer by are chance.
+constexpr double kChanceDiffers = 0.2;
 constexpr int kMostArrivals = 64;
 constexpr size_t kMostNoiseSamples = 512;
 
@@ -199,6 +201,12 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() {
       if (pace.durations_only && pace.own_ns.size() < kFewSteps && s.slowdown < 1 + kWorthOfFew) continue;
       s.doubtful = pace.durations_only && WaitsItself(pace, inside, s.excess_ns);
       s.brief = pace.durations_only && pace.own_ns.size() < 2;
+      // Who is slow waits for nobody, so that it is inside operations for as long in every step. One that waits for others in some of
+      // few steps and not in the rest met what comes now and then.
+      if (pace.durations_only && pace.own_ns.size() < kEnoughSteps && !pace.own_ns.empty()) {
+        const auto [least, most] = std::minmax_element(pace.own_ns.begin(), pace.own_ns.end());
+        if (static_cast<double>(*most - *least) > kChanceDiffers * static_cast<double>(s.excess_ns)) continue;
+      }
       // In how many of its steps, and since when.
       if (!pace.own_ns.empty()) {
         size_t slow = 0, run = 0;
@@ -319,8 +327,9 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() {
     s.cost_ns = std::min(s.excess_ns, static_cast<int64_t>(static_cast<double>(sum) / steps));
     // Where own time is only what durations leave of a step, work beside operations blurs it: then others must be seen to wait for it.
     if (pace.durations_only && s.cost_ns * 2 < s.excess_ns) continue;
-    // One that others wait for at every step comes last again and again; a few long waits (a communicator made anew) do not.
-    if (const Among& among = among_others[s.rank]; pace.durations_only && among.compared >= 48 && among.last * 12 < among.compared) continue;
+    // Work that is slow makes its rank come last again and again; a few long waits (a communicator made anew, a neighbour on the host
+    // now and then) do not, though each of few steps may have met one.
+    if (const Among& among = among_others[s.rank]; pace.durations_only && among.compared >= 48 && among.last * 5 < among.compared) continue;
     kept.push_back(s);
   }
   // Slow where nobody waits for it is no cost.

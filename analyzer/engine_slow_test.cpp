@@ -143,6 +143,27 @@ TEST(Slow, StepsWithoutDurationsAreNoOwnWork) {
   }
 }
 
+TEST(Slow, WhatChanceDoesToFewStepsIsNoOnesSlowness) {
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    TimedJob job;
+    job.tp = 2, job.pp = 1, job.dp = 4, job.steps = 5, job.seed = seed, job.host_runs_ahead = false;
+    const auto unseen = [](int) { return 1; };
+    // Rank 5 is hit in each of the few steps, and in some of them its neighbour is as well, for which it waits.
+    job.delay_ns = [](int rank, int step, int nth) {
+      if (rank == 5 && nth == 1) return 12'000'000;
+      return rank == 4 && nth == 3 && step % 2 == 0 ? 6'000'000 : 0;
+    };
+    Verdict v = Analyze(AsFramework(job.Run(), unseen, job.steps));
+    EXPECT_EQ(v.verdict(), VERDICT_HEALTHY) << "seed " << seed << "\n" << Show(v);
+    // As much, spread evenly over its work.
+    job.delay_ns = nullptr;
+    job.compute_factor = [](int rank, int) { return rank == 5 ? 1.6 : 1.0; };
+    v = Analyze(AsFramework(job.Run(), unseen, job.steps));
+    ASSERT_EQ(v.findings_size(), 1) << "seed " << seed << "\n" << Show(v);
+    EXPECT_EQ(Ranks(v.findings(0)), std::vector<int32_t>{5}) << Show(v);
+  }
+}
+
 TEST(Slow, GroupsThatAreSlowAsAWholeAreOneFindingWithoutHosts) {
   TimedJob job;
   job.tp = 4, job.pp = 1, job.dp = 8, job.host_runs_ahead = false;

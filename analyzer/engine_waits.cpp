@@ -87,8 +87,11 @@ void WaitGraph::FindLost(size_t rank_index) {
         const Member& member = model_.comms[ms.comm].members[ms.member_rank];
         const bool mixed = ms.p2p_issued > 0 && ms.issued > 0;
         const bool gone = !rank.only_active || rank.damaged || full_rings_;
-        if (gone && !mixed && ms.completed >= 0 && ms.issued > ms.completed && model_.FindCollective(member, ms.completed + 1) == nullptr) {
-          queue.lost.push_back({ms.comm, ms.completed + 1});
+        // Of a communicator that was used and completed nothing yet, the first operation is in flight.
+        const bool first = rank.damaged && ms.completed == kNone && ms.issued >= 1;
+        const int64_t next = first ? ms.first_seq : ms.completed + 1;
+        if (gone && !mixed && (ms.completed >= 0 || first) && ms.issued > ms.completed && model_.FindCollective(member, next) == nullptr) {
+          queue.lost.push_back({ms.comm, next});
           begun |= ms.started > ms.completed;
         }
         // Sends and receives end out of order: only what is older than all of them is surely gone.

@@ -80,7 +80,7 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
     const uint32_t unit = model_.UnitOf(member.rank_index, theirs);
     const bool queued = theirs != nullptr && theirs->state == OpState::kQueued;
     if (!queued && member.arrived < seq && unit == kNoIndex && RecordEnds(member)) {
-      unknown.push_back({MissingNode(model_.bundle.ranks[member.rank_index].rank), Why::kNoData, nullptr, comm});
+      if (!absent_only) unknown.push_back({MissingNode(model_.bundle.ranks[member.rank_index].rank), Why::kNoData, nullptr, comm});
       continue;
     }
     if (queued || (member.arrived < seq && unit == kNoIndex)) {
@@ -152,6 +152,8 @@ void WaitGraph::AddSendOrReceive(size_t rank_index, const Op& op, bool absent_on
   const bool issued = count >= 0 ? count >= op.seq : theirs != nullptr;
   if (!issued || (theirs != nullptr && theirs->state == OpState::kQueued)) {
     if (!issued && RecordEnds(member)) {
+      // Of what is queued behind an operation only an absence that is known tells something.
+      if (absent_only) return;
       out->push_back({MissingNode(member.global_rank), Why::kNoData, &op, ms.comm});
       return;
     }

@@ -45,6 +45,7 @@ class StateJudge {
     for (size_t i = 0; i < views_.size(); i++) ReadCounters(i);
     for (size_t i = 0; i < rank_.ops.size(); i++) rank_.ops[i].state = StateOf(rank_.ops[i], raw_[i]);
     FindBatches();
+    FindCaptured();
     for (size_t i = 0; i < rank_.ops.size(); i++) Count(rank_.ops[i], raw_[i]);
     DropNoticedStarts();
     for (size_t i = 0; i < views_.size(); i++) file_.used[i].progress = ProgressOf(i);
@@ -69,6 +70,27 @@ class StateJudge {
     if (rank_.time_source != TimeSource::kFrameworkDurations) return;
     for (size_t i = 0; i < rank_.ops.size(); i++) {
       if (!raw_[i].measured && rank_.ops[i].completed_ns > 0) rank_.ops[i].started_ns = 0;
+    }
+  }
+
+  // A call that is captured into a CUDA graph is recorded like any other, but nothing is enqueued: the group's own counter does not move.
+  // One call that the counter does not hold may be about to be enqueued, or block in NCCL. Two or more, outside of any batch, were
+  // captured and never ran as recorded.
+  void FindCaptured() {
+    for (uint32_t v = 0; v < views_.size(); v++) {
+      const GroupView& view = views_[v];
+      if (view.status == nullptr || file_.used[v].has_p2p || file_.used[v].p2ps > 0) continue;
+      if (view.status->enqueued < -1) continue;  // the dump does not say
+      std::vector<uint32_t> beyond;
+      bool plain = true;
+      for (uint32_t i = 0; i < rank_.ops.size() && plain; i++) {
+        const Op& op = rank_.ops[i];
+        if (op.membership != v || op.seq <= std::max<int64_t>(view.status->enqueued, 0)) continue;
+        plain = raw_[i].state == RawState::kScheduled && !op.retired && !op.in_batch && !op.batch_end && op.state != OpState::kQueued;
+        beyond.push_back(i);
+      }
+      if (!plain || beyond.size() < 2) continue;
+      for (uint32_t i : beyond) rank_.ops[i].state = OpState::kCaptured;
     }
   }
 
