@@ -212,8 +212,19 @@ absl::Status FinaliseFolder(const std::string& folder) {
   absl::StatusOr<Bundle> bundle = LoadPaths({folder});
   if (!bundle.ok()) return bundle.status();
   std::vector<std::string> missing;
+  Ranks known;
+  for (const Rank& rank : bundle->ranks) known.Add(rank.rank);
   for (const auto& [host, ranks] : state->hosts) {
     struct stat info {};
+    Ranks unknown = ranks;
+    unknown.Subtract(known);
+    if (!unknown.empty()) {
+      missing.push_back(host);
+      Problem problem;
+      problem.text = absl::StrCat("the agent of ", host, " gave nothing: nothing is known of its ranks ", unknown.Text());
+      bundle->problems.push_back(std::move(problem));
+      continue;
+    }
     if (!state->everything || stat(absl::StrCat(folder, "/", DumpFileName(host)).c_str(), &info) == 0) continue;
     missing.push_back(host);
     Problem problem;
