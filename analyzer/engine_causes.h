@@ -116,6 +116,8 @@ class Causes {
   void AddNetworkSteps(const GpuFront& front, Cause* cause) const;
   void AddOtherOrders(int32_t rank_index, const GpuFront& front, Cause* cause) const;
   std::vector<Cause> CycleCauses(const std::vector<uint32_t>& sink) const;
+  // A circle of sends and receives that one rank closed by taking a peer that it never exchanged anything with.
+  bool NarrowToStranger(const std::vector<uint32_t>& sink, Cause* c) const;
   // Two operations on different streams that the same members are all in, and that do not end: one hypothesis.
   void JoinStuck(std::vector<Cause>* causes) const;
   Cause LaunchOrderCause(const std::vector<uint32_t>& sink) const;

@@ -73,6 +73,9 @@ std::vector<Order> OrdersOf(const Model& model, const std::set<int32_t>& ranks, 
   return orders;
 }
 
+// Two that exchanged nothing before, while the others of the circle have done so this many times.
+constexpr int64_t kUsedToEachOther = 8;
+
 bool Before(const Order& order, OpKey a, OpKey b) {
   auto x = std::find(order.keys.begin(), order.keys.end(), a), y = std::find(order.keys.begin(), order.keys.end(), b);
   return x < y && y != order.keys.end();
@@ -88,6 +91,44 @@ bool Opposite(const Order& a, const Order& b) {
 }
 
 }  // namespace
+
+// The ranks of a pipeline exchange with the same peers all along. One of a circle that is in its first send to (or receive from) a peer
+// that never had anything for it, while the others count many, took the wrong peer; the rest wait for what it should have done instead.
+bool Causes::NarrowToStranger(const std::vector<uint32_t>& sink, Cause* c) const {
+  int32_t stranger = -1;
+  const Edge* first = nullptr;
+  int64_t most = 0;
+  for (uint32_t v : sink) {
+    const int32_t r = graph_->RankOf(v);
+    if (graph_->Kind(v) != WaitGraph::NodeKind::kQueue || r < 0) continue;
+    for (const Edge& e : graph_->edges[v]) {
+      if (e.op == nullptr || !IsPointToPoint(e.op->kind) || !std::binary_search(sink.begin(), sink.end(), e.to)) continue;
+      most = std::max(most, e.op->seq);
+      const auto& members = model_.comms[e.comm].members;
+      if (e.op->seq != 1 || e.op->root_or_peer < 0 || static_cast<size_t>(e.op->root_or_peer) >= members.size()) continue;
+      const int32_t me = bundle_.ranks[r].memberships[e.op->membership].member_rank;
+      const Member& peer = members[static_cast<size_t>(e.op->root_or_peer)];
+      if (model_.PeerIssued(peer, e.op->kind == CallKind::kSend ? CallKind::kRecv : CallKind::kSend, me) != 0) continue;
+      if (stranger >= 0 && stranger != r) return false;
+      stranger = r;
+      first = &e;
+    }
+  }
+  if (stranger < 0 || most < kUsedToEachOther) return false;
+  const Rank& rank = bundle_.ranks[stranger];
+  c->kind = P2P_UNMATCHED;
+  c->ranks = {stranger};
+  c->comm = first->comm;
+  c->op = first->op;
+  c->op_rank = stranger;
+  c->confidence = 0.8;
+  c->what = absl::StrCat("is in ", OpText(bundle_, rank, *first->op), SiteText(bundle_, *first->op), " on ", CommText(bundle_.comms[first->comm]),
+                         ", its first with that rank, which has nothing to match it: most likely the wrong peer, and others wait for what it "
+                         "should have done instead");
+  c->advice = "1. Look at how the named rank computes the peer of that call.";
+  c->refuted_by = "the other side's program having a matching call further on";
+  return true;
+}
 
 std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const {
   Cause c;
@@ -158,6 +199,8 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
     stall.refuted_by = "a start mark of that operation on that GPU";
     return {stall};
   }
+
+  if (p2p && NarrowToStranger(sink, &c)) return {c};
 
   // Who holds these operations in which order.
   const std::vector<Order> orders = OrdersOf(model_, ranks, circle, true);

@@ -276,6 +276,41 @@ TEST(PointToPoint, TheSenderToAWrongPeerIsNamed) {
   }
 }
 
+// A circle that one rank closed: its send is the first ever to that peer, who has nothing for it.
+TEST(PointToPoint, OneThatTookAPeerItNeverMetIsNamedOutOfACircle) {
+  for (bool met : {false, true}) {
+    Job job = Empty(3, {{"pp", {0, 1, 2}}});
+    auto& p = job.ranks;
+    if (met) {
+      p[0].program = {P2p(0, CallKind::kSend, 2)};
+      p[2].program = {P2p(0, CallKind::kRecv, 0)};
+    }
+    for (int n = 0; n < 10; ++n) {
+      p[0].program.push_back(P2p(0, CallKind::kSend, 1));
+      p[1].program.push_back(P2p(0, CallKind::kRecv, 0));
+      p[1].program.push_back(P2p(0, CallKind::kSend, 2));
+      p[2].program.push_back(P2p(0, CallKind::kRecv, 1));
+    }
+    p[0].program.push_back(P2p(0, CallKind::kSend, 2));
+    p[0].program.push_back({});
+    for (auto* list : {&p[1].program, &p[2].program}) {
+      list->push_back(P2p(0, CallKind::kRecv, list == &p[1].program ? 0 : 1));
+      list->push_back({});
+    }
+    p[1].program.push_back(P2p(0, CallKind::kSend, 2));
+    p[2].program.push_back(P2p(0, CallKind::kRecv, 0));
+    for (auto& rank : p) rank.program.push_back({});
+    const Verdict v = Analyze(job.Run());
+    ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+    if (met) {
+      EXPECT_EQ(v.findings(0).kind(), DEADLOCK_CYCLE) << v.DebugString();
+    } else {
+      EXPECT_EQ(v.findings(0).kind(), P2P_UNMATCHED) << v.DebugString();
+      EXPECT_EQ(Culprits(v), std::vector<int32_t>{0}) << v.DebugString();
+    }
+  }
+}
+
 // Two ranks of one role, one of which leaves out or adds a call: what both did in earlier steps tells which.
 TEST(Siblings, TwoOfOneRoleAreToldApartByTheirPast) {
   for (int rank : {0, 3}) {

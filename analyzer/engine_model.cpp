@@ -28,7 +28,10 @@ bool NeedsEveryMember(CallKind kind) {
 }
 
 Model::Model(const Bundle& b, const AnalyzeOptions& options) : bundle(b), options_(options) {
-  for (const Rank& r : bundle.ranks) anyone_runs_ |= r.process.life == Life::kRunning;
+  for (const Rank& r : bundle.ranks) {
+    anyone_runs_ |= r.process.life == Life::kRunning;
+    ages_told_ |= !r.damaged && r.captured_ns > 0;
+  }
   BuildComms();
   ranks.resize(bundle.ranks.size());
   for (size_t i = 0; i < ranks.size(); ++i) BuildRank(i);
@@ -316,6 +319,9 @@ void Model::BuildRank(size_t index) {
     }
     view.in_flight[unit].ops.push_back(i);
     view.unit_of_op[i] = unit;
+    // A damaged file may lack when it was taken, or what its clock was: that nothing tells an operation's age makes it no old one where
+    // others tell.
+    if (rank.damaged && ages_told_ && !bundle.known_stalled) continue;
     if (bundle.known_stalled || rank.captured_ns == 0 || rank.captured_ns - op.enter_ns >= options_.late_after_ns) {
       stalled = true;
     }

@@ -99,6 +99,7 @@ class Model {
   mutable absl::flat_hash_map<int32_t, Lanes> lanes_;  // made when first needed
   const AnalyzeOptions options_;
   bool anyone_runs_ = false;
+  bool ages_told_ = false;        // some rank that was read whole says when its data was taken
 };
 
 // True when no member can complete the operation before all have taken part in it.
