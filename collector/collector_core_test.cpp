@@ -62,7 +62,7 @@ class CollectorCoreTest : public ::testing::Test {
   std::string out_;
 };
 
-TEST_F(CollectorCoreTest, AQuietJobIsLeftAloneForADay) {
+TEST_F(CollectorCoreTest, AQuietJobIsLeftAloneForAnHour) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.Start();
   fleet.Pass(kHour);
