@@ -116,7 +116,8 @@ class Cleaner {
       const RingOwnerFacts owner = FindRingOwner(snapshot.process, {info.st_dev, info.st_ino, name});
       remove = owner.owner == RingOwner::kGone || owner.owner == RingOwner::kReplaced;
       why = What(snapshot.process) + ", " + owner.text;
-      if (remove && QuietFor(snapshot, info.st_mtime) < options_.older_than_s) {
+      // The clock of time() lags behind the recorder's by a tick, and both can be set back: an age may be negative.
+      if (remove && options_.older_than_s > 0 && QuietFor(snapshot, info.st_mtime) < options_.older_than_s) {
         remove = false;
         why += ", but not long enough ago";
       }

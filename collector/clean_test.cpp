@@ -226,6 +226,17 @@ TEST_F(CleanTest, OnlyOldOnesWhenAsked) {
   options_.older_than_s = 0;
   Clean();
   EXPECT_EQ(cleaned_.removed, 1);
+  // Whatever the clock says since: a ring may be younger than now.
+  Forge("job.0/future.ring", [](ring::Header* h) {
+    for (ring::ClockTriple& triple : h->triples) {
+      if (triple.ticks == 0) continue;
+      triple.real_ns += 5'000'000'000;
+      triple.check = ring::ClockCheck(triple);
+    }
+  });
+  Clean();
+  EXPECT_EQ(cleaned_.removed, 1);
+  EXPECT_THAT(Rings(), IsEmpty());
 }
 
 TEST_F(CleanTest, Arguments) {
