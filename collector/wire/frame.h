@@ -33,8 +33,9 @@ enum class Type : uint8_t {
   kPing = 13,  // no body; answered with kPong
   kPong = 14,
   kBye = 15,   // no body; the peer speaks through another connection from now on: it is no hole here
+  kStacks = 16,
 };
-constexpr uint8_t kHighestType = 15;
+constexpr uint8_t kHighestType = 16;
 constexpr uint8_t kProtocol = 1;
 constexpr uint8_t kCompressed = 1;                   // flag
 constexpr size_t kMostHops = 8;                      // relays a message may pass

@@ -83,6 +83,7 @@ bool MaySend(Role role, Type type) {
     case Type::kEnded:
     case Type::kDigest:
     case Type::kEvidence:
+    case Type::kStacks:
     case Type::kChunk:
       return role == Role::kAgent || role == Role::kRelay;
     case Type::kClientRequest:

@@ -29,6 +29,7 @@ std::unique_ptr<google::protobuf::Message> MessageOf(Type type) {
     case Type::kCollect: return std::make_unique<CollectRequest>();
     case Type::kDigest: return std::make_unique<Digest>();
     case Type::kEvidence: return std::make_unique<HostEvidence>();
+    case Type::kStacks: return std::make_unique<StackReport>();
     case Type::kChunk: return std::make_unique<Chunk>();
     case Type::kAck: return std::make_unique<ChunkAck>();
     case Type::kClientRequest: return std::make_unique<ClientRequest>();
