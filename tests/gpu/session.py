@@ -114,7 +114,7 @@ class Session:
         if self.options.analyze:
             raise NotMeasured(f"{self.options.analyze} does not run here")
         folder = os.path.join(self.work, "analyzer")
-        configure = run([self.setup.cmake or "cmake", "-S", ROOT, "-B", folder, "-DCMAKE_BUILD_TYPE=Release", "-DLOCKSTEP_COLLECTOR=OFF",
+        configure = run([self.setup.cmake or "cmake", "-S", ROOT, "-B", folder, "-DCMAKE_BUILD_TYPE=Release", "-DLOCKSTEP_GUI=OFF", "-DLOCKSTEP_COLLECTOR=OFF",
                          "-DLOCKSTEP_TESTS=OFF", "-DLOCKSTEP_BENCH=OFF"], timeout=min(60, self.left()))
         if configure.status != 0:
             raise NotMeasured("no analyzer: none built beside the sources, none given with --analyze, and its libraries are not here")

@@ -1,0 +1,44 @@
+// The states behind the rank x sequence picture, one byte a cell. Made on a worker thread, immutable, shared.
+#ifndef LOCKSTEP_GUI_MODEL_CELL_MATRIX_H_
+#define LOCKSTEP_GUI_MODEL_CELL_MATRIX_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "gui/model/document.h"
+
+namespace lockstep::gui {
+
+// Communicator mode: a row a member, a column a collective of that communicator. Job mode: a row a rank of the document, the
+// last calls of each in its own order, right-aligned at the stall; the last column is what comes next (missing, or nothing).
+struct CellMatrix {
+  MatrixMode mode = MatrixMode::kJob;
+  int32_t comm = -1;
+  int rows = 0, columns = 0;
+  int64_t first_seq = 0;                 // communicator mode: number of the first column
+  std::vector<int32_t> rank_of_row;      // global rank; -1 not known which
+  std::vector<uint8_t> cells;            // ViewState, row by row
+
+  const uint8_t* Row(int row) const { return cells.data() + static_cast<size_t>(row) * static_cast<size_t>(columns); }
+  ViewState At(int row, int column) const { return static_cast<ViewState>(Row(row)[column]); }
+};
+
+// Bounded: job mode shows at most kMostColumns calls of each rank. Stops early (null) when *cancel turns true.
+std::shared_ptr<const CellMatrix> BuildCommMatrix(const Document& document, int32_t comm, const std::atomic<bool>* cancel = nullptr);
+std::shared_ptr<const CellMatrix> BuildJobMatrix(const Document& document, const std::atomic<bool>* cancel = nullptr);
+constexpr int kMostColumns = 4096;
+
+// Which selection a cell is, and which cell a selection is in. Column of job mode <-> place among the rank's operations; -1
+// for cells that are no record (then ranks alone, or communicator and sequence number, are selected).
+Selection SelectionOfCell(const Document& document, const CellMatrix& matrix, int row, int column);
+struct CellRange {
+  int column_first = -1, column_last = -1;   // -1: all columns
+  std::vector<int> rows;                     // ascending
+};
+CellRange CellsOfSelection(const Document& document, const CellMatrix& matrix, const Selection& selection);
+
+}  // namespace lockstep::gui
+
+#endif  // LOCKSTEP_GUI_MODEL_CELL_MATRIX_H_

@@ -1,0 +1,118 @@
+#include "gui/model/document.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/engine.h"
+#include "analyzer/index_writer.h"
+#include "analyzer/view_facts.h"
+#include "recorder/ring/calls.h"
+
+namespace lockstep::gui {
+
+absl::StatusOr<std::shared_ptr<const Document>> Document::Open(const std::string& index_path, std::vector<std::string> paths) {
+  (void)paths;
+  return absl::UnimplementedError(absl::StrCat(index_path, ": this index holds no facts"));
+}
+
+absl::StatusOr<std::shared_ptr<const Document>> Document::FromBundle(const Bundle& bundle) {
+  std::shared_ptr<Document> document(new Document);
+  const char* folder = getenv("TMPDIR");
+  std::string name = absl::StrCat(folder == nullptr || *folder == 0 ? "/tmp" : folder, "/lockstep-view-XXXXXX");
+  const int fd = mkstemp(name.data());
+  if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat(name, ": cannot be made"));
+  close(fd);
+  document->temporary_ = name;
+  document->paths_.push_back(name);
+  if (absl::Status status = WriteIndex(bundle, 1, name); !status.ok()) return status;
+  absl::StatusOr<std::unique_ptr<IndexReader>> index = IndexReader::Open(name);
+  if (!index.ok()) return index.status();
+  document->index_ = std::move(*index);
+  document->facts_ = BuildViewFacts(bundle, Analyze(bundle));
+  for (int row = 0; row < document->rank_count(); ++row) document->row_of_[document->RankAt(row)] = row;
+  return document;
+}
+
+Document::~Document() {
+  if (!temporary_.empty()) unlink(temporary_.c_str());
+}
+
+QString Document::title() const {
+  if (paths_.empty()) return {};
+  const std::filesystem::path path(paths_.front());
+  const QString name = QString::fromStdString((path.has_filename() ? path.filename() : path.parent_path().filename()).string());
+  return paths_.size() == 1 ? name : QString("%1 and %2 more").arg(name).arg(paths_.size() - 1);
+}
+
+int Document::RowOf(int32_t rank) const {
+  const auto it = row_of_.find(rank);
+  return it == row_of_.end() ? -1 : it->second;
+}
+
+QString Document::HostAt(int row) const {
+  const std::string_view text = index_->text(index_->ranks()[static_cast<size_t>(row)].host);
+  return QString::fromUtf8(text.data(), static_cast<qsizetype>(text.size()));
+}
+
+QString Document::CommName(int32_t comm) const {
+  if (comm < 0 || comm >= comm_count()) return "?";
+  const IndexComm& entry = index_->comms()[static_cast<size_t>(comm)];
+  std::string_view text = index_->text(entry.name);
+  if (text.empty()) text = index_->text(entry.id);
+  return QString::fromUtf8(text.data(), static_cast<qsizetype>(text.size()));
+}
+
+const IndexMembership* Document::MembershipOf(int row, int32_t comm) const {
+  if (row < 0 || row >= rank_count() || comm < 0) return nullptr;
+  const IndexRank& rank = index_->ranks()[static_cast<size_t>(row)];
+  for (const IndexMembership& m : index_->memberships().subspan(rank.first_membership, rank.memberships)) {
+    if (m.comm == static_cast<uint32_t>(comm)) return &m;
+  }
+  return nullptr;
+}
+
+int32_t Document::CommOf(const IndexOp& op) const {
+  return op.membership.has_value() ? static_cast<int32_t>(index_->memberships()[*op.membership].comm) : -1;
+}
+
+IndexOp Document::OpAt(int row, int64_t record) const {
+  const IndexRank& rank = index_->ranks()[static_cast<size_t>(row)];
+  return index_->op(static_cast<size_t>(row), rank.first_op + static_cast<uint64_t>(record));
+}
+
+QString Document::OpText(const IndexOp& op) const {
+  QString text = QString::fromLatin1(ring::CallName(op.kind));
+  if (op.seq >= 0) text += QString(" #%1").arg(op.seq);
+  if (const int32_t comm = CommOf(op); comm >= 0) text += " of " + CommName(comm);
+  return text;
+}
+
+Selection Document::AnomalyAt(int i) const {
+  Selection selection;
+  if (i < 0 || i >= facts_.anomalies_size()) return selection;
+  const Anomaly& anomaly = facts_.anomalies(i);
+  selection.ranks = RankIntervals::Of(anomaly.ranks());
+  selection.comm = anomaly.comm();
+  if (anomaly.comm() >= 0) selection.seq_first = selection.seq_last = anomaly.sequence();
+  return selection;
+}
+
+Selection Document::EvidenceLink(int finding, int evidence) const {
+  Selection selection;
+  for (int i = 0; i < facts_.anomalies_size(); ++i) {
+    if (facts_.anomalies(i).finding() == finding) selection = AnomalyAt(i);
+  }
+  if (finding < 0 || finding >= verdict().findings_size()) return {};
+  if (evidence >= 0 && evidence < verdict().findings(finding).evidence_size()) {
+    const auto& ranks = verdict().findings(finding).evidence(evidence).ranks();
+    if (!ranks.empty()) selection.ranks = RankIntervals::Of(std::vector<int32_t>(ranks.begin(), ranks.end()));
+  }
+  return selection;
+}
+
+}  // namespace lockstep::gui

@@ -1,0 +1,77 @@
+// One opened incident: the mapped index and the facts beside it. Immutable once made, shared between threads and views by
+// shared_ptr; no per-record objects.
+#ifndef LOCKSTEP_GUI_MODEL_DOCUMENT_H_
+#define LOCKSTEP_GUI_MODEL_DOCUMENT_H_
+
+#include <QString>
+#include <QStringList>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "analyzer/bundle.h"
+#include "analyzer/index_reader.h"
+#include "analyzer/view_state.h"
+#include "gui/model/navigator.h"
+#include "proto/view.pb.h"
+
+namespace lockstep::gui {
+
+class Document {
+ public:
+  // `paths`: what the user opened, for titles, sidecar files and reading records whole. Errors as IndexReader::Open's, and
+  // DataLoss where the facts do not belong to the index.
+  static absl::StatusOr<std::shared_ptr<const Document>> Open(const std::string& index_path, std::vector<std::string> paths);
+  // For tests: analyses the bundle, writes an index into a temporary file that goes away with the document.
+  static absl::StatusOr<std::shared_ptr<const Document>> FromBundle(const Bundle& bundle);
+  ~Document();
+  Document(const Document&) = delete;
+  Document& operator=(const Document&) = delete;
+
+  const IndexReader& index() const { return *index_; }
+  const ViewFacts& facts() const { return facts_; }
+  const Verdict& verdict() const { return facts_.verdict(); }
+  const std::vector<std::string>& paths() const { return paths_; }
+  QString title() const;
+
+  // Rows are places in index().ranks(), and in facts().ranks().
+  int rank_count() const { return static_cast<int>(index_->ranks().size()); }
+  int RowOf(int32_t rank) const;                 // -1: no data from it
+  int32_t RankAt(int row) const { return index_->ranks()[static_cast<size_t>(row)].rank; }
+  const RankFacts& FactsAt(int row) const { return facts_.ranks(row); }
+  QString HostAt(int row) const;
+  int comm_count() const { return static_cast<int>(index_->comms().size()); }
+  QString CommName(int32_t comm) const;          // the name people use, or its identity; "?" for none
+  // The rank's counters in the communicator; null: it is no member, or nothing is known of it.
+  const IndexMembership* MembershipOf(int row, int32_t comm) const;
+  // The communicator of an operation of that row; -1 none.
+  int32_t CommOf(const IndexOp& op) const;
+  IndexOp OpAt(int row, int64_t record) const;   // 0 the oldest of the rank's
+  int64_t OpCount(int row) const { return static_cast<int64_t>(index_->ranks()[static_cast<size_t>(row)].ops); }
+  QString OpText(const IndexOp& op) const;       // "AllReduce #41 of dp"
+
+  // Worst first: what `]` steps through. The first selects the verdict's culprits.
+  int anomaly_count() const { return facts_.anomalies_size(); }
+  Selection AnomalyAt(int i) const;
+  // What a click on the finding, or on a line of its evidence (-1: the finding itself), selects.
+  Selection EvidenceLink(int finding, int evidence) const;
+
+ private:
+  Document() = default;
+
+  std::unique_ptr<IndexReader> index_;
+  ViewFacts facts_;
+  std::vector<std::string> paths_;
+  std::string temporary_;                        // index to be removed
+  absl::flat_hash_map<int32_t, int> row_of_;
+};
+
+using DocumentPtr = std::shared_ptr<const Document>;
+
+}  // namespace lockstep::gui
+
+#endif  // LOCKSTEP_GUI_MODEL_DOCUMENT_H_

@@ -1,0 +1,49 @@
+// Opens what a user names, on a thread of its own: finds or makes the index, and tells how far it is.
+#ifndef LOCKSTEP_GUI_MODEL_LOADER_H_
+#define LOCKSTEP_GUI_MODEL_LOADER_H_
+
+#include <QObject>
+#include <QString>
+#include <QStringList>
+
+#include <memory>
+
+#include "gui/model/document.h"
+
+namespace lockstep::gui {
+
+// Lives on the window's thread; all signals come there. One load at a time: Open cancels the one before.
+class Loader : public QObject {
+  Q_OBJECT
+
+ public:
+  explicit Loader(QObject* parent = nullptr);
+  ~Loader() override;   // cancels and waits
+
+  void Open(const QStringList& paths);
+  // No Opened or Failed follows; Cancelled does, within 100 ms even where a file is being read.
+  void Cancel();
+  bool loading() const;
+
+ Q_SIGNALS:
+  // "Finding files", "Reading ranks", "Analysing", "Writing the index", "Opening": fraction 0..1, or -1 where it is not known.
+  void Progress(const QString& phase, double fraction, qint64 done, qint64 total);
+  // Before everything is there: the same incident with what is known so far; views show it and take the next one.
+  void Partial(lockstep::gui::DocumentPtr document);
+  void Opened(lockstep::gui::DocumentPtr document);
+  // What is wrong and what to do. The document shown before stays.
+  void Failed(const QString& message);
+  void Cancelled();
+  // A line for the load log: a damaged file, a rank that could not be read.
+  void Problem(const QString& line);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep::gui
+
+Q_DECLARE_METATYPE(lockstep::gui::DocumentPtr)
+
+#endif  // LOCKSTEP_GUI_MODEL_LOADER_H_

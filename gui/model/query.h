@@ -1,0 +1,53 @@
+// The search box's small language: words that all must match. rank:17043 rank:0-63,128 host:n21* comm:tp_* op:AllReduce
+// state:missing seq>8800 seq:8800-8810 stage:3 class:cause lag>10, and plain words, which match hosts, communicators,
+// operations or a rank's number. A minus before a word excludes.
+#ifndef LOCKSTEP_GUI_MODEL_QUERY_H_
+#define LOCKSTEP_GUI_MODEL_QUERY_H_
+
+#include <QString>
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "gui/model/document.h"
+
+namespace lockstep::gui {
+
+struct QueryTerm {
+  enum class Key : uint8_t { kAny, kRank, kHost, kComm, kOp, kState, kSeq, kStage, kClass, kLag };
+  enum class Compare : uint8_t { kMatches, kBelow, kAtMost, kAbove, kAtLeast };
+  Key key = Key::kAny;
+  Compare compare = Compare::kMatches;
+  bool excludes = false;
+  QString text;               // pattern with * and ?, case does not matter
+  RankIntervals numbers;      // of rank:, seq: and stage: with numbers
+  int64_t number = 0;         // of comparisons
+};
+
+using Query = std::vector<QueryTerm>;
+
+// Errors: InvalidArgument with the word and what is allowed there.
+absl::StatusOr<Query> ParseQuery(const QString& text);
+
+struct QueryHit {
+  int32_t rank = -1;
+  int64_t record = -1;        // -1: the rank itself
+};
+struct QueryResult {
+  RankIntervals ranks;                 // of which anything matches
+  std::vector<int32_t> comms;          // that match by themselves
+  std::vector<QueryHit> hits;          // the first kMostHits, by rank
+  int64_t hit_count = 0;               // of all
+  bool records = false;                // the query asks for operations, not only for ranks
+};
+constexpr int64_t kMostHits = 100'000;
+
+// Scans the index; about 0.1 s for 50 million records. Any thread. Returns early, with what it has, when *cancel turns true.
+QueryResult RunQuery(const Document& document, const Query& query, const std::atomic<bool>* cancel = nullptr);
+
+}  // namespace lockstep::gui
+
+#endif  // LOCKSTEP_GUI_MODEL_QUERY_H_

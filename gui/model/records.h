@@ -1,0 +1,44 @@
+// One rank's operations whole, with what the index leaves out (counts, datatypes, call sites, groups), read from the rank's
+// file when somebody looks at them.
+#ifndef LOCKSTEP_GUI_MODEL_RECORDS_H_
+#define LOCKSTEP_GUI_MODEL_RECORDS_H_
+
+#include <QObject>
+#include <QString>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "analyzer/bundle.h"
+#include "gui/model/document.h"
+
+namespace lockstep::gui {
+
+// Lives on the window's thread; reads on others. Keeps the few ranks that were asked for last.
+class Records : public QObject {
+  Q_OBJECT
+
+ public:
+  explicit Records(QObject* parent = nullptr);
+  ~Records() override;
+
+  void SetDocument(DocumentPtr document);
+  // The bundle with this rank alone (and the communicators of its file), or null: then Ready or Unavailable follows. Its ops
+  // are in the index's order.
+  std::shared_ptr<const Bundle> Get(int32_t rank);
+  // "kind", "AllReduce"; "count", "1,048,576 x bfloat16"; ..: what is known of one operation, in the order to show it.
+  static std::vector<std::pair<QString, QString>> Fields(const Bundle& bundle, const Op& op);
+
+ Q_SIGNALS:
+  void Ready(qint32 rank);
+  void Unavailable(qint32 rank, const QString& why);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep::gui
+
+#endif  // LOCKSTEP_GUI_MODEL_RECORDS_H_
