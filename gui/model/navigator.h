@@ -45,6 +45,7 @@ struct Place {
   Viewport matrix, timeline;
   QStringList filters;                    // queries that all must match (chips); as typed
   RankIntervals filtered;                 // ranks that they leave; meaningless without filters
+  RankIntervals pinned;                   // stay at the top of pictures by rank
   bool operator==(const Place&) const = default;
 };
 

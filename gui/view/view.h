@@ -35,6 +35,8 @@ class View : public QWidget {
   virtual bool Paint(QPainter* painter, const QSize& size) { return (void)painter, (void)size, false; }
   // Zoom where the view can: factor > 1 nearer, at the cursor or the middle.
   virtual void Zoom(double factor) { (void)factor; }
+  virtual void ZoomRows(double factor) { (void)factor; }      // the axis of ranks or lanes alone
+  virtual void Pan(double right, double down) { (void)right, (void)down; }   // by this share of what is shown
   virtual void Fit() {}                     // all of it
   virtual void CentreOnSelection() {}
   virtual void ZoomToSelection() { CentreOnSelection(); }
