@@ -265,6 +265,7 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
   if (!verdict.findings().empty()) {
     content.headline = absl::StrCat(who, ": ", Headline(verdict.findings(0)));
     content.first = FindingBlock(verdict.findings(0), bundle, /*brief=*/false);
+    content.first.finding = 0;
   } else if (verdict.verdict() == VERDICT_HEALTHY) {
     content.headline = absl::StrCat(who, ": nothing stands still and no calls differ");
   } else {
@@ -295,6 +296,7 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     }
     ReportBlock block = FindingBlock(finding, bundle, /*brief=*/content.others.size() + 1 >= kFullFindings);
     block.title = Headline(finding);
+    block.finding = i;
     content.others.push_back(std::move(block));
     alike.emplace_back();
   }

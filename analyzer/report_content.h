@@ -17,6 +17,7 @@ struct ReportRow {
 
 struct ReportBlock {
   std::string title;  // one finding's headline
+  int finding = -1;   // into Verdict::findings; -1: of none
   std::vector<ReportRow> rows;
 };
 

@@ -1,6 +1,6 @@
 #include "analyzer/view_facts.h"
 
-#include "analyzer/report.h"
+#include "analyzer/view_report.h"
 
 namespace lockstep {
 namespace {
@@ -31,7 +31,7 @@ int32_t CommIndex(const Bundle& bundle, const CommunicatorRef& ref) {
 ViewFacts BuildViewFacts(const Bundle& bundle, const Verdict& verdict) {
   ViewFacts facts;
   *facts.mutable_verdict() = verdict;
-  facts.set_report_text(ReportText(verdict, bundle));
+  SetReport(bundle, verdict, &facts);
   for (const Rank& rank : bundle.ranks) {
     RankFacts* out = facts.add_ranks();
     out->set_rank(rank.rank);

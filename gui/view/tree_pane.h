@@ -1,0 +1,29 @@
+// The job as a tree: hosts with their ranks, communicators with their members, each with the mark of its state.
+#ifndef LOCKSTEP_GUI_VIEW_TREE_PANE_H_
+#define LOCKSTEP_GUI_VIEW_TREE_PANE_H_
+
+#include <memory>
+
+#include "gui/view/view.h"
+
+namespace lockstep::gui {
+
+class TreePane : public View {
+  Q_OBJECT
+
+ public:
+  explicit TreePane(Navigator* navigator, QWidget* parent = nullptr);
+  ~TreePane() override;
+
+  void SetDocument(DocumentPtr document) override;
+  QString CopyText() const override;
+  bool Idle() const override;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep::gui
+
+#endif  // LOCKSTEP_GUI_VIEW_TREE_PANE_H_

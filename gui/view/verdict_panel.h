@@ -1,0 +1,36 @@
+// The first thing that one reads: what happened, who, how sure, what shows it, what to do, and what is not known.
+#ifndef LOCKSTEP_GUI_VIEW_VERDICT_PANEL_H_
+#define LOCKSTEP_GUI_VIEW_VERDICT_PANEL_H_
+
+#include <memory>
+
+#include "gui/view/view.h"
+
+namespace lockstep::gui {
+
+// Says the same words as `lockstep analyze`. Its links (a finding, a line of evidence, a link of the chain) select the exact
+// cells; Tab and Enter reach them. Never higher than a third of its window, it scrolls; collapsed it is its one sentence.
+class VerdictPanel : public View {
+  Q_OBJECT
+
+ public:
+  explicit VerdictPanel(Navigator* navigator, QWidget* parent = nullptr);
+  ~VerdictPanel() override;
+
+  void SetDocument(DocumentPtr document) override;
+  // The report as plain text, fit for a ticket.
+  QString CopyText() const override;
+  bool collapsed() const;
+  void SetCollapsed(bool collapsed);
+
+ Q_SIGNALS:
+  void CollapsedChanged(bool collapsed);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep::gui
+
+#endif  // LOCKSTEP_GUI_VIEW_VERDICT_PANEL_H_
