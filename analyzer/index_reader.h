@@ -47,6 +47,12 @@ class IndexReader {
   }
   std::string_view text(uint32_t index) const;  // empty for an index that is not there
   uint64_t operations() const { return kinds_.size(); }
+  // Columns of all operations as they are stored (docs/index-file.md), for scans. Values are not checked: a place among the
+  // rank's memberships may lie outside of them.
+  absl::Span<const uint8_t> kind_column() const { return kinds_; }
+  absl::Span<const uint8_t> state_column() const { return states_; }
+  absl::Span<const uint16_t> membership_column() const { return op_memberships_; }
+  absl::Span<const uint32_t> seq_column() const { return seqs_; }
   // Operation `index` of all, which belongs to ranks()[rank].
   IndexOp op(size_t rank, uint64_t index) const;
 

@@ -1,6 +1,7 @@
 // The search box's small language: words that all must match. rank:17043 rank:0-63,128 host:n21* comm:tp_* op:AllReduce
-// state:missing seq>8800 seq:8800-8810 stage:3 class:cause lag>10, and plain words, which match hosts, communicators,
-// operations or a rank's number. A minus before a word excludes.
+// state:missing seq>8800 seq:8800-8810 stage:3 class:cause lag>10, and plain words, which stand in the name of a host,
+// communicator or operation, or are a rank's number. A minus before a word excludes; "quotes" keep blanks together. Patterns
+// match whole names with * and ?, plain words any part; case does not matter.
 #ifndef LOCKSTEP_GUI_MODEL_QUERY_H_
 #define LOCKSTEP_GUI_MODEL_QUERY_H_
 
@@ -22,7 +23,7 @@ struct QueryTerm {
   Key key = Key::kAny;
   Compare compare = Compare::kMatches;
   bool excludes = false;
-  QString text;               // pattern with * and ?, case does not matter
+  QString text;               // pattern; of state: and class: the word
   RankIntervals numbers;      // of rank:, seq: and stage: with numbers
   int64_t number = 0;         // of comparisons
 };
@@ -41,7 +42,7 @@ struct QueryResult {
   std::vector<int32_t> comms;          // that match by themselves
   std::vector<QueryHit> hits;          // the first kMostHits, by rank
   int64_t hit_count = 0;               // of all
-  bool records = false;                // the query asks for operations, not only for ranks
+  bool records = false;                // the query asks for operations: hits are operations, else ranks
 };
 constexpr int64_t kMostHits = 100'000;
 

@@ -1,0 +1,20 @@
+// The words of the query language, for its parser, its scan and what completes them in a search box.
+#ifndef LOCKSTEP_GUI_MODEL_QUERY_WORDS_H_
+#define LOCKSTEP_GUI_MODEL_QUERY_WORDS_H_
+
+#include <QString>
+#include <QStringList>
+#include <QStringView>
+
+namespace lockstep::gui {
+
+QStringList QueryKeyWords();     // rank, host, ..
+QStringList QueryStateWords();   // after state:
+QStringList QueryClassWords();   // after class:
+
+// * stands for any text, ? for one character. Not `whole`: the pattern may stand anywhere in the text.
+bool QueryPatternMatches(const QString& pattern, QStringView text, bool whole);
+
+}  // namespace lockstep::gui
+
+#endif  // LOCKSTEP_GUI_MODEL_QUERY_WORDS_H_
