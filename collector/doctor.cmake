@@ -1,0 +1,26 @@
+# The doctor verb, and the small program and library it tries the recorder with. Included by CMakeLists.txt.
+add_library(lockstep_probe_nccl SHARED doctor/probe/nccl.cpp)
+lockstep_common(lockstep_probe_nccl NO_SANITIZE)
+target_compile_options(lockstep_probe_nccl PRIVATE -fvisibility=hidden)
+set_target_properties(lockstep_probe_nccl PROPERTIES OUTPUT_NAME lockstep-probe-nccl LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib/lockstep")
+lockstep_layer(lockstep_probe_nccl collector)
+add_executable(lockstep_probe doctor/probe/probe.cpp)
+lockstep_common(lockstep_probe NO_SANITIZE)
+# Calls through the PLT, whatever the compiler's default: that is the way by which the recorder comes in.
+target_link_options(lockstep_probe PRIVATE -Wl,-z,lazy)
+target_link_libraries(lockstep_probe PRIVATE lockstep_probe_nccl ${CMAKE_DL_LIBS})
+set_target_properties(lockstep_probe PROPERTIES OUTPUT_NAME probe RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib/lockstep"
+  BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN" BUILD_RPATH_USE_ORIGIN ON)
+lockstep_layer(lockstep_probe collector)
+
+add_library(lockstep_doctor STATIC doctor/check.cpp doctor/host_checks.cpp doctor/network_checks.cpp doctor/recorder_checks.cpp)
+lockstep_common(lockstep_doctor)
+target_compile_definitions(lockstep_doctor PRIVATE "LOCKSTEP_VERSION=\"${PROJECT_VERSION}\"")
+target_link_libraries(lockstep_doctor PUBLIC lockstep_tools lockstep_stacks lockstep_ring PRIVATE nlohmann_json::nlohmann_json)
+lockstep_layer(lockstep_doctor collector)
+add_executable(lockstep-doctor doctor_main.cpp)
+lockstep_common(lockstep-doctor)
+target_compile_definitions(lockstep-doctor PRIVATE "LOCKSTEP_VERSION=\"${PROJECT_VERSION}\"")
+target_link_libraries(lockstep-doctor PRIVATE lockstep_doctor)
+add_dependencies(lockstep-doctor lockstep_probe)
+lockstep_layer(lockstep-doctor collector)

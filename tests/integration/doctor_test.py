@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""lockstep doctor on a host that works, and on hosts that do not, each in a way that it must name."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import unittest
+
+BUILD = os.path.abspath(os.environ.get("LOCKSTEP_BUILD", "build"))
+LOCKSTEP = os.path.join(BUILD, "bin/lockstep")
+STANDIN = os.path.join(BUILD, "standin/lib")
+
+
+def may_unshare():
+    return subprocess.run(["unshare", "--mount", "true"], stderr=subprocess.DEVNULL, check=False).returncode == 0
+
+
+class DoctorTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="lockstep-doctor-test-")
+        self.rings = os.path.join(self.folder, "rings")
+        os.mkdir(self.rings)
+        self.environment = {name: value for name, value in os.environ.items() if not name.startswith("LOCKSTEP")}
+        self.environment |= {"LOCKSTEP_DIR": self.rings, "HOME": self.folder, "LOCKSTEP_RUNTIME_DIR": os.path.join(self.folder, "runtime")}
+
+    def tearDown(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def doctor(self, *arguments, before=(), **environment):
+        """Exit status and the checks by name; a name that stands twice has its worst."""
+        done = subprocess.run([*before, LOCKSTEP, "doctor", "--json", *arguments], env=self.environment | environment, capture_output=True,
+                              text=True, timeout=100, check=False)
+        self.assertIn(done.returncode, (0, 1), done.stderr)
+        report = json.loads(done.stdout)
+        self.assertEqual(report["healthy"], done.returncode == 0)
+        checks = {}
+        for check in report["checks"]:
+            worst = ("ok", "note", "bad")
+            if check["name"] not in checks or worst.index(check["health"]) > worst.index(checks[check["name"]]["health"]):
+                checks[check["name"]] = check
+            if check["health"] == "bad":
+                self.assertTrue(check["advice"], check)
+        self.assertEqual(os.listdir(self.rings), [name for name in os.listdir(self.rings) if not name.startswith("doctor-")], "left behind")
+        return done.returncode, checks
+
+    def test_a_host_that_works(self):
+        status, checks = self.doctor("--nccl", os.path.join(STANDIN, "libnccl.so.2"), LD_LIBRARY_PATH=STANDIN)
+        self.assertEqual(status, 0, checks)
+        self.assertEqual(checks["linked calls"]["health"], "ok")
+        self.assertEqual(checks["opened by hand"]["health"], "ok")
+        self.assertEqual(checks["NCCL"]["health"], "ok", checks["NCCL"])
+        self.assertIn("calls are recorded", checks["NCCL"]["text"])
+        text = subprocess.run([LOCKSTEP, "doctor"], env=self.environment, capture_output=True, text=True, timeout=100, check=False)
+        self.assertEqual(text.returncode, 0, text.stdout)
+        self.assertIn("all that is needed works", text.stdout)
+        self.assertLessEqual(max(len(line) for line in text.stdout.splitlines() if "/" not in line), 100)
+
+    def test_what_keeps_recording_off_is_named(self):
+        status, checks = self.doctor(LOCKSTEP="0")
+        self.assertEqual(status, 1)
+        self.assertIn("LOCKSTEP=0", checks["switches"]["text"])
+        self.assertIn("0 ranks recorded", checks["linked calls"]["text"])
+        status, checks = self.doctor(LOCKSTEP_HOOK="symbols")
+        self.assertEqual(status, 0)
+        self.assertEqual(checks["linked calls"]["health"], "ok")
+        self.assertIn("LOCKSTEP_HOOK=symbols", checks["opened by hand"]["text"])
+        status, checks = self.doctor(LOCKSTEP_DENY="exe probe")
+        self.assertEqual(status, 1)
+        self.assertIn("LOCKSTEP_DENY", checks["switches"]["text"])
+        open(os.path.join(self.rings, "off"), "w").close()
+        status, checks = self.doctor()
+        self.assertEqual(status, 1)
+        self.assertIn(os.path.join(self.rings, "off"), checks["switches"]["text"])
+
+    def test_a_misspelt_variable(self):
+        status, checks = self.doctor(LOCKSTEP_RINGKIB="64")
+        self.assertEqual(status, 0)
+        self.assertEqual(checks["switches"]["health"], "note")
+        self.assertIn("LOCKSTEP_RINGKIB", checks["switches"]["text"])
+
+    def test_no_room_and_no_folder(self):
+        blocked = os.path.join(self.folder, "file")
+        open(blocked, "w").close()
+        status, checks = self.doctor(LOCKSTEP_DIR=blocked)
+        self.assertEqual(status, 1)
+        self.assertIn("is no folder", checks["shared memory"]["text"])
+        if not may_unshare():
+            self.skipTest("a small tmpfs needs a mount namespace, which this user may not make")
+        small = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o size=6m none "$LOCKSTEP_DIR" && exec "$@"', "sh"]
+        status, checks = self.doctor(before=small)
+        self.assertEqual(status, 1)
+        self.assertIn("no ring fits", checks["shared memory"]["text"])
+        some = [word.replace("6m", "80m") for word in small]
+        status, checks = self.doctor(before=some)
+        self.assertEqual(status, 0)
+        self.assertIn("8 ranks get rings smaller", checks["shared memory"]["text"])
+        status, checks = self.doctor("--ranks", "1", before=some)
+        self.assertEqual(checks["shared memory"]["health"], "ok", checks["shared memory"])
+
+    def test_libraries_that_are_none(self):
+        status, checks = self.doctor(LOCKSTEP_LIBRARY="/nowhere/liblockstep.so")
+        self.assertEqual(status, 1)
+        self.assertIn("/nowhere/liblockstep.so", checks["recorder"]["text"])
+        text = os.path.join(self.folder, "libnccl.so.2")
+        with open(text, "w") as file:
+            file.write("no library")
+        status, checks = self.doctor("--nccl", text)
+        self.assertEqual(status, 1)
+        self.assertIn("cannot be used", checks["NCCL"]["text"])
+        status, checks = self.doctor("--nccl", "/nowhere/libnccl.so.2")
+        self.assertEqual(status, 1)
+
+    def test_keys(self):
+        keys = os.path.join(self.folder, "keys")
+        made = subprocess.run([LOCKSTEP, "keygen", "--role", "operator", keys], env=self.environment, capture_output=True, text=True, check=False)
+        if made.returncode != 0:
+            self.fail(made.stderr)
+        path = [os.path.join(keys, name) for name in os.listdir(keys) if name.endswith(".key")][0]
+        status, checks = self.doctor(LOCKSTEP_KEYS=keys)
+        self.assertEqual((status, checks["keys"]["health"]), (0, "ok"))
+        os.chmod(path, 0o644)
+        status, checks = self.doctor(LOCKSTEP_KEYS=keys)
+        self.assertEqual(status, 1)
+        self.assertIn(path, checks["keys"]["text"])
+
+    def test_the_collector(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        endpoint = f"tcp://127.0.0.1:{port}"
+        status, checks = self.doctor("--collector", endpoint)
+        self.assertEqual(status, 1)
+        self.assertIn("does not answer", checks["collector"]["text"])
+        self.assertIn(endpoint, checks["collector"]["text"])
+        collector = subprocess.Popen([LOCKSTEP, "collector", "--listen", endpoint, "--out", os.path.join(self.folder, "incidents")],
+                                     env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            # It says hello for up to three seconds, so it need not be waited for more than a few times.
+            for _ in range(10):
+                status, checks = self.doctor("--collector", endpoint)
+                if status == 0:
+                    break
+            self.assertEqual(status, 0, checks["collector"])
+            self.assertIn("answers, version", checks["collector"]["text"])
+        finally:
+            collector.send_signal(signal.SIGTERM)
+            collector.wait(timeout=30)
+
+    def test_wrong_arguments(self):
+        for arguments in (["--ranks", "0"], ["--ranks"], ["--nccl="], ["host"], ["--what"]):
+            done = subprocess.run([LOCKSTEP, "doctor", *arguments], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 2, arguments)
+            self.assertIn("lockstep doctor --help", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
