@@ -20,7 +20,7 @@ absl::StatusOr<std::shared_ptr<const Document>> Document::Open(const std::string
   return absl::UnimplementedError(absl::StrCat(index_path, ": this index holds no facts"));
 }
 
-absl::StatusOr<std::shared_ptr<const Document>> Document::FromBundle(const Bundle& bundle) {
+absl::StatusOr<std::shared_ptr<const Document>> Document::FromBundle(const Bundle& bundle, const ViewFacts* facts) {
   std::shared_ptr<Document> document(new Document);
   const char* folder = getenv("TMPDIR");
   std::string name = absl::StrCat(folder == nullptr || *folder == 0 ? "/tmp" : folder, "/lockstep-view-XXXXXX");
@@ -33,7 +33,7 @@ absl::StatusOr<std::shared_ptr<const Document>> Document::FromBundle(const Bundl
   absl::StatusOr<std::unique_ptr<IndexReader>> index = IndexReader::Open(name);
   if (!index.ok()) return index.status();
   document->index_ = std::move(*index);
-  document->facts_ = BuildViewFacts(bundle, Analyze(bundle));
+  document->facts_ = facts != nullptr ? *facts : BuildViewFacts(bundle, Analyze(bundle));
   for (int row = 0; row < document->rank_count(); ++row) document->row_of_[document->RankAt(row)] = row;
   return document;
 }

@@ -27,7 +27,8 @@ class Document {
   // DataLoss where the facts do not belong to the index.
   static absl::StatusOr<std::shared_ptr<const Document>> Open(const std::string& index_path, std::vector<std::string> paths);
   // For tests: analyses the bundle, writes an index into a temporary file that goes away with the document.
-  static absl::StatusOr<std::shared_ptr<const Document>> FromBundle(const Bundle& bundle);
+  // With `facts`, these instead of what the analysis makes of it.
+  static absl::StatusOr<std::shared_ptr<const Document>> FromBundle(const Bundle& bundle, const ViewFacts* facts = nullptr);
   ~Document();
   Document(const Document&) = delete;
   Document& operator=(const Document&) = delete;
