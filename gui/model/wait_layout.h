@@ -1,0 +1,75 @@
+// The wait-for graph as a picture: which nodes are drawn, and where. Pure; any thread.
+#ifndef LOCKSTEP_GUI_MODEL_WAIT_LAYOUT_H_
+#define LOCKSTEP_GUI_MODEL_WAIT_LAYOUT_H_
+
+#include <QPointF>
+#include <QRectF>
+#include <QSizeF>
+#include <QString>
+#include <QStringList>
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "gui/model/rank_intervals.h"
+#include "proto/view.pb.h"
+
+namespace lockstep::gui {
+
+constexpr int kMostWaitNodes = 200;
+
+// One drawn node: one wait class, or several of them where a drawing of all would be too much.
+struct WaitNode {
+  std::vector<int> classes;        // into ViewFacts.classes, ascending
+  WaitClass::Kind kind = WaitClass::HEALTHY;
+  RankIntervals ranks;
+  QString title, state;
+  QString operation;
+  int32_t comm = -1;
+  int64_t sequence = -1;
+};
+
+struct WaitArrow {
+  int from = -1, to = -1;          // `from` waits for `to`
+  QString why;                     // "not issued, AllReduce #41 of dp"
+  bool in_cycle = false;
+};
+
+struct WaitGraph {
+  enum class Level : uint8_t { kClasses, kCommunicators, kDistances };
+  Level level = Level::kClasses;
+  std::vector<WaitNode> nodes;     // at most kMostWaitNodes
+  std::vector<WaitArrow> arrows;   // no two with the same ends, none from a node to itself
+};
+
+// Hostile facts are taken as they are: what refers to nothing is left out. Over `most` classes, those of one kind in one
+// communicator are one node; if that is still too much, those of one kind and one distance from the causes. At most 2,000
+// arrows.
+WaitGraph BuildWaitGraph(const ViewFacts& facts, const std::function<QString(int32_t)>& comm_name, int most = kMostWaitNodes);
+
+// The chain as lines of text, causes first.
+QString WaitGraphText(const WaitGraph& graph);
+
+struct WaitLayout {
+  // Layer 0 stands left: who waits for nobody. An arrow leads from a higher layer to a lower one; only the nodes of a circle
+  // share a layer. -1: nothing is known of whom it waits for and nobody waits for it; these stand in rows below the drawing.
+  std::vector<int> layer;
+  std::vector<QRectF> rect;        // of each node; none overlap
+  struct Path {
+    std::vector<QPointF> points;   // from the node that waits to the one it waits for, around nodes between
+    bool bow = false;              // within a layer: drawn bowing out to the middle point
+  };
+  std::vector<Path> paths;         // of each arrow
+  QSizeF size;
+};
+
+// Stable: the same graph gives the same drawing, and without a reason to cross, nodes keep their order.
+WaitLayout LayOutWaitGraph(const WaitGraph& graph, const std::vector<QSizeF>& sizes, double layer_gap, double node_gap);
+
+// How many pairs of arrows cross, counted between neighbouring layers by their straight lines. For tests.
+int CrossingsOf(const WaitGraph& graph, const WaitLayout& layout);
+
+}  // namespace lockstep::gui
+
+#endif  // LOCKSTEP_GUI_MODEL_WAIT_LAYOUT_H_
