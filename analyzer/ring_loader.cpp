@@ -380,7 +380,8 @@ class RankMaker {
   void SayWhatTimesAreWorth() {
     Rank& rank = loose_.rank;
     std::vector<int64_t> late;
-    for (const ring::OpSnapshot& op : input_.snapshot.ops) {
+    // A digest has the last operations of each communicator alone.
+    for (const ring::OpSnapshot& op : input_.snapshot.ops.empty() ? input_.snapshot.recent : input_.snapshot.ops) {
       if (op.completed_ns != 0) late.push_back(op.time_uncertainty_ns);
     }
     if (late.empty()) return;

@@ -110,6 +110,9 @@ void Agent::ReadDigest(Ring* ring) {
   ring->digest = std::move(digest);
   ring->readable = true;
   if (!ring->followed) Follow(ring);
+  if (!ring->alive) return;
+  if (ring->marks == nullptr && HasMarks(ring->digest)) ring->marks = marks_.Add(ring->fd, geteuid());
+  if (ring->marks != nullptr) ring->marks->Know(ring->digest);
 }
 
 void Agent::Follow(Ring* ring) {
@@ -160,6 +163,10 @@ void Agent::MarkEnded(Ring* ring, const ProcessEnd& end) {
   if (ring::ReadRing(ring->fd, {}, &whole, &ring->error)) {
     ring->digest = whole;
     ring->last = std::move(whole);
+  }
+  if (ring->marks != nullptr) {
+    marks_.Remove(ring->marks);
+    ring->marks->SeeLast(ring->digest);
   }
 }
 
@@ -287,6 +294,7 @@ std::vector<RingInput> Agent::Collect(bool whole) {
       input.snapshot.problems.push_back(absl::StrCat("only its digest could be read: ", ring->error));
     }
     if (whole && ring->kept) MergeEarlierOps(*ring->kept, &input.snapshot);
+    if (ring->marks != nullptr) ring->marks->Fill(&input.snapshot);
     inputs.push_back(std::move(input));
   }
   return inputs;
@@ -297,6 +305,7 @@ void Agent::Keep(const std::vector<int32_t>& slots) {
     Ring* ring = rings_[static_cast<size_t>(slot)].get();
     ring::Snapshot whole;
     if (!ring->readable || !ring::ReadRing(ring->fd, {}, &whole, &ring->error)) continue;
+    if (ring->marks != nullptr) ring->marks->Fill(&whole);
     if (ring->kept) MergeEarlierOps(*ring->kept, &whole);
     ring->kept = std::move(whole);
   }

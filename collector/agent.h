@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "analyzer/ring_loader.h"
 #include "collector/digest_view.h"
+#include "collector/mark_sampler.h"
 #include "collector/proc.h"
 #include "collector/process_look.h"
 #include "collector/process_sample.h"
@@ -81,6 +82,7 @@ class Agent {
     Process process;
     ProcessSampler sampler;
     ProcessLook look;
+    std::shared_ptr<MarkTimes> marks;  // null: it has none, or not yet
     std::string error;
   };
 
@@ -97,6 +99,7 @@ class Agent {
   std::map<std::string, int32_t> slots_;
   std::vector<std::unique_ptr<Ring>> rings_;
   std::map<pid_t, ProcessEnd> ends_;
+  MarkSampler marks_;
 };
 
 }  // namespace lockstep

@@ -269,6 +269,11 @@ class AgentProcess {
     set.Gauge("agent_spool_limit_bytes", "What the spool may hold", static_cast<double>(options_.spool_bytes));
     set.Counter("agent_spool_damaged", "Chunks that could not be read back", static_cast<double>(spool.damaged));
     set.Counter("agent_cpu_seconds", "The agent's own CPU time", static_cast<double>(ProcessCpuNs()) / 1e9);
+    set.Gauge("agent_marks_rings", "Rings whose GPU marks are looked at every 10 ms", static_cast<double>(source.marks.rings));
+    set.Gauge("agent_marks_bytes", "Held of the times of GPU marks", static_cast<double>(source.marks.bytes));
+    set.Gauge("agent_marks_stuck_seconds", "So long a ring's file has not answered, and no times of GPU marks are taken",
+              static_cast<double>(source.marks.stuck_ns) / 1e9);
+    set.Counter("agent_marks_cpu_seconds", "Of the agent's CPU time for looking at GPU marks", static_cast<double>(source.marks.cpu_ns) / 1e9);
     set.Counter("agent_look_cpu_seconds", "Of it for reading digests", static_cast<double>(source.look_cpu_ns) / 1e9);
     metrics_->Publish(std::move(set));
   }

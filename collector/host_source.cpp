@@ -98,6 +98,7 @@ struct HostSource::Ring {
   ring::Snapshot digest;  // of the last look; of a process that ended, at its end
   Process process;
   ProcessSampler sampler;
+  std::shared_ptr<MarkTimes> marks;  // null: it has none, or not yet
   uint64_t progress_mark = 0;
   int64_t progress_ns = 0;
 };
@@ -220,6 +221,7 @@ bool HostSource::Read(Ring* ring) {
     ring->digest = std::move(digest);
     ring->readable = true;
     Identify(ring);
+    SampleMarks(ring);
     return true;
   }
   const ring::ProcessInfo &before = ring->digest.process, &now = digest.process;
@@ -231,7 +233,14 @@ bool HostSource::Read(Ring* ring) {
     return false;
   }
   ring->digest = std::move(digest);
+  SampleMarks(ring);
   return true;
+}
+
+void HostSource::SampleMarks(Ring* ring) {
+  if (!ring->alive) return;
+  if (ring->marks == nullptr && HasMarks(ring->digest)) ring->marks = marks_.Add(ring->file.fd, ring->file.uid);
+  if (ring->marks != nullptr) ring->marks->Know(ring->digest);
 }
 
 void HostSource::Identify(Ring* ring) {
@@ -319,6 +328,10 @@ void HostSource::MarkEnded(Ring* ring, const SeenEnd* end) {
   ring->alive = false;
   ring->pid = 0;
   if (was_alive) Read(ring);
+  if (ring->marks != nullptr) {
+    marks_.Remove(ring->marks);
+    ring->marks->SeeLast(ring->digest);
+  }
   const bool clean = ring->digest.process.state == ring::RecorderState::kCleanExit || before == ring::RecorderState::kReplaced;
   if (process.life == Life::kGone && !clean) Save(ring);
   if (!was_alive) return;  // its end is no news
@@ -363,11 +376,13 @@ HostSourceCounters HostSource::counters() const {
   counters.dumps = work.dumps;
   counters.dumps_failed = work.dumps_failed;
   counters.evidence = work.evidence;
+  counters.marks = marks_.counters();
   return counters;
 }
 
 void HostSource::Remove(uint64_t key) {
   const auto ring = rings_.find(key);
+  if (ring->second->marks != nullptr) marks_.Remove(ring->second->marks);
   close(ring->second->file.fd);
   rings_.erase(ring);
 }
@@ -555,6 +570,7 @@ void HostSource::FillDigest(const CollectRequest& request, Digest* out) {
     input.path = ring->file.path;
     input.process = ring->process;
     input.snapshot = ring->digest;
+    if (ring->marks != nullptr) ring->marks->Fill(&input.snapshot);
     inputs.push_back(std::move(input));
   }
   EncodeDigest(BundleFromRings(std::move(inputs)), wanted.ok() ? wanted->List() : std::vector<int32_t>(), out);
@@ -575,6 +591,7 @@ void HostSource::Gather(const CollectRequest& request) {
     work.rank = ring->rank;
     work.pid = ring->alive ? ring->pid : 0;
     work.process = ring->process;
+    work.marks = ring->marks;
     if (!ring->alive) work.at_end = ring->digest;
     order.rings.push_back(std::move(work));
   }

@@ -17,6 +17,7 @@
 #include "analyzer/bundle.h"
 #include "collector/agent_source.h"
 #include "collector/host_workshop.h"
+#include "collector/mark_sampler.h"
 #include "collector/process_sample.h"
 #include "collector/ring_finder.h"
 #include "collector/ring_process.h"
@@ -43,6 +44,7 @@ struct HostSourceCounters {
   uint64_t ended = 0, ended_badly = 0, saved = 0;
   uint64_t digests = 0, dumps = 0, dumps_failed = 0, evidence = 0;
   int64_t look_cpu_ns = 0;  // all looks together
+  MarkSamplerCounters marks;
 };
 
 class HostSource final : public AgentSource {
@@ -79,6 +81,7 @@ class HostSource final : public AgentSource {
   HostSource(const HostSourceOptions& options, Spool* spool);
   void AdoptSaved();
   bool Read(Ring* ring);
+  void SampleMarks(Ring* ring);
   bool LookAt(int64_t mono_ns, bool sample, Ring* ring);
   void Identify(Ring* ring);
   void Follow(Ring* ring);
@@ -93,6 +96,7 @@ class HostSource final : public AgentSource {
   Spool* const spool_;
   std::unique_ptr<EndWatcher> ends_;
   std::unique_ptr<HostWorkshop> workshop_;
+  MarkSampler marks_;
   std::map<uint64_t, std::unique_ptr<Ring>> rings_;  // by number, in order of discovery
   std::map<std::string, std::unique_ptr<Job>> jobs_;
   std::vector<Job*> shown_;

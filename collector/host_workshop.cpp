@@ -245,6 +245,7 @@ class Workshop final : public HostWorkshop {
         AddLateMarks(input.snapshot, &whole);
         input.snapshot = std::move(whole);
       }
+      if (ring.marks != nullptr) ring.marks->Fill(&input.snapshot);
       inputs.push_back(std::move(input));
     }
     if (inputs.empty()) return absl::NotFoundError("none could be read");

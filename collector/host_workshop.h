@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "analyzer/bundle.h"
+#include "collector/mark_sampler.h"
 #include "collector/spool.h"
 #include "proto/evidence.pb.h"
 #include "proto/wire.pb.h"
@@ -33,6 +34,7 @@ struct WorkRing {
   int32_t rank = -1;
   pid_t pid = 0;  // here; 0: it has ended
   Process process;
+  std::shared_ptr<const MarkTimes> marks;  // what was seen of its GPU; may be null
   std::optional<ring::Snapshot> at_end;  // digest of a process that ended, as it was then
 };
 

@@ -93,6 +93,27 @@ std::vector<T> ReadTable(const Reading& reading, const Table& table, uint64_t co
   return result;
 }
 
+// The same, one after the other and without holding them all: large tables are read again and again.
+template <typename T, typename Function>
+void ForEachOf(const Reading& reading, const Table& table, Function function) {
+  alignas(8) unsigned char bytes[16384];
+  if (!table.present || table.stride < sizeof(T) || table.stride > sizeof(bytes)) {
+    for (const T& element : ReadTable<T>(reading, table, table.count)) function(element);
+    return;
+  }
+  const uint64_t at_once = sizeof(bytes) / table.stride;
+  for (uint64_t first = 0; first < table.count; first += at_once) {
+    uint64_t now = table.count - first < at_once ? table.count - first : at_once;
+    while (now > 0 && !reading.file.Read(table.offset + first * table.stride, bytes, now * table.stride)) --now;
+    for (uint64_t i = 0; i < now; ++i) {
+      T element;
+      std::memcpy(static_cast<void*>(&element), bytes + i * table.stride, sizeof(T));
+      function(element);
+    }
+    if (now < at_once) return;
+  }
+}
+
 // At most `size` characters up to the first zero; what is not printable ASCII or UTF-8 becomes '?'.
 std::string Text(const char* from, size_t size);
 

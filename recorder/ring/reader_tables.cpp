@@ -130,11 +130,11 @@ void FillComm(const Reading& reading, const CommEntry& entry, CommSnapshot* comm
 }
 
 void AddPeers(Reading* reading, const std::vector<uint32_t>& place) {
-  for (const PeerEntry& entry : ReadTable<PeerEntry>(*reading, reading->peers, reading->peers.count)) {
-    if ((entry.key >> 63) == 0) continue;
+  ForEachOf<PeerEntry>(*reading, reading->peers, [&](const PeerEntry& entry) {
+    if ((entry.key >> 63) == 0) return;
     const uint64_t slot = entry.key >> 32 & 0x7fffffff;
     if (slot >= place.size() || place[slot] == UINT32_MAX || entry.created_ticks != reading->comm_created[slot])
-      continue;
+      return;
     PeerProgress peer;
     peer.peer = static_cast<int32_t>(static_cast<uint32_t>(entry.key));
     peer.sends = entry.sends;
@@ -144,7 +144,7 @@ void AddPeers(Reading* reading, const std::vector<uint32_t>& place) {
     peer.last_send_ns = reading->clock.ToNs(entry.last_send_ticks);
     peer.last_recv_ns = reading->clock.ToNs(entry.last_recv_ticks);
     reading->out->comms[place[slot]].peers.push_back(peer);
-  }
+  });
   for (CommSnapshot& comm : reading->out->comms) {
     std::sort(comm.peers.begin(), comm.peers.end(),
               [](const PeerProgress& a, const PeerProgress& b) { return a.peer < b.peer; });

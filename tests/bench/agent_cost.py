@@ -75,10 +75,12 @@ def main():
         time.sleep(3)
         begin, cpu, bytes_sent = time.monotonic(), cpu_seconds(agent.pid), metric(arguments.metrics_port, "lockstep_agent_heartbeat_bytes_total")
         looks = metric(arguments.metrics_port, "lockstep_agent_look_cpu_seconds_total")
+        marks = metric(arguments.metrics_port, "lockstep_agent_marks_cpu_seconds_total")
         time.sleep(arguments.seconds)
         spent = time.monotonic() - begin
         print(f"agent, 8 ranks, rings of {arguments.ring_kib} KiB: {100 * (cpu_seconds(agent.pid) - cpu) / spent:.2f} % of a core "
-              f"({100 * (metric(arguments.metrics_port, 'lockstep_agent_look_cpu_seconds_total') - looks) / spent:.2f} % reading digests), "
+              f"({100 * (metric(arguments.metrics_port, 'lockstep_agent_look_cpu_seconds_total') - looks) / spent:.2f} % reading digests, "
+              f"{100 * (metric(arguments.metrics_port, 'lockstep_agent_marks_cpu_seconds_total') - marks) / spent:.2f} % looking at GPU marks), "
               f"{memory_mib(agent.pid):.0f} MiB, "
               f"{(metric(arguments.metrics_port, 'lockstep_agent_heartbeat_bytes_total') - bytes_sent) / spent / 8:.0f} bytes of heartbeat a rank and second")
     finally:

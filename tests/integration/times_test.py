@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
-"""From events on the streams to the verdict: a recorded job whose operations are timed, and in which one rank's GPU is slower."""
+"""From events on the streams, or marks looked at every 10 ms, to the verdict: a recorded job whose operations are timed, and in which
+one rank's GPU is slower."""
 
+import csv
+import io
 import json
 import os
 import shutil
 import subprocess
 import tempfile
 import unittest
+
+from cluster import Cluster, wait_for
 
 BUILD = os.path.abspath(os.environ.get("LOCKSTEP_BUILD", "build"))
 LOCKSTEP = os.path.join(BUILD, "bin/lockstep")
@@ -24,10 +29,17 @@ class TimesTest(unittest.TestCase):
         shutil.rmtree(self.folder, ignore_errors=True)
         shutil.rmtree(self.rings, ignore_errors=True)
 
-    def run_job(self, *arguments, **more):
+    def times(self, path, folder):
+        """Of the operations that a dump says the GPU has completed: how many, how many have times, and those."""
+        written = subprocess.run([LOCKSTEP, "export", path, "--csv", "-"], cwd=folder, capture_output=True, text=True, timeout=120)
+        self.assertEqual(written.returncode, 0, written.stderr)
+        done = [row for row in csv.DictReader(io.StringIO(written.stdout)) if row["state"] == "completed" and row["stream"] != ""]
+        return len(done), [row for row in done if row["completed_ns"] != ""]
+
+    def run_job(self, *arguments, gpu="events", **more):
         environment = {key: value for key, value in os.environ.items() if not key.startswith("LOCKSTEP_")}
         environment.update(LOCKSTEP_DIR=self.rings, **more)
-        command = [LOCKSTEP, "run", "-n", str(RANKS), "--gpu", "events", "--out", "out", "--", *JOB, *arguments]
+        command = [LOCKSTEP, "run", "-n", str(RANKS), "--gpu", gpu, "--out", "out", "--", *JOB, *arguments]
         result = subprocess.run(command, cwd=self.folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                 timeout=300)
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -44,6 +56,50 @@ class TimesTest(unittest.TestCase):
                 stragglers = [finding for finding in told["findings"] if finding["kind"] == "STRAGGLER"]
                 self.assertEqual([finding["culprit_ranks"] for finding in stragglers], [[2]], json.dumps(told, indent=1)[:4000])
                 self.assertEqual(told["verdict"], "SLOW")
+
+    def test_marks_that_are_looked_at_give_times_too(self):
+        for gpu in ("full", "done"):
+            with self.subTest(gpu=gpu):
+                shutil.rmtree(os.path.join(self.folder, "out"), ignore_errors=True)
+                told = self.run_job("--steps", "40", "--straggle", "rank=2,ms=60", gpu=gpu)
+                done, timed = self.times("out", self.folder)
+                self.assertGreater(len(timed), done / 2, f"{len(timed)} of {done}")
+                for row in timed:
+                    self.assertGreaterEqual(int(row["completed_ns"]), int(row["enter_ns"]))
+                    if row["started_ns"] != "":
+                        self.assertLessEqual(int(row["started_ns"]), int(row["completed_ns"]))
+                # What the stream was in when it was first looked at has an end alone.
+                begun = len([row for row in timed if row["started_ns"] != ""])
+                self.assertTrue(begun == 0 if gpu == "done" else begun > len(timed) * 0.8, f"{begun} of {len(timed)}")
+                if gpu == "done":
+                    continue  # who came late is not told by ends alone
+                stragglers = [finding for finding in told["findings"] if finding["kind"] == "STRAGGLER"]
+                self.assertEqual([finding["culprit_ranks"] for finding in stragglers], [[2]], json.dumps(told, indent=1)[:4000])
+
+    def test_the_dumps_of_agents_have_times(self):
+        made = Cluster()
+        self.addCleanup(made.close)
+        made.start_all("--tp", "2", "--pp", "1", "--dp", "2", "--steps", "1000000")
+        self.assertTrue(wait_for(lambda: "train" in made.log("collector"), 120), made.logs())
+
+        def dumped():
+            # The first one may come before all ranks are there and their marks were looked at.
+            before = set(made.whole())
+            result = subprocess.run([LOCKSTEP, "dump", "train", "--everything", "--json"], env=made.environment(), capture_output=True,
+                                    text=True, timeout=120)
+            new = wait_for(lambda: set(made.whole()) - before, 30)
+            dumps = [os.path.join(folder, f"node{host}.lsd") for folder in new for host in range(2)]
+            if result.returncode not in (0, 1) or len(dumps) != 2 or not all(os.path.exists(path) for path in dumps):
+                return None
+            found = [self.times(path, made.folder) for path in dumps]
+            return found if all(len(timed) > done / 2 and done > 100 for done, timed in found) else None
+
+        found = wait_for(dumped, 120)
+        self.assertTrue(found, made.logs())
+        for _, timed in found:
+            self.assertEqual({row["rank"] for row in timed if row["started_ns"]}, {row["rank"] for row in timed})
+            for row in timed:
+                self.assertGreaterEqual(int(row["completed_ns"]), max(int(row["enter_ns"]), int(row["started_ns"] or 0)))
 
     def test_a_healthy_job_of_equal_ranks_has_no_straggler(self):
         told = self.run_job("--steps", "40", "--jitter", "2")
