@@ -9,7 +9,7 @@
 namespace lockstep {
 
 constexpr std::string_view kIndexMagic = "LSINDEX1";
-constexpr uint32_t kIndexVersion = 1;
+constexpr uint32_t kIndexVersion = 2;
 constexpr uint32_t kIndexByteOrder = 0x01020304;
 constexpr uint64_t kIndexAlign = 64;
 // What a reader accepts and a writer keeps to.
@@ -19,13 +19,15 @@ constexpr uint64_t kIndexMaxMemberships = uint64_t{1} << 26;
 constexpr uint64_t kIndexMaxMembers = uint64_t{1} << 26;
 constexpr uint64_t kIndexMaxOps = uint64_t{1} << 36;
 constexpr uint64_t kIndexMaxTextBytes = uint64_t{1} << 32;
+constexpr uint64_t kIndexMaxFactsBytes = uint64_t{256} << 20;
 constexpr uint32_t kIndexMaxColumns = 4096;              // of one communicator's cells: its newest collectives
 constexpr uint64_t kIndexMaxCells = uint64_t{1} << 40;   // the region is sparse
 
 enum class IndexSection : uint32_t {
   kRanks, kComms, kMembers, kMemberships, kTextOffsets, kTexts,
+  kFacts,                      // serialised ViewFacts (proto/view.proto); empty: none
   // One entry an operation, ranks one after the other, each in its own order.
-  kKind, kState, kMembership, kSeq, kEnter, kHost, kStart, kEnd, kSize,
+  kKind, kState, kMembership, kSeq, kEnter, kHost, kStart, kEnd, kSize, kStream, kPeer,
   kCells,
   kCount,
 };
@@ -46,7 +48,7 @@ struct IndexHeader {
   uint64_t source = 0;         // fingerprint of the files it was made from (FingerprintSources)
   IndexSectionEntry sections[static_cast<int>(IndexSection::kCount)] = {};
 };
-static_assert(sizeof(IndexSectionEntry) == 24 && sizeof(IndexHeader) == 40 + 24 * 16);
+static_assert(sizeof(IndexSectionEntry) == 24 && sizeof(IndexHeader) == 40 + 24 * 19);
 
 struct IndexRank {
   int32_t rank = -1, gpu = -1;
@@ -86,6 +88,8 @@ constexpr uint16_t kIndexNoMembership = UINT16_MAX;
 constexpr uint32_t kIndexNoSeq = UINT32_MAX;
 // Times are microseconds after IndexRank::base_ns. Not known, or outside of 71 minutes: kIndexNoTime.
 constexpr uint32_t kIndexNoTime = UINT32_MAX;
+constexpr uint8_t kIndexNoStream = UINT8_MAX;       // kStream: else the place in RankFacts.streams
+constexpr uint32_t kIndexNoPeer = 0;                // kPeer: else 1 + member rank of the root or peer; a sparse column
 constexpr uint16_t kIndexNotReturned = UINT16_MAX;  // kHost: microseconds in the call, at most 65,534
 
 // What one member's cell of one collective shows. The first three are never stored: an empty cell is told apart by the

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kUs = 1000;
 constexpr uint32_t kElementBytes[] = {sizeof(IndexRank), sizeof(IndexComm), sizeof(int32_t), sizeof(IndexMembership),
-                                      sizeof(uint64_t), 1, 1, 1, 2, 4, 4, 2, 4, 4, 1, 1};
+                                      sizeof(uint64_t), 1, 1, 1, 1, 2, 4, 4, 2, 4, 4, 1, 1, 4, 1};
 static_assert(std::size(kElementBytes) == static_cast<size_t>(IndexSection::kCount));
 constexpr int64_t kHighestSeq = int64_t{1} << 60;
 
@@ -32,6 +32,7 @@ constexpr uint64_t Most(IndexSection section) {
     case IndexSection::kMemberships: return kIndexMaxMemberships;
     case IndexSection::kTextOffsets: return kIndexMaxTextBytes + 1;
     case IndexSection::kTexts: return kIndexMaxTextBytes;
+    case IndexSection::kFacts: return kIndexMaxFactsBytes;
     case IndexSection::kCells: return kIndexMaxCells;
     default: return kIndexMaxOps;
   }
@@ -90,6 +91,9 @@ absl::Status IndexReader::Check(const std::string& path) {
     return absl::FailedPreconditionError(absl::StrCat(path, ": written for readers of version ", header_->min_reader_version,
                                                       ", this one is ", kIndexVersion, "; use a newer Lockstep or delete the index"));
   }
+  if (header_->version < kIndexVersion) {
+    return absl::FailedPreconditionError(absl::StrCat(path, ": of the older version ", header_->version, "; delete the index, it is made again from the dumps"));
+  }
   if (header_->byte_order != kIndexByteOrder) return Damaged(path, 16, "written on a machine of the other byte order");
   IndexHeader copy = *header_;
   copy.crc = 0;
@@ -104,6 +108,7 @@ absl::Status IndexReader::Check(const std::string& path) {
   memberships_ = Section<IndexMembership>(IndexSection::kMemberships);
   text_offsets_ = Section<uint64_t>(IndexSection::kTextOffsets);
   texts_ = Section<char>(IndexSection::kTexts);
+  facts_ = Section<char>(IndexSection::kFacts);
   kinds_ = Section<uint8_t>(IndexSection::kKind);
   states_ = Section<uint8_t>(IndexSection::kState);
   op_memberships_ = Section<uint16_t>(IndexSection::kMembership);
@@ -113,6 +118,8 @@ absl::Status IndexReader::Check(const std::string& path) {
   starts_ = Section<uint32_t>(IndexSection::kStart);
   ends_ = Section<uint32_t>(IndexSection::kEnd);
   sizes_ = Section<uint8_t>(IndexSection::kSize);
+  streams_ = Section<uint8_t>(IndexSection::kStream);
+  peers_ = Section<uint32_t>(IndexSection::kPeer);
   cells_ = Section<uint8_t>(IndexSection::kCells);
   return CheckTables(path);
 }
@@ -194,7 +201,17 @@ IndexOp IndexReader::op(size_t rank, uint64_t index) const {
   out.completed_ns = time(ends_[i]);
   if (out.enter_ns != 0 && hosts_[i] != kIndexNotReturned) out.return_ns = out.enter_ns + hosts_[i] * kUs;
   if (sizes_[i] > 0 && sizes_[i] <= 64) out.bytes_at_least = uint64_t{1} << (sizes_[i] - 1);
+  out.stream = streams_[i];
+  if (peers_[i] != kIndexNoPeer && peers_[i] <= INT32_MAX) out.peer = static_cast<int32_t>(peers_[i] - 1);
   return out;
+}
+
+IndexColumns IndexReader::columns(size_t rank) const {
+  if (rank >= ranks_.size()) return {};
+  const IndexRank& r = ranks_[rank];
+  auto part = [&](const auto& column) { return column.subspan(static_cast<size_t>(r.first_op), static_cast<size_t>(r.ops)); };
+  return {part(kinds_), part(states_), part(sizes_), part(streams_), part(op_memberships_), part(hosts_),
+          part(seqs_), part(enters_), part(starts_), part(ends_), part(peers_)};
 }
 
 absl::Span<const uint8_t> IndexReader::cells(const IndexComm& comm, int32_t member) const {

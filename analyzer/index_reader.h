@@ -26,12 +26,22 @@ struct IndexOp {
   // Rank's clock; 0 not known. return_ns 0: has not returned.
   int64_t enter_ns = 0, return_ns = 0, started_ns = 0, completed_ns = 0;
   uint64_t bytes_at_least = 0;             // payload, rounded down to a power of two; 0 not known
+  uint8_t stream = kIndexNoStream;         // place among the rank's streams
+  int32_t peer = -1;                       // member rank of the root, or of the other side; -1 none
+};
+
+// One rank's operations as they lie in the file, for scans over all of them. Any value may stand in a damaged file: only
+// IndexReader::op checks.
+struct IndexColumns {
+  absl::Span<const uint8_t> kind, state, size, stream;
+  absl::Span<const uint16_t> membership, host;
+  absl::Span<const uint32_t> seq, enter, start, end, peer;
 };
 
 // Immutable after opening; any thread.
 class IndexReader {
  public:
-  // Errors name the file and what is wrong: NotFound, FailedPrecondition (a newer version), DataLoss (damaged: make it again).
+  // Errors name the file and what is wrong: NotFound, FailedPrecondition (another version), DataLoss (damaged: make it again).
   static absl::StatusOr<std::unique_ptr<IndexReader>> Open(const std::string& path);
   ~IndexReader();
   IndexReader(const IndexReader&) = delete;
@@ -47,6 +57,8 @@ class IndexReader {
   }
   std::string_view text(uint32_t index) const;  // empty for an index that is not there
   uint64_t operations() const { return kinds_.size(); }
+  absl::Span<const char> facts() const { return facts_; }   // serialised ViewFacts; empty: none
+  IndexColumns columns(size_t rank) const;                  // of ranks()[rank]
   // Columns of all operations as they are stored (docs/index-file.md), for scans. Values are not checked: a place among the
   // rank's memberships may lie outside of them.
   absl::Span<const uint8_t> kind_column() const { return kinds_; }
@@ -78,10 +90,10 @@ class IndexReader {
   absl::Span<const int32_t> members_;
   absl::Span<const IndexMembership> memberships_;
   absl::Span<const uint64_t> text_offsets_;
-  absl::Span<const char> texts_;
-  absl::Span<const uint8_t> kinds_, states_, sizes_, cells_;
+  absl::Span<const char> texts_, facts_;
+  absl::Span<const uint8_t> kinds_, states_, sizes_, streams_, cells_;
   absl::Span<const uint16_t> op_memberships_, hosts_;
-  absl::Span<const uint32_t> seqs_, enters_, starts_, ends_;
+  absl::Span<const uint32_t> seqs_, enters_, starts_, ends_, peers_;
 };
 
 }  // namespace lockstep

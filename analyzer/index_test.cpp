@@ -79,6 +79,8 @@ Bundle RandomBundle(uint32_t seed) {
         op.count = number(-1, 1 << 20);
         op.enter_ns = 1'000'000 + number(0, 1'000'000) * 1000;
         op.return_ns = number(0, 3) == 0 ? 0 : op.enter_ns + number(0, 60'000) * 1000;
+        op.stream = number(0, 3) == 0 ? kNoIndex : static_cast<uint32_t>(number(0, 300));
+        op.root_or_peer = number(0, 2) == 0 ? static_cast<int32_t>(number(0, 9)) : -1;
         op.started_ns = number(0, 1) * (op.enter_ns + 5000);
         op.completed_ns = op.started_ns == 0 ? 0 : op.started_ns + 7000;
         rank.ops.push_back(op);
@@ -106,11 +108,13 @@ TEST_F(IndexTest, KeepsEveryOperationAndCell) {
   for (uint32_t seed = 0; seed < 50; ++seed) {
     SCOPED_TRACE(seed);
     const Bundle b = RandomBundle(seed);
-    ASSERT_TRUE(WriteIndex(b, seed, Path("index.lsi")).ok());
+    const std::string facts(seed * 7, static_cast<char>(seed));
+    ASSERT_TRUE(WriteIndex(b, seed, Path("index.lsi"), facts).ok());
     auto opened = IndexReader::Open(Path("index.lsi"));
     ASSERT_TRUE(opened.ok()) << opened.status();
     const IndexReader& index = **opened;
     EXPECT_EQ(index.source(), seed);
+    EXPECT_EQ(std::string(index.facts().begin(), index.facts().end()), facts);
     ASSERT_EQ(index.ranks().size(), b.ranks.size());
     ASSERT_EQ(index.comms().size(), b.comms.size());
     for (size_t c = 0; c < b.comms.size(); ++c) {
@@ -135,6 +139,10 @@ TEST_F(IndexTest, KeepsEveryOperationAndCell) {
           EXPECT_EQ(*got.membership - ir.first_membership, want.membership);
         }
         EXPECT_EQ(got.seq, want.seq);
+        EXPECT_EQ(got.stream, want.stream < kIndexNoStream ? want.stream : kIndexNoStream);
+        EXPECT_EQ(got.peer, want.root_or_peer);
+        EXPECT_EQ(index.columns(r).kind[i], static_cast<uint8_t>(want.kind));
+        EXPECT_EQ(index.columns(r).peer[i], static_cast<uint32_t>(want.root_or_peer + 1));
         EXPECT_EQ(got.enter_ns, want.enter_ns);
         EXPECT_EQ(got.return_ns, want.return_ns);
         EXPECT_EQ(got.started_ns, want.started_ns);
@@ -232,6 +240,37 @@ TEST_F(IndexTest, DamageIsToldOrHarmless) {
     WriteAll(Path("bad.lsi"), good.substr(0, size));
     EXPECT_EQ(IndexReader::Open(Path("bad.lsi")).status().code(), absl::StatusCode::kDataLoss) << size;
   }
+}
+
+// Tensor-parallel ranks have no peers at all: the column costs them nothing.
+TEST_F(IndexTest, PeersThatAreNotThereTakeNoSpace) {
+  Bundle b;
+  b.ranks.resize(1);
+  b.ranks[0].ops.resize(1 << 20);
+  ASSERT_TRUE(WriteIndex(b, 0, Path("none.lsi")).ok());
+  b.ranks[0].ops.back().root_or_peer = 3;
+  ASSERT_TRUE(WriteIndex(b, 0, Path("one.lsi")).ok());
+  auto blocks = [&](const char* name) {
+    struct stat st = {};
+    EXPECT_EQ(stat(Path(name).c_str(), &st), 0);
+    return st.st_blocks * 512;
+  };
+  EXPECT_LT(blocks("none.lsi"), int64_t{25} << 20);
+  EXPECT_LT(blocks("one.lsi"), blocks("none.lsi") + (64 << 10));
+  auto index = IndexReader::Open(Path("one.lsi"));
+  ASSERT_TRUE(index.ok()) << index.status();
+  EXPECT_EQ((*index)->op(0, (1 << 20) - 1).peer, 3);
+  EXPECT_EQ((*index)->op(0, 0).peer, -1);
+}
+
+TEST_F(IndexTest, AnOlderVersionIsMadeAgain) {
+  ASSERT_TRUE(WriteIndex(RandomBundle(1), 1, Path("index.lsi")).ok());
+  std::string bytes = ReadAll(Path("index.lsi"));
+  bytes[8] = bytes[12] = 1;
+  WriteAll(Path("index.lsi"), bytes);
+  const absl::Status status = IndexReader::Open(Path("index.lsi")).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("made again"));
 }
 
 TEST_F(IndexTest, RefusesWhatIsNotThere) {

@@ -66,7 +66,7 @@ uint32_t ElementBytes() {
   return static_cast<uint32_t>(sizeof(T));
 }
 
-constexpr uint32_t kColumnBytes[] = {1, 1, 2, 4, 4, 2, 4, 4, 1, 1};  // kKind .. kCells
+constexpr uint32_t kColumnBytes[] = {1, 1, 2, 4, 4, 2, 4, 4, 1, 1, 4, 1};  // kKind .. kCells
 constexpr int kFirstColumn = static_cast<int>(IndexSection::kKind);
 
 }  // namespace
@@ -103,7 +103,7 @@ struct IndexWriter::Impl {
   std::vector<int32_t> members;
   std::vector<IndexMembership> memberships;
   std::vector<uint64_t> text_offsets{0};
-  std::string texts;
+  std::string texts, facts;
   absl::flat_hash_map<std::string, uint32_t> interned;
   std::vector<bool> added;
 
@@ -125,6 +125,7 @@ struct IndexWriter::Impl {
   absl::Status Column(IndexSection section, uint64_t first, const std::vector<T>& values) {
     return file.WriteAt(Entry(section).offset + first * sizeof(T), values.data(), values.size() * sizeof(T));
   }
+  absl::Status SparseColumn(IndexSection section, uint64_t first, const std::vector<uint32_t>& values);
   absl::Status WriteColumns(const IndexRank& rank, const std::vector<Op>& ops);
   absl::Status WriteCells(const IndexRank& rank, const std::vector<Op>& ops);
   template <typename T>
@@ -211,16 +212,32 @@ absl::Status IndexWriter::Impl::PlaceColumns() {
   return file.SetSize(offset);
 }
 
+// Stretches of zeros are not written: the file system keeps no blocks for them.
+absl::Status IndexWriter::Impl::SparseColumn(IndexSection section, uint64_t first, const std::vector<uint32_t>& values) {
+  constexpr uint64_t kPage = 4096 / sizeof(uint32_t);
+  for (size_t begin = 0; begin < values.size();) {
+    const size_t end = std::min<size_t>(values.size(), begin + kPage - (first + begin) % kPage);
+    if (std::any_of(values.begin() + static_cast<ptrdiff_t>(begin), values.begin() + static_cast<ptrdiff_t>(end), [](uint32_t v) { return v != 0; })) {
+      const uint64_t at = Entry(section).offset + (first + begin) * sizeof(uint32_t);
+      if (absl::Status status = file.WriteAt(at, values.data() + begin, (end - begin) * sizeof(uint32_t)); !status.ok()) return status;
+    }
+    begin = end;
+  }
+  return absl::OkStatus();
+}
+
 absl::Status IndexWriter::Impl::WriteColumns(const IndexRank& rank, const std::vector<Op>& ops) {
   const size_t n = ops.size();
-  std::vector<uint8_t> kind(n), state(n), size(n);
+  std::vector<uint8_t> kind(n), state(n), size(n), stream(n);
   std::vector<uint16_t> membership(n), host(n);
-  std::vector<uint32_t> seq(n), enter(n), start(n), end(n);
+  std::vector<uint32_t> seq(n), enter(n), start(n), end(n), peer(n, kIndexNoPeer);
   for (size_t i = 0; i < n; ++i) {
     const Op& op = ops[i];
     kind[i] = static_cast<uint8_t>(op.kind);
     state[i] = static_cast<uint8_t>(op.state);
     size[i] = SizeCode(op);
+    stream[i] = op.stream < kIndexNoStream ? static_cast<uint8_t>(op.stream) : kIndexNoStream;
+    if (op.root_or_peer >= 0) peer[i] = static_cast<uint32_t>(op.root_or_peer) + 1;
     membership[i] = kIndexNoMembership;
     seq[i] = kIndexNoSeq;
     if (op.membership < rank.memberships) {
@@ -239,7 +256,8 @@ absl::Status IndexWriter::Impl::WriteColumns(const IndexRank& rank, const std::v
         Column(IndexSection::kMembership, first, membership), Column(IndexSection::kSeq, first, seq),
         Column(IndexSection::kEnter, first, enter), Column(IndexSection::kHost, first, host),
         Column(IndexSection::kStart, first, start), Column(IndexSection::kEnd, first, end),
-        Column(IndexSection::kSize, first, size)}) {
+        Column(IndexSection::kSize, first, size), Column(IndexSection::kStream, first, stream),
+        SparseColumn(IndexSection::kPeer, first, peer)}) {
     if (!status.ok()) return status;
   }
   return absl::OkStatus();
@@ -333,6 +351,12 @@ absl::Status IndexWriter::AddRank(size_t rank_index, const std::vector<Op>& ops)
   return impl_->WriteCells(rank, ops);
 }
 
+absl::Status IndexWriter::SetFacts(std::string facts) {
+  if (facts.size() > kIndexMaxFactsBytes) return absl::OutOfRangeError(absl::StrCat("facts of ", facts.size(), " bytes are more than an index holds"));
+  impl_->facts = std::move(facts);
+  return absl::OkStatus();
+}
+
 absl::Status IndexWriter::Commit() {
   Impl& w = *impl_;
   for (size_t i = 0; i < w.added.size(); ++i) {
@@ -345,7 +369,8 @@ absl::Status IndexWriter::Commit() {
         w.Table(IndexSection::kMembers, w.members.data(), w.members.size(), &end),
         w.Table(IndexSection::kMemberships, w.memberships.data(), w.memberships.size(), &end),
         w.Table(IndexSection::kTextOffsets, w.text_offsets.data(), w.text_offsets.size(), &end),
-        w.Table(IndexSection::kTexts, w.texts.data(), w.texts.size(), &end)}) {
+        w.Table(IndexSection::kTexts, w.texts.data(), w.texts.size(), &end),
+        w.Table(IndexSection::kFacts, w.facts.data(), w.facts.size(), &end)}) {
     if (!status.ok()) return status;
   }
   w.header.file_bytes = end;
@@ -355,12 +380,13 @@ absl::Status IndexWriter::Commit() {
   return w.file.Commit();
 }
 
-absl::Status WriteIndex(const Bundle& bundle, uint64_t source, const std::string& path) {
+absl::Status WriteIndex(const Bundle& bundle, uint64_t source, const std::string& path, std::string facts) {
   std::vector<uint64_t> operations;
   operations.reserve(bundle.ranks.size());
   for (const Rank& rank : bundle.ranks) operations.push_back(rank.ops.size());
   auto writer = IndexWriter::Create(bundle, operations, source, path);
   if (!writer.ok()) return writer.status();
+  if (absl::Status status = (*writer)->SetFacts(std::move(facts)); !status.ok()) return status;
   for (size_t i = 0; i < bundle.ranks.size(); ++i) {
     if (absl::Status status = (*writer)->AddRank(i, bundle.ranks[i].ops); !status.ok()) return status;
   }

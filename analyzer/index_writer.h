@@ -31,6 +31,8 @@ class IndexWriter {
 
   // The operations of frame.ranks[rank_index], in any order of ranks, each at most once. Exactly as many as announced.
   absl::Status AddRank(size_t rank_index, const std::vector<Op>& ops);
+  // Serialised ViewFacts, which the file then holds; before Commit. At most kIndexMaxFactsBytes.
+  absl::Status SetFacts(std::string facts);
   // Makes the file appear under its name, synced.
   absl::Status Commit();
 
@@ -41,7 +43,7 @@ class IndexWriter {
 };
 
 // The whole bundle at once.
-absl::Status WriteIndex(const Bundle& bundle, uint64_t source, const std::string& path);
+absl::Status WriteIndex(const Bundle& bundle, uint64_t source, const std::string& path, std::string facts = {});
 
 }  // namespace lockstep
 

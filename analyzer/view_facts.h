@@ -2,13 +2,19 @@
 #ifndef LOCKSTEP_ANALYZER_VIEW_FACTS_H_
 #define LOCKSTEP_ANALYZER_VIEW_FACTS_H_
 
+#include "absl/status/statusor.h"
 #include "analyzer/bundle.h"
+#include "analyzer/index_reader.h"
 #include "proto/view.pb.h"
 
 namespace lockstep {
 
 // Pure. Ranks and communicators in the bundle's order, which is the index's.
 ViewFacts BuildViewFacts(const Bundle& bundle, const Verdict& verdict);
+
+// The facts of an index, read as a hostile file: what is returned has a RankFacts for each of its ranks, every index inside of
+// its table, every enum a known value, runs ascending. FailedPrecondition: it holds none; DataLoss: damaged, make it again.
+absl::StatusOr<ViewFacts> ReadViewFacts(const IndexReader& index);
 
 }  // namespace lockstep
 

@@ -16,31 +16,33 @@
 namespace lockstep::gui {
 
 absl::StatusOr<std::shared_ptr<const Document>> Document::Open(const std::string& index_path, std::vector<std::string> paths) {
-  (void)paths;
-  return absl::UnimplementedError(absl::StrCat(index_path, ": this index holds no facts"));
+  absl::StatusOr<std::unique_ptr<IndexReader>> index = IndexReader::Open(index_path);
+  if (!index.ok()) return index.status();
+  absl::StatusOr<ViewFacts> facts = ReadViewFacts(**index);
+  if (!facts.ok()) return absl::Status(facts.status().code(), absl::StrCat(index_path, ": ", facts.status().message()));
+  std::shared_ptr<Document> document(new Document);
+  document->index_ = std::move(*index);
+  document->facts_ = std::move(*facts);
+  document->paths_ = std::move(paths);
+  document->row_of_.reserve(document->index_->ranks().size());
+  for (int row = 0; row < document->rank_count(); ++row) document->row_of_.try_emplace(document->RankAt(row), row);
+  return document;
 }
 
 absl::StatusOr<std::shared_ptr<const Document>> Document::FromBundle(const Bundle& bundle, const ViewFacts* facts) {
-  std::shared_ptr<Document> document(new Document);
   const char* folder = getenv("TMPDIR");
   std::string name = absl::StrCat(folder == nullptr || *folder == 0 ? "/tmp" : folder, "/lockstep-view-XXXXXX");
   const int fd = mkstemp(name.data());
   if (fd < 0) return absl::ErrnoToStatus(errno, absl::StrCat(name, ": cannot be made"));
   close(fd);
-  document->temporary_ = name;
-  document->paths_.push_back(name);
-  if (absl::Status status = WriteIndex(bundle, 1, name); !status.ok()) return status;
-  absl::StatusOr<std::unique_ptr<IndexReader>> index = IndexReader::Open(name);
-  if (!index.ok()) return index.status();
-  document->index_ = std::move(*index);
-  document->facts_ = facts != nullptr ? *facts : BuildViewFacts(bundle, Analyze(bundle));
-  for (int row = 0; row < document->rank_count(); ++row) document->row_of_[document->RankAt(row)] = row;
+  // The mapping outlives the name.
+  absl::Status status = WriteIndex(bundle, 1, name, (facts != nullptr ? *facts : BuildViewFacts(bundle, Analyze(bundle))).SerializeAsString());
+  absl::StatusOr<std::shared_ptr<const Document>> document = status.ok() ? Open(name, {name}) : status;
+  unlink(name.c_str());
   return document;
 }
 
-Document::~Document() {
-  if (!temporary_.empty()) unlink(temporary_.c_str());
-}
+Document::~Document() = default;
 
 QString Document::title() const {
   if (paths_.empty()) return {};

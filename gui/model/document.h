@@ -26,8 +26,8 @@ class Document {
   // `paths`: what the user opened, for titles, sidecar files and reading records whole. Errors as IndexReader::Open's, and
   // DataLoss where the facts do not belong to the index.
   static absl::StatusOr<std::shared_ptr<const Document>> Open(const std::string& index_path, std::vector<std::string> paths);
-  // For tests: analyses the bundle, writes an index into a temporary file that goes away with the document.
-  // With `facts`, these instead of what the analysis makes of it.
+  // For tests: analyses the bundle, writes an index into a temporary file and opens that. With `facts`, these instead of what
+  // the analysis makes of it.
   static absl::StatusOr<std::shared_ptr<const Document>> FromBundle(const Bundle& bundle, const ViewFacts* facts = nullptr);
   ~Document();
   Document(const Document&) = delete;
@@ -67,7 +67,6 @@ class Document {
   std::unique_ptr<IndexReader> index_;
   ViewFacts facts_;
   std::vector<std::string> paths_;
-  std::string temporary_;                        // index to be removed
   absl::flat_hash_map<int32_t, int> row_of_;
 };
 

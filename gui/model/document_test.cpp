@@ -2,7 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <functional>
+
+#include "analyzer/engine.h"
 #include "analyzer/engine_test_job.h"
+#include "analyzer/index_writer.h"
+#include "analyzer/view_facts.h"
 
 namespace lockstep::gui {
 namespace {
@@ -28,6 +34,49 @@ TEST(DocumentTest, AHangFromABundle) {
   const IndexOp last = d.OpAt(5, d.OpCount(5) - 1);
   EXPECT_TRUE(d.OpText(last).contains(" of ")) << d.OpText(last).toStdString();
   EXPECT_EQ(d.EvidenceLink(0, -1), d.AnomalyAt(0));
+}
+
+// Every kind of damage to the facts is refused with a reason, whatever the checksum says.
+TEST(DocumentTest, FactsThatDoNotBelongToTheIndexAreRefused) {
+  testing::Job job(2, 1, 2, 3);
+  job.ranks[1].host_fault_at = job.Find(1, "dp", 2);
+  job.ranks[1].host_fault = testing::HostFault::kStall;
+  const Bundle bundle = job.Run();
+  const ViewFacts good = BuildViewFacts(bundle, Analyze(bundle));
+  const std::string path = ::testing::TempDir() + "/document_test_facts.lsi";
+  auto opens = [&](const std::function<void(ViewFacts*)>& damage) {
+    ViewFacts facts = good;
+    damage(&facts);
+    EXPECT_TRUE(WriteIndex(bundle, 1, path, facts.SerializeAsString()).ok());
+    const auto document = Document::Open(path, {path});
+    if (!document.ok()) {
+      EXPECT_NE(document.status().message().find("document_test_facts.lsi: "), std::string_view::npos) << document.status();
+    }
+    return document.ok();
+  };
+  EXPECT_TRUE(opens([](ViewFacts*) {}));
+  EXPECT_FALSE(opens([](ViewFacts* f) { f->Clear(); }));
+  EXPECT_FALSE(opens([](ViewFacts* f) { f->mutable_ranks()->RemoveLast(); }));
+  EXPECT_FALSE(opens([](ViewFacts* f) { f->mutable_ranks(2)->set_rank(77); }));
+  EXPECT_FALSE(opens([](ViewFacts* f) { f->mutable_ranks(2)->set_wait_class(f->classes_size()); }));
+  EXPECT_FALSE(opens([](ViewFacts* f) { f->mutable_ranks(2)->set_stage(-2); }));
+  EXPECT_FALSE(opens([](ViewFacts* f) { f->mutable_ranks(2)->set_host_state(static_cast<RankFacts::Host>(99)); }));
+  EXPECT_FALSE(opens([](ViewFacts* f) { f->mutable_ranks(0)->mutable_evidence()->add_threads()->add_frames()->set_module(1); }));
+  EXPECT_FALSE(opens([](ViewFacts* f) { f->mutable_anomalies(0)->set_comm(1000); }));
+  EXPECT_FALSE(opens([](ViewFacts* f) { f->mutable_anomalies(0)->set_finding(1000); }));
+  EXPECT_FALSE(opens([](ViewFacts* f) { f->mutable_anomalies(0)->mutable_ranks()->add_bounds(3); }));
+  EXPECT_FALSE(opens([](ViewFacts* f) {
+    f->mutable_anomalies(0)->mutable_ranks()->add_bounds(0);
+    f->mutable_anomalies(0)->mutable_ranks()->add_bounds(INT32_MAX);
+  }));
+  EXPECT_FALSE(opens([](ViewFacts* f) { f->add_edges()->set_to(1000); }));
+  EXPECT_FALSE(opens([](ViewFacts* f) { f->add_stacks()->set_parent(f->stacks_size()); }));
+  EXPECT_FALSE(opens([](ViewFacts* f) { f->add_bandwidths()->add_points()->set_comm(1000); }));
+  EXPECT_FALSE(opens([](ViewFacts* f) { f->mutable_verdict()->set_verdict(static_cast<VerdictKind>(99)); }));
+  EXPECT_FALSE(opens([](ViewFacts* f) {
+    for (int i = 0; i < 5'000'000; ++i) f->add_edges();   // ten megabytes that would take a gigabyte
+  }));
+  std::remove(path.c_str());
 }
 
 }  // namespace

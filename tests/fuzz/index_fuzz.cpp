@@ -11,6 +11,7 @@
 #include "analyzer/index_format.h"
 #include "analyzer/index_reader.h"
 #include "analyzer/lsd_format.h"
+#include "analyzer/view_facts.h"
 
 namespace {
 
@@ -48,11 +49,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   int64_t budget = 1 << 20;
   for (size_t r = 0; r < index.ranks().size(); ++r) {
     const lockstep::IndexRank& rank = index.ranks()[r];
-    sum += index.text(rank.host).size();
+    sum += index.text(rank.host).size() + index.columns(r).peer.size();
     for (uint64_t i = 0; i < rank.ops && --budget > 0; ++i) {
       const lockstep::IndexOp op = index.op(r, rank.first_op + i);
       if (op.membership && *op.membership >= index.memberships().size()) std::abort();
-      sum += static_cast<uint64_t>(op.seq) + static_cast<uint64_t>(op.return_ns);
+      sum += static_cast<uint64_t>(op.seq) + static_cast<uint64_t>(op.return_ns) + op.stream + static_cast<uint64_t>(op.peer);
     }
   }
   for (const lockstep::IndexMembership& m : index.memberships()) {
@@ -64,6 +65,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     for (const uint8_t cell : index.cells(comm, m.member_rank)) sum += cell;
     if (--budget < 0) break;
+  }
+  if (const auto facts = lockstep::ReadViewFacts(index); facts.ok()) {
+    for (const lockstep::RankFacts& rank : facts->ranks()) sum += rank.wait_class() < 0 ? 0 : facts->classes(rank.wait_class()).label().size();
+    for (const lockstep::WaitEdge& edge : facts->edges()) {
+      sum += facts->classes(static_cast<int>(edge.from())).label().size() + facts->classes(static_cast<int>(edge.to())).label().size();
+    }
+    for (const lockstep::StackNode& node : facts->stacks()) sum += node.parent() < 0 ? 0 : facts->stacks(node.parent()).frame().size();
   }
   volatile uint64_t used = sum;
   static_cast<void>(used);

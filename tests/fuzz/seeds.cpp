@@ -7,10 +7,12 @@
 #include <iterator>
 #include <string>
 
+#include "analyzer/engine.h"
 #include "analyzer/fr_test_dumps.h"
 #include "analyzer/index_writer.h"
 #include "analyzer/lsd_format.h"
 #include "analyzer/lsd_writer.h"
+#include "analyzer/view_facts.h"
 #include "proto/dump.pb.h"
 #include "proto/wire.pb.h"
 
@@ -164,7 +166,7 @@ void WriteOwn() {
   Write("lsd", "whole", file);
   Write("load", "lsd", file);
   const std::string index = folder + "/seed.lsi";
-  if (!WriteIndex(bundle, 1, index).ok()) failures++;
+  if (!WriteIndex(bundle, 1, index, BuildViewFacts(bundle, Analyze(bundle)).SerializeAsString()).ok()) failures++;
   Write("index", "whole", ReadAll(index));
   remove(index.c_str());
   Write("lsd", "loose", Loosen(file));
