@@ -80,6 +80,7 @@ class Checker {
       Runs(a.ranks());
     }
     for (const RankRuns& r : facts_.missing()) Runs(r);
+    for (const ReportSection& s : facts_.report()) Finding(s.finding());
     if (!VerdictKind_IsValid(facts_.verdict().verdict())) Wrong("an unknown verdict");
     for (const lockstep::Finding& f : facts_.verdict().findings()) {
       if (!FindingKind_IsValid(f.kind())) Wrong("an unknown kind of finding");
