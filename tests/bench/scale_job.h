@@ -1,0 +1,45 @@
+// A large job as its agents would see it: tensor parallel 8 inside a node, pipeline (1F1B), data parallel, an embedding group
+// and the world, full rings. The last step of the replica with the fault is played until nothing moves; what came before is
+// written as completed. Shares nothing with the engine.
+#ifndef LOCKSTEP_TESTS_BENCH_SCALE_JOB_H_
+#define LOCKSTEP_TESTS_BENCH_SCALE_JOB_H_
+
+#include <memory>
+#include <string_view>
+
+#include "analyzer/bundle.h"
+
+namespace lockstep {
+
+struct ScaleOptions {
+  enum Fault { kNone, kStall, kMismatch, kBoth };
+  static constexpr int kTp = 8;   // ranks of a node
+
+  int ranks = 0, records = 2048, pp = 16, depth = 1500;
+  Fault fault = kStall;
+  bool marks = true;
+
+  // Takes "--ranks" with its value and the like; false: it is none of these.
+  bool Take(std::string_view name, const char* value);
+  bool Sound() const { return pp >= 1 && records >= 1 && ranks >= kTp * pp && ranks % (kTp * pp) == 0; }
+};
+constexpr char kScaleUsage[] = "--ranks N [--records 2048] [--pp 16] [--fault none|stall|mismatch|both] [--depth 1500] [--marks full|off]";
+
+// Immutable; any thread.
+class ScaleJob {
+ public:
+  explicit ScaleJob(const ScaleOptions& options);
+  ~ScaleJob();
+  int nodes() const;
+  // A node's ranks and the communicators that they are in. Each rank has the newest `records` of the operations that it
+  // recorded, and counts the others as not loaded.
+  Bundle Node(int node, int records) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<const Impl> impl_;
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_TESTS_BENCH_SCALE_JOB_H_

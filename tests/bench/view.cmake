@@ -1,0 +1,7 @@
+# The viewer's benches. `scale_index --out DIR --ranks 24576` writes the index that they open (1.3 GB, 2,048 records a rank); needs
+# no Qt.
+add_executable(scale_index EXCLUDE_FROM_ALL view/scale_index.cpp scale_job.cpp)
+lockstep_common(scale_index)
+target_include_directories(scale_index PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
+target_link_libraries(scale_index PRIVATE lockstep_analysis)
+set_target_properties(scale_index PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bench")

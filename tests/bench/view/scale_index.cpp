@@ -1,0 +1,81 @@
+// Writes the index of a large incident (scale_job.h) as the viewer opens it: index.lsi and verdict.json in a folder without dumps.
+// The facts come from the analysis of each rank's newest operations, as with dumps of that size.
+#include <sys/stat.h>
+
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "analyzer/engine.h"
+#include "analyzer/index_writer.h"
+#include "analyzer/report.h"
+#include "analyzer/view_facts.h"
+#include "scale_job.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int kNewest = 64;   // of each rank, for the analysis
+
+// The node's ranks into the job's, its communicators found by identity.
+void Join(Bundle node, absl::flat_hash_map<std::string, uint32_t>* comms, Bundle* job) {
+  std::vector<uint32_t> place;
+  for (Communicator& comm : node.comms) {
+    const auto [it, fresh] = comms->try_emplace(comm.id, static_cast<uint32_t>(job->comms.size()));
+    place.push_back(it->second);
+    if (fresh) job->comms.push_back(std::move(comm));
+  }
+  for (Rank& rank : node.ranks) {
+    for (Membership& m : rank.memberships) m.comm = place[m.comm];
+    job->ranks.push_back(std::move(rank));
+  }
+  job->job = node.job;
+  job->ranks_expected = node.ranks_expected;
+}
+
+absl::Status Write(const ScaleOptions& options, const std::string& folder) {
+  const ScaleJob job(options);
+  mkdir(folder.c_str(), 0777);
+  Bundle all;
+  absl::flat_hash_map<std::string, uint32_t> comms;
+  for (int node = 0; node < job.nodes(); ++node) Join(job.Node(node, kNewest), &comms, &all);
+  const Verdict verdict = Analyze(all);
+  std::ofstream(folder + "/verdict.json") << ReportJson(verdict);
+  // Every operation that the ranks recorded.
+  std::vector<uint64_t> operations;
+  for (const Rank& rank : all.ranks) operations.push_back(rank.ops.size() + rank.not_loaded);
+  const std::string path = folder + "/index.lsi";
+  auto writer = IndexWriter::Create(all, operations, FingerprintSources({folder}), path);
+  if (!writer.ok()) return writer.status();
+  if (absl::Status status = (*writer)->SetFacts(BuildViewFacts(all, verdict).SerializeAsString()); !status.ok()) return status;
+  size_t row = 0;
+  for (int node = 0; node < job.nodes(); ++node) {
+    for (const Rank& rank : job.Node(node, options.records).ranks) {
+      if (absl::Status status = (*writer)->AddRank(row++, rank.ops); !status.ok()) return status;
+    }
+  }
+  return (*writer)->Commit();
+}
+
+}  // namespace
+}  // namespace lockstep
+
+int main(int argc, char** argv) {
+  lockstep::ScaleOptions options;
+  std::string out;
+  bool sound = argc % 2 == 1;
+  for (int i = 1; sound && i + 1 < argc; i += 2) {
+    const std::string_view name = argv[i];
+    if (name == "--out") out = argv[i + 1];
+    else sound = options.Take(name, argv[i + 1]);
+  }
+  if (!sound || out.empty() || !options.Sound()) {
+    fprintf(stderr, "Usage: scale_index --out DIR %s\n", lockstep::kScaleUsage);
+    return 2;
+  }
+  const absl::Status status = lockstep::Write(options, out);
+  if (!status.ok()) fprintf(stderr, "scale_index: %s\n", std::string(status.message()).c_str());
+  return status.ok() ? 0 : 1;
+}
