@@ -22,9 +22,17 @@ class VerdictPanel : public View {
   QString CopyText() const override;
   bool collapsed() const;
   void SetCollapsed(bool collapsed);
+  QSize sizeHint() const override;
+  QSize minimumSizeHint() const override;
 
  Q_SIGNALS:
   void CollapsedChanged(bool collapsed);
+
+ protected:
+  void resizeEvent(QResizeEvent* event) override;
+  void changeEvent(QEvent* event) override;
+  bool event(QEvent* event) override;
+  bool eventFilter(QObject* watched, QEvent* event) override;
 
  private:
   struct Impl;

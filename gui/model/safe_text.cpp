@@ -1,0 +1,29 @@
+#include "gui/model/safe_text.h"
+
+namespace lockstep::gui {
+
+QString PlainLines(std::string_view text, size_t lines) {
+  QString out;
+  while (!text.empty() && lines-- > 0) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    out += Plain(text.substr(0, end), 2000) + '\n';
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
+
+QString TsvCell(const QString& text) {
+  QString out = text;
+  return out.replace('\t', ' ').replace('\n', ' ').replace('\r', ' ');
+}
+
+QString CsvCell(const QString& text) {
+  QString out = text;
+  bool number = false;
+  text.toDouble(&number);
+  if (!number && !out.isEmpty() && QString("=+-@\t\r").contains(out.front())) out.prepend('\'');
+  if (!out.contains(',') && !out.contains('"') && !out.contains('\n') && !out.contains('\r')) return out;
+  return '"' + out.replace('"', "\"\"") + '"';
+}
+
+}  // namespace lockstep::gui

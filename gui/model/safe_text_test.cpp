@@ -1,0 +1,25 @@
+#include "gui/model/safe_text.h"
+
+#include <gtest/gtest.h>
+
+namespace lockstep::gui {
+namespace {
+
+TEST(SafeTextTest, NothingOfAFileIsMarkupOrControl) {
+  EXPECT_EQ(Html(std::string_view("<b>\x1b[31m&\"")), "&lt;b&gt;?[31m&amp;&quot;");
+  EXPECT_EQ(Plain(QString("a\u202eb\nc")), "a?b c");
+  EXPECT_EQ(Plain(std::string_view("\xff\xfe")), "??");
+  EXPECT_EQ(Plain(QString(500, 'x'), 10), "xxxxxxxxxx..");
+  EXPECT_EQ(PlainLines("one\ntwo\u2028\n\nfour", 3), "one\ntwo?\n\n");
+}
+
+TEST(SafeTextTest, CellsStayCells) {
+  EXPECT_EQ(TsvCell("a\tb\nc"), "a b c");
+  EXPECT_EQ(CsvCell("a, \"b\""), "\"a, \"\"b\"\"\"");
+  EXPECT_EQ(CsvCell("=1+2"), "'=1+2");
+  EXPECT_EQ(CsvCell("-1"), "-1");
+  EXPECT_EQ(CsvCell("-x"), "'-x");
+}
+
+}  // namespace
+}  // namespace lockstep::gui

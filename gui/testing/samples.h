@@ -1,0 +1,91 @@
+// Documents for tests, and what tests of widgets share.
+#ifndef LOCKSTEP_GUI_TESTING_SAMPLES_H_
+#define LOCKSTEP_GUI_TESTING_SAMPLES_H_
+
+#include <gtest/gtest.h>
+
+#include <QApplication>
+#include <QElapsedTimer>
+#include <QPalette>
+#include <QWidget>
+
+#include <cstdlib>
+#include <string>
+
+#include "analyzer/engine_test_job.h"
+#include "gui/model/document.h"
+
+namespace lockstep::gui::testing {
+
+// Spreads the ranks over hosts of eight GPUs and gives them what a recorder would know of their processes.
+inline Bundle OnHosts(Bundle bundle) {
+  for (Rank& rank : bundle.ranks) {
+    rank.host = "node" + std::to_string(100 + rank.rank / 8);
+    rank.gpu_index = rank.rank % 8;
+    rank.gpu_pci = "0000:" + std::to_string(10 + rank.rank % 8) + ":00.0";
+    rank.pid = 40000 + rank.rank;
+    rank.path = "/incident/rank-" + std::to_string(rank.rank) + ".lsd";
+  }
+  return bundle;
+}
+
+inline DocumentPtr Made(const Bundle& bundle) {
+  auto document = Document::FromBundle(bundle);
+  EXPECT_TRUE(document.ok()) << document.status();
+  return document.ok() ? *document : nullptr;
+}
+
+// Rank 5's host stands still before its fourth data parallel collective.
+inline DocumentPtr Hang(int tp = 2, int pp = 2, int dp = 2) {
+  lockstep::testing::Job job(tp, pp, dp, 6);
+  job.ranks[5].host_fault_at = job.Find(5, "dp", 4);
+  job.ranks[5].host_fault = lockstep::testing::HostFault::kStall;
+  Bundle bundle = OnHosts(job.Run());
+  bundle.ranks[5].process.python_stack = {"_load (loader.py:88)", "next_batch (train.py:141)", "main (train.py:310)"};
+  bundle.ranks[5].process.stack = {"read (libc.so.6)", "_Py_read (python3.11)"};
+  return Made(bundle);
+}
+
+inline DocumentPtr Healthy() { return Made(OnHosts(lockstep::testing::Job(2, 2, 2, 6).Run())); }
+
+// Rank 3 reduces another count than its peers do.
+inline DocumentPtr Mismatch() {
+  lockstep::testing::Job job(2, 2, 2, 6);
+  job.ranks[3].program[job.Find(3, "tp", 3)].count *= 2;
+  return Made(OnHosts(job.Run()));
+}
+
+// Runs the window's events until the condition holds; false after a bound.
+template <typename Condition>
+bool Until(Condition condition, int milliseconds = 20'000) {
+  QElapsedTimer timer;
+  timer.start();
+  while (!condition()) {
+    if (timer.elapsed() > milliseconds) return false;
+    QApplication::processEvents(QEventLoop::AllEvents | QEventLoop::WaitForMoreEvents, 20);
+  }
+  return true;
+}
+
+// A dark desktop, as Fusion would show it.
+inline QPalette DarkPalette() {
+  QPalette palette;
+  for (const auto& [role, color] : {std::pair{QPalette::Window, "#202326"}, {QPalette::Base, "#17191a"}, {QPalette::AlternateBase, "#1f2224"},
+                                    {QPalette::Button, "#2a2e31"}, {QPalette::WindowText, "#eceff1"}, {QPalette::Text, "#eceff1"},
+                                    {QPalette::ButtonText, "#eceff1"}, {QPalette::Highlight, "#1c5d8a"}, {QPalette::HighlightedText, "#ffffff"},
+                                    {QPalette::PlaceholderText, "#8b9196"}, {QPalette::ToolTipBase, "#2a2e31"}, {QPalette::ToolTipText, "#eceff1"}})
+    palette.setColor(role, QColor(color));
+  return palette;
+}
+
+// Saves what the widget looks like where LOCKSTEP_GRABS names a folder, for people to look at.
+inline void Grab(QWidget* widget, const std::string& name) {
+  QApplication::processEvents();
+  const QPixmap pixmap = widget->grab();
+  EXPECT_FALSE(pixmap.isNull());
+  if (const char* folder = getenv("LOCKSTEP_GRABS")) pixmap.save(QString("%1/%2.png").arg(folder, QString::fromStdString(name)));
+}
+
+}  // namespace lockstep::gui::testing
+
+#endif  // LOCKSTEP_GUI_TESTING_SAMPLES_H_
