@@ -1,5 +1,5 @@
 # Evidence about processes (docs/evidence.md): lockstep-evidence, and the library of those who ask it.
-pkg_check_modules(DW IMPORTED_TARGET libdw libelf)
+pkg_check_modules(DW IMPORTED_TARGET GLOBAL libdw libelf)
 if(NOT DW_FOUND)
   message(FATAL_ERROR "The collector reads stacks with elfutils: install libdw-dev and libelf-dev, or configure with "
     "-DLOCKSTEP_COLLECTOR=OFF (the recorder and the analyzer need neither).")
