@@ -24,8 +24,13 @@ if(TARGET lockstep_front)
   install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/lockstep RENAME copyright COMPONENT tools)
   install(FILES "${PROJECT_SOURCE_DIR}/README.md" DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/lockstep COMPONENT tools)
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/" DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/lockstep/docs COMPONENT tools FILES_MATCHING PATTERN "*.md")
-  install(DIRECTORY "${PROJECT_SOURCE_DIR}/packaging/slurm" "${PROJECT_SOURCE_DIR}/packaging/kubernetes"
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/packaging/slurm" "${PROJECT_SOURCE_DIR}/packaging/kubernetes" "${PROJECT_SOURCE_DIR}/packaging/grafana"
     DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep COMPONENT tools USE_SOURCE_PERMISSIONS)
+endif()
+
+if(TARGET lockstep-agent)
+  # Beside the distribution's own units where the prefix is /usr, and to be linked from elsewhere.
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/packaging/systemd/" DESTINATION lib/systemd/system COMPONENT tools FILES_MATCHING PATTERN "*.service")
 endif()
 
 set(CPACK_PACKAGE_NAME lockstep)

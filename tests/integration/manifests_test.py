@@ -3,9 +3,12 @@
 its --help, every file and volume they name is there; the scripts are what a shell can read."""
 
 import glob
+import json
 import os
 import re
+import shutil
 import subprocess
+import tempfile
 import unittest
 
 try:
@@ -106,6 +109,55 @@ class ScriptsTest(unittest.TestCase):
         self.assertNotIn("LD_PRELOAD", self.task_prolog(LD_PRELOAD=library).stdout)
         self.assertEqual(self.task_prolog(LOCKSTEP="0").stdout, "")
         self.assertEqual(self.task_prolog(LOCKSTEP_LIBRARY="/nowhere/liblockstep.so").stdout, "")
+
+
+class SystemdTest(unittest.TestCase):
+    def units(self):
+        return sorted(glob.glob(os.path.join(SOURCE, "packaging/systemd/*.service")))
+
+    def test_units_are_understood(self):
+        if not shutil.which("systemd-analyze"):
+            self.skipTest("systemd-analyze is not installed")
+        with tempfile.TemporaryDirectory(prefix="lockstep-units-") as folder:
+            for unit in self.units():
+                # The programs as they are here: installed they are in /usr/bin.
+                with open(unit) as file:
+                    text = file.read().replace("/usr/bin/", os.path.join(BUILD, "bin/"))
+                path = os.path.join(folder, os.path.basename(unit))
+                with open(path, "w") as file:
+                    file.write(text)
+                done = subprocess.run(["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", path], stdout=subprocess.PIPE,
+                                      stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
+                ours = [line for line in done.stdout.splitlines() if os.path.basename(unit) in line]
+                self.assertEqual((done.returncode, ours), (0, []), done.stdout)
+
+    def test_variables_are_those_of_the_programs(self):
+        self.assertEqual([os.path.basename(unit) for unit in self.units()], ["lockstep-agent.service", "lockstep-collector.service"])
+        for unit in self.units():
+            with open(unit) as file:
+                text = file.read()
+            verb = re.search(r"ExecStart=/usr/bin/lockstep-(\w+)$", text, re.M).group(1)
+            said = help_of(verb)
+            for name in set(re.findall(r"LOCKSTEP_\w+", text)):
+                self.assertIn(name, said, unit)
+
+
+class GrafanaTest(unittest.TestCase):
+    def test_every_metric_is_one_that_a_program_publishes(self):
+        with open(os.path.join(SOURCE, "packaging/grafana/lockstep.json")) as file:
+            dashboard = json.load(file)
+        published = set()
+        for path in glob.glob(os.path.join(SOURCE, "collector/*.cpp")):
+            with open(path) as file:
+                text = file.read()
+            for call, name in re.findall(r"\b(Gauge|GaugeOf|Counter|CounterOf|gauge|count)\(\s*\"([a-z_]+)\"", text):
+                published.add("lockstep_" + name + ("_total" if call[0] in "Cc" else ""))
+        used = {name for panel in dashboard["panels"] for target in panel["targets"] for name in re.findall(r"lockstep_\w+", target["expr"])}
+        self.assertGreater(len(used), 20)
+        self.assertLessEqual(used, published)
+        self.assertEqual(len({panel["id"] for panel in dashboard["panels"]}), len(dashboard["panels"]))
+        places = [(p["gridPos"]["x"], p["gridPos"]["y"]) for p in dashboard["panels"]]
+        self.assertEqual(len(set(places)), len(places))
 
 
 if __name__ == "__main__":
