@@ -33,6 +33,21 @@ if(TARGET lockstep-agent)
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/packaging/systemd/" DESTINATION lib/systemd/system COMPONENT tools FILES_MATCHING PATTERN "*.service")
 endif()
 
+if(TARGET lockstep_front AND NOT CMAKE_CROSSCOMPILING)
+  # Made from what the programs say, so when they are there.
+  find_package(Python3 COMPONENTS Interpreter)
+  if(Python3_FOUND)
+    set(pages "${CMAKE_BINARY_DIR}/pages")
+    install(CODE "
+      foreach(kind IN ITEMS man completion)
+        execute_process(COMMAND \"${Python3_EXECUTABLE}\" \"${PROJECT_SOURCE_DIR}/packaging/pages.py\" \"${CMAKE_RUNTIME_OUTPUT_DIRECTORY}\" \${kind}
+          \"${pages}/\${kind}\" COMMAND_ERROR_IS_FATAL ANY)
+      endforeach()" COMPONENT tools)
+    install(DIRECTORY "${pages}/man/" DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT tools OPTIONAL)
+    install(DIRECTORY "${pages}/completion/" DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT tools OPTIONAL)
+  endif()
+endif()
+
 set(CPACK_PACKAGE_NAME lockstep)
 set(CPACK_PACKAGE_VENDOR "Lockstep")
 set(CPACK_PACKAGE_CONTACT "The Lockstep developers <lockstep@localhost>")

@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+"""Man pages, shell completion and docs/options.md from what the programs' --help says, so that there is one source.
+
+pages.py BIN man FOLDER        lockstep.1 and lockstep-VERB.1
+pages.py BIN completion FOLDER lockstep (bash; zsh takes it with bashcompinit)
+pages.py BIN reference         docs/options.md on standard output
+BIN is the folder of the programs."""
+
+import dataclasses
+import os
+import re
+import subprocess
+import sys
+
+
+@dataclasses.dataclass
+class Option:
+    names: list  # "-h", "--help"
+    value: str  # "FILE"; empty: it takes none
+    text: str
+
+
+@dataclasses.dataclass
+class Page:
+    verb: str
+    summary: str  # of the verb, as lockstep --help has it
+    usage: list
+    blocks: list  # paragraphs (str) and lists of options, in order
+
+
+OPTION = re.compile(r"^ {2,6}(?P<names>-[^ ].*?)(?:  +(?P<text>.*))?$")
+
+
+def option_of(line):
+    """None where the line does not begin an option."""
+    match = OPTION.match(line)
+    if not match:
+        return None
+    names, value, text = [], "", match.group("text")
+    rest = match.group("names")
+    # A long name leaves one blank before its text: a value is upper case or dots.
+    head = re.match(r"^((?:-{1,2}[\w-]+(?:, )?)+)(?: ([A-Z][\w:.,\[\]-]*(?:\.\.\.)?))?(?: (.*))?$", rest)
+    if not head:
+        return None
+    names = head.group(1).rstrip(", ").split(", ")
+    value = head.group(2) or ""
+    text = " ".join(part for part in (head.group(3), text) if part)
+    return Option(names, value, text)
+
+
+def page_of(bin_folder, verb, summary):
+    said = subprocess.run([os.path.join(bin_folder, "lockstep-" + verb), "--help"], stdout=subprocess.PIPE, text=True, timeout=60, check=True,
+                          env={**os.environ, "QT_QPA_PLATFORM": "offscreen"}).stdout
+    lines = said.rstrip().split("\n")
+    page = Page(verb, summary, [], [])
+    while lines and lines[0].strip():
+        line = lines.pop(0)
+        if not page.usage:
+            page.usage.append(re.sub(r"^Usage: ", "", line))
+        elif line.startswith(("   ", "or:")):
+            page.usage.append(line.strip())
+        else:
+            lines.insert(0, line)
+            break
+    open_option = None
+    for line in lines:
+        option = option_of(line)
+        if option:
+            if not page.blocks or not isinstance(page.blocks[-1], list):
+                page.blocks.append([])
+            page.blocks[-1].append(option)
+            open_option = option
+        elif not line.strip():
+            open_option = None
+            page.blocks.append("")
+        elif line.startswith("    ") and open_option:
+            open_option.text += " " + line.strip()
+        elif page.blocks and isinstance(page.blocks[-1], str) and page.blocks[-1]:
+            page.blocks[-1] += " " + line.strip()
+        else:
+            page.blocks.append(line.strip())
+            open_option = None
+    page.blocks = [block for block in page.blocks if block]
+    return page
+
+
+def pages(bin_folder):
+    said = subprocess.run([os.path.join(bin_folder, "lockstep"), "--help"], stdout=subprocess.PIPE, text=True, timeout=60, check=True).stdout
+    return [page_of(bin_folder, verb, summary) for verb, summary in re.findall(r"^  ([a-z-]+) +(\S.*)$", said, re.M)]
+
+
+def roff(text):
+    text = text.replace("\\", "\\e").replace("-", "\\-")
+    return re.sub(r"^([.'])", r"\\&\1", text)
+
+
+def man_page(page, version, others):
+    out = [f'.TH LOCKSTEP\\-{page.verb.upper()} 1 "" "lockstep {version}" "Lockstep"', ".SH NAME", f"lockstep\\-{page.verb} \\- {roff(page.summary)}",
+           ".SH SYNOPSIS"]
+    for usage in page.usage:
+        out += [f".B {roff(usage)}", ".br"]
+    out.append(".SH DESCRIPTION")
+    in_options = False
+    for block in page.blocks:
+        if isinstance(block, list):
+            if not in_options:
+                out.append(".SH OPTIONS")
+                in_options = True
+            for option in block:
+                value = f" \\fI{roff(option.value)}\\fR" if option.value else ""
+                out += [".TP", ", ".join(f"\\fB{roff(name)}\\fR" for name in option.names) + value, roff(option.text)]
+        elif block.startswith("Exit status"):
+            out += [".SH EXIT STATUS", roff(re.sub(r"^Exit status:? *", "", block))]
+        else:
+            if in_options:
+                out.append(".SH NOTES")
+                in_options = False
+            else:
+                out.append(".PP")
+            out.append(roff(block))
+    out += [".SH SEE ALSO", ", ".join(f"\\fBlockstep\\-{roff(other)}\\fR(1)" for other in others if other != page.verb)]
+    return "\n".join(out) + "\n"
+
+
+def front_page(all_pages, version):
+    out = [f'.TH LOCKSTEP 1 "" "lockstep {version}" "Lockstep"', ".SH NAME", "lockstep \\- flight recorder and desync debugger for distributed GPU training",
+           ".SH SYNOPSIS", ".B lockstep", "\\fIVERB\\fR [\\fIARGUMENTS\\fR...]", ".SH DESCRIPTION",
+           "Says which rank hung a distributed training job, or on what its ranks disagree. Each verb is a program of its own.", ".SH VERBS"]
+    for page in all_pages:
+        out += [".TP", f"\\fBlockstep\\-{roff(page.verb)}\\fR(1)", roff(page.summary)]
+    return "\n".join(out) + "\n"
+
+
+def completion(all_pages):
+    cases, paths, words = [], [], []
+    for page in all_pages:
+        options = [option for block in page.blocks if isinstance(block, list) for option in block]
+        names = [name for option in options for name in option.names if name.startswith("--")]
+        cases.append(f'    {page.verb}) echo "{" ".join(names)}" ;;')
+        for option in options:
+            long_names = [name for name in option.names if name.startswith("-")]
+            if option.value in ("FILE", "DIR", "FOLDER", "PATH", "KEY"):
+                paths += [f"{page.verb}:{name}" for name in long_names]
+            elif option.value:
+                words += [f"{page.verb}:{name}" for name in long_names]
+    verbs = " ".join(page.verb for page in all_pages)
+    newline = "\n"
+    return f"""# Completion of lockstep for bash; in zsh: autoload -U bashcompinit && bashcompinit, then source it. Made by packaging/pages.py.
+_lockstep_options() {{
+  case $1 in
+{newline.join(cases)}
+  esac
+}}
+
+_lockstep() {{
+  local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} verb=
+  local first=${{COMP_WORDS[0]##*/}}
+  if [[ $first == lockstep-* ]]; then
+    verb=${{first#lockstep-}}
+  elif [ "$COMP_CWORD" = 1 ]; then
+    COMPREPLY=($(compgen -W "{verbs} --help --version" -- "$word"))
+    return
+  else
+    verb=${{COMP_WORDS[1]}}
+  fi
+  case " {" ".join(words)} " in
+    *" $verb:$before "*) COMPREPLY=(); return ;;
+  esac
+  if [[ $word == -* ]]; then
+    COMPREPLY=($(compgen -W "$(_lockstep_options "$verb")" -- "$word"))
+    return
+  fi
+  # Options that name files, and everything that is no option.
+  COMPREPLY=($(compgen -f -- "$word"))
+}}
+complete -o filenames -F _lockstep lockstep {" ".join("lockstep-" + page.verb for page in all_pages)}
+"""
+
+
+def reference(all_pages):
+    def cell(text):
+        return text.replace("|", "\\|").replace("<", "\\<")
+
+    out = ["# Options", "", "Of every verb, as its `--help` says (made by `packaging/pages.py`; the recorder's variables are in [recorder.md](recorder.md)).", ""]
+    for page in all_pages:
+        out += [f"## lockstep {page.verb}", "", *(f"    {usage}" for usage in page.usage), ""]
+        for block in page.blocks:
+            if isinstance(block, list):
+                out += ["| option | meaning |", "| --- | --- |"]
+                for option in block:
+                    value = f" {option.value}" if option.value else ""
+                    out.append(f"| `{', '.join(option.names)}{value}` | {cell(option.text)} |")
+                out.append("")
+            else:
+                out += [cell(block), ""]
+    return "\n".join(out).rstrip() + "\n"
+
+
+def write(folder, name, text):
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, name)
+    with open(path + ".new", "w") as file:
+        file.write(text)
+    os.rename(path + ".new", path)
+
+
+def main(arguments):
+    if len(arguments) < 2 or arguments[1] not in ("man", "completion", "reference") or (arguments[1] != "reference") != (len(arguments) == 3):
+        print(__doc__, file=sys.stderr)
+        return 2
+    bin_folder = arguments[0]
+    made = pages(bin_folder)
+    version = subprocess.run([os.path.join(bin_folder, "lockstep"), "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout.split()[-1]
+    if arguments[1] == "reference":
+        sys.stdout.write(reference(made))
+    elif arguments[1] == "completion":
+        write(arguments[2], "lockstep", completion(made))
+    else:
+        write(arguments[2], "lockstep.1", front_page(made, version))
+        for page in made:
+            write(arguments[2], f"lockstep-{page.verb}.1", man_page(page, version, [other.verb for other in made]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

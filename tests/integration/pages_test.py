@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Man pages, completion and docs/options.md come from --help and say what it says."""
+
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BUILD = os.path.abspath(os.environ.get("LOCKSTEP_BUILD", "build"))
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+LOCKSTEP = os.path.join(BUILD, "bin/lockstep")
+
+
+def make(*arguments):
+    return subprocess.run([sys.executable, os.path.join(SOURCE, "packaging/pages.py"), os.path.join(BUILD, "bin"), *arguments],
+                          stdout=subprocess.PIPE, text=True, timeout=120, check=True).stdout
+
+
+def verbs():
+    said = subprocess.run([LOCKSTEP, "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return re.findall(r"^  ([a-z-]+) +\S", said, re.M)
+
+
+def options(verb):
+    said = subprocess.run([LOCKSTEP, verb, "--help"], stdout=subprocess.PIPE, text=True, check=True,
+                          env={**os.environ, "QT_QPA_PLATFORM": "offscreen"}).stdout
+    # Of the lines that begin with one; an option named in a sentence is not meant.
+    return {name for line in said.splitlines() if re.match(r"^ {2,6}-", line) for name in re.findall(r"(?<![\w-])--[a-z-]+", line.strip().split("  ")[0])}
+
+
+class PagesTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="lockstep-pages-")
+
+    def tearDown(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def test_every_verb_has_a_page_with_all_its_options(self):
+        make("man", self.folder)
+        self.assertEqual(sorted(os.path.basename(path) for path in glob.glob(self.folder + "/*")),
+                         sorted(["lockstep.1"] + [f"lockstep-{verb}.1" for verb in verbs()]))
+        for verb in verbs():
+            with open(os.path.join(self.folder, f"lockstep-{verb}.1")) as file:
+                page = file.read().replace("\\-", "-")
+            self.assertIn(".SH SYNOPSIS", page)
+            for option in options(verb):
+                self.assertIn(f"\\fB{option}\\fR", page, verb)
+            if shutil.which("groff"):
+                done = subprocess.run(["groff", "-man", "-ww", "-Tutf8", os.path.join(self.folder, f"lockstep-{verb}.1")], capture_output=True,
+                                      text=True, check=False)
+                self.assertEqual((done.returncode, done.stderr), (0, ""), verb)
+
+    def complete(self, *words):
+        make("completion", self.folder)
+        script = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _lockstep; printf "%s\\n" "${COMPREPLY[@]}"'
+        done = subprocess.run(["bash", "-c", script, "bash", os.path.join(self.folder, "lockstep"), *words], stdout=subprocess.PIPE, text=True,
+                              check=True, cwd=self.folder)
+        return done.stdout.split()
+
+    def test_completion(self):
+        self.assertEqual(sorted(self.complete("lockstep", "")), sorted(verbs() + ["--help", "--version"]))
+        self.assertEqual(self.complete("lockstep", "ana"), ["analyze"])
+        self.assertEqual(set(self.complete("lockstep", "run", "--")), options("run"))
+        self.assertEqual(set(self.complete("/usr/bin/lockstep-agent", "--")), options("agent"))
+        self.assertEqual(self.complete("lockstep", "analyze", "--format", ""), [])
+        self.assertEqual(self.complete("lockstep", "analyze", "lockst"), ["lockstep"], "a file")
+
+    def test_the_reference_is_of_these_programs(self):
+        with open(os.path.join(SOURCE, "docs/options.md")) as file:
+            kept = file.read()
+        sections = dict(re.findall(r"^## lockstep ([a-z-]+)\n(.*?)(?=^## |\Z)", kept, re.M | re.S))
+        made = dict(re.findall(r"^## lockstep ([a-z-]+)\n(.*?)(?=^## |\Z)", make("reference"), re.M | re.S))
+        for verb, text in made.items():
+            self.assertEqual(sections.get(verb, "").strip(), text.strip(), "make it again: packaging/pages.py build/bin reference > docs/options.md")
+
+
+if __name__ == "__main__":
+    unittest.main()
