@@ -25,6 +25,7 @@ if(TARGET lockstep_front)
   install(FILES "${PROJECT_SOURCE_DIR}/README.md" DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/lockstep COMPONENT tools)
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/" DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/lockstep/docs COMPONENT tools FILES_MATCHING PATTERN "*.md")
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/packaging/slurm" "${PROJECT_SOURCE_DIR}/packaging/kubernetes" "${PROJECT_SOURCE_DIR}/packaging/grafana"
+    "${PROJECT_SOURCE_DIR}/packaging/enroot"
     DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep COMPONENT tools USE_SOURCE_PERMISSIONS)
 endif()
 

@@ -111,6 +111,52 @@ class ScriptsTest(unittest.TestCase):
         self.assertEqual(self.task_prolog(LOCKSTEP_LIBRARY="/nowhere/liblockstep.so").stdout, "")
 
 
+class EnrootTest(unittest.TestCase):
+    """The hook, given what enroot gives to hooks: ENROOT_ENVIRON and ENROOT_MOUNTS name files that are appended to."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="lockstep-enroot-")
+        self.path = {name: os.path.join(self.folder, name) for name in ("environ", "mounts", "settings", "rings", "library.so")}
+        self.write("library.so", "")
+        self.write("mounts", "")
+        self.write("environ", "PATH=/bin\nLD_PRELOAD=/opt/libother.so\n")
+        self.write("settings", f"LOCKSTEP_LIBRARY={self.path['library.so']}\nLOCKSTEP_DIR={self.path['rings']}\nLOCKSTEP_GPU=done\n")
+
+    def tearDown(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def write(self, name, text):
+        with open(self.path[name], "w") as file:
+            file.write(text)
+
+    def hook(self, **environment):
+        subprocess.run([os.path.join(SOURCE, "packaging/enroot/95-lockstep.sh")], check=True, timeout=30,
+                       env={"PATH": os.environ["PATH"], "ENROOT_ENVIRON": self.path["environ"], "ENROOT_MOUNTS": self.path["mounts"],
+                            "LOCKSTEP_ENROOT_ENVIRONMENT": self.path["settings"], **environment})
+        with open(self.path["environ"]) as environ, open(self.path["mounts"]) as mounts:
+            return environ.read().splitlines(), mounts.read().splitlines()
+
+    def test_library_and_rings_come_into_the_container(self):
+        environ, mounts = self.hook()
+        self.assertIn("LD_PRELOAD=/usr/lib/liblockstep.so:/opt/libother.so", environ)
+        self.assertIn("LOCKSTEP_DIR=" + self.path["rings"], environ)
+        self.assertIn("LOCKSTEP_GPU=done", environ)
+        self.assertEqual([line.split()[:2] for line in mounts],
+                         [[self.path["library.so"], "/usr/lib/liblockstep.so"], [self.path["rings"], self.path["rings"]]])
+        self.assertEqual(os.stat(self.path["rings"]).st_mode & 0o777, 0o700)
+        self.assertEqual(self.hook(), (environ, mounts), "once is enough")
+
+    def test_a_job_that_wants_none_gets_none_and_nothing_fails(self):
+        before = (["PATH=/bin", "LD_PRELOAD=/opt/libother.so"], [])
+        self.assertEqual(self.hook(LOCKSTEP="0"), before)
+        self.write("environ", "PATH=/bin\nLD_PRELOAD=/opt/libother.so\nLOCKSTEP=off\n")
+        self.assertEqual(self.hook()[1], [])
+        os.remove(self.path["library.so"])
+        self.write("environ", "PATH=/bin\n")
+        self.assertEqual(self.hook(), (["PATH=/bin"], []))
+        self.assertEqual(self.hook(ENROOT_ENVIRON="")[1], [])
+
+
 class SystemdTest(unittest.TestCase):
     def units(self):
         return sorted(glob.glob(os.path.join(SOURCE, "packaging/systemd/*.service")))
