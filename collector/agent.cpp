@@ -230,7 +230,7 @@ void Agent::Inspect(const std::vector<int32_t>& slots) {
     // It stands for the moment in which we look, no longer.
     if (process.state == "t" && ring->look.busy()) process.state = before;
     if (!wanted) continue;
-    ring->look.Continue(pid, BusiestThread(ring->digest), &process);
+    ring->look.Continue(pid, BusiestThread(ring->digest), &process, ring->fd);
   }
 }
 

@@ -101,7 +101,11 @@ class AgentProcess {
     const RackAndSwitch place = PlaceOf(CurrentEnvironment());
     source.rack = place.rack;
     source.leaf_switch = place.leaf_switch;
-    source.gather = [](pid_t pid) { return GatherEvidence(pid, {}); };
+    source.gather = [](pid_t pid, int ring) {
+      EvidenceOptions evidence;
+      evidence.ring = ring;
+      return GatherEvidence(pid, evidence);
+    };
     source.log = [this](const std::string& line) { Log(line); };
     absl::StatusOr<std::unique_ptr<HostSource>> made = HostSource::Make(source, spool_.get());
     if (!made.ok()) return made.status();

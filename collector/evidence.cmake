@@ -24,6 +24,7 @@ lockstep_layer(lockstep_evidence collector)
 add_library(lockstep_stacks STATIC
   evidence/gpu_state.cpp
   evidence/proc_maps.cpp
+  evidence/process_helper.cpp
   evidence/ptrace_permission.cpp
   evidence/python_frames.cpp
   evidence/python_layout.cpp
@@ -33,7 +34,7 @@ add_library(lockstep_stacks STATIC
   evidence/stack_merge.cpp
   evidence/stack_unwind.cpp)
 lockstep_common(lockstep_stacks)
-target_link_libraries(lockstep_stacks PUBLIC lockstep_evidence PRIVATE PkgConfig::DW ${CMAKE_DL_LIBS})
+target_link_libraries(lockstep_stacks PUBLIC lockstep_evidence PRIVATE lockstep_ring PkgConfig::DW ${CMAKE_DL_LIBS})
 lockstep_layer(lockstep_stacks collector)
 
 add_executable(lockstep-evidence evidence_main.cpp)

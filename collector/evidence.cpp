@@ -100,6 +100,7 @@ void EvidenceJob::Start(std::unique_ptr<Child>* slot, const char* mode) {
   std::vector<std::string> words = {helper, mode, number, "--limit-ms",
                                     absl::StrCat(options_.deadline_ns / 1'000'000 + 1000)};
   if (again) words.push_back("--no-stop");
+  if (options_.ring >= 0) words.insert(words.end(), {"--ring-fd", "3"});
   if (!options_.nvml.empty()) words.insert(words.end(), {"--nvml", options_.nvml});
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
@@ -110,8 +111,9 @@ void EvidenceJob::Start(std::unique_ptr<Child>* slot, const char* mode) {
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
   posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+  if (options_.ring >= 0) posix_spawn_file_actions_adddup2(&actions, options_.ring, 3);
 #if __GLIBC_PREREQ(2, 34)
-  posix_spawn_file_actions_addclosefrom_np(&actions, 3);  // what others forgot to mark
+  posix_spawn_file_actions_addclosefrom_np(&actions, options_.ring >= 0 ? 4 : 3);  // what others forgot to mark
 #endif
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);

@@ -27,6 +27,9 @@ struct EvidenceOptions {
   int64_t sample_gap_ns = 1'000'000'000;
   // lockstep-evidence; empty: beside this program.
   std::string helper;
+  // The process's ring file: its recorder's helper is asked for what the system refuses; -1: not known. Not taken over, used until the
+  // job is done.
+  int ring = -1;
   // For tests: another NVML library; empty: the driver's.
   std::string nvml;
 };

@@ -1,4 +1,6 @@
 // lockstep evidence PID: everything about a process, as text. Also the disposable child of those who gather it.
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,11 +18,12 @@
 namespace {
 
 constexpr char kUsage[] =
-    "Usage: lockstep evidence PID\n\n"
+    "Usage: lockstep evidence [--ring FILE] PID\n\n"
     "Prints what can be learned about a process from outside: native and Python stacks of all its threads, whether it "
     "moves,\n"
     "its memory, its GPUs, hardware errors of this host. Each thread is stopped for a moment (under 50 ms, usually "
-    "under 1).\n";
+    "under 1).\n"
+    "--ring: the process's ring file; where ptrace is refused, its recorder is asked (if it runs with LOCKSTEP_HELPER=on).\n";
 
 // Nobody may wait for a child of ours for good, whatever became of its parent.
 void LimitTime(int milliseconds) {
@@ -35,6 +38,7 @@ void LimitTime(int milliseconds) {
 int main(int argc, char** argv) {
   int stacks_of = 0, gpus_of = 0, pid = 0, limit_ms = 10'000;
   const char* nvml = nullptr;
+  const char* ring = nullptr;
   lockstep::StackChildOptions options;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
@@ -50,6 +54,12 @@ int main(int argc, char** argv) {
       fine = absl::SimpleAtoi(value, &gpus_of) && gpus_of > 0 && ++i > 0;
     } else if (word == "--limit-ms") {
       fine = absl::SimpleAtoi(value, &limit_ms) && limit_ms > 0 && ++i > 0;
+    } else if (word == "--ring-fd") {
+      fine = absl::SimpleAtoi(value, &options.ring) && options.ring > 2 && ++i > 0;
+    } else if (word == "--ring") {
+      fine = value[0] != 0;
+      ring = value;
+      ++i;
     } else if (word == "--nvml") {
       nvml = value;
       ++i;
@@ -79,7 +89,15 @@ int main(int argc, char** argv) {
     fputs(kUsage, stderr);
     return 2;
   }
-  const lockstep::EvidenceReport report = lockstep::GatherEvidence(pid, {});
+  lockstep::EvidenceOptions look;
+  if (ring != nullptr) {
+    look.ring = open(ring, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (look.ring < 0) {
+      fprintf(stderr, "lockstep evidence: cannot open %s: %s\n", ring, strerror(errno));
+      return 2;
+    }
+  }
+  const lockstep::EvidenceReport report = lockstep::GatherEvidence(pid, look);
   fputs(lockstep::EvidenceText(report).c_str(), stdout);
   return report.process().life() == lockstep::ProcessState::GONE ? 1 : 0;
 }

@@ -33,7 +33,8 @@ struct HostSourceOptions {
   // A job of which no process lives is kept so long for requests that come late.
   int64_t linger_ns = 600'000'000'000;
   // Stacks and the like of a process (collector/evidence.h); empty: only what /proc says is reported.
-  std::function<EvidenceReport(pid_t pid)> gather;
+  // `ring`: its ring file, for as long as the call lasts.
+  std::function<EvidenceReport(pid_t pid, int ring)> gather;
   // One line about something that an operator should see; may be empty.
   std::function<void(const std::string&)> log;
 };

@@ -269,7 +269,8 @@ TEST_F(HostSourceTest, AJobThatWasOverBeforeIsNotShownAndOneThatEndsIsForLong) {
 
 TEST_F(HostSourceTest, EvidenceAndWholeRingsComeForTheRanksAskedFor) {
   source_.reset();
-  options_.gather = [](pid_t pid) {
+  options_.gather = [](pid_t pid, int ring) {
+    EXPECT_GE(ring, 0);
     EvidenceReport report;
     report.set_pid(pid);
     return report;

@@ -1,6 +1,7 @@
 #include "collector/host_workshop.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -36,6 +37,21 @@ std::string FileNameOf(const std::string& host, CollectRequest::Phase phase) {
   if (phase == CollectRequest::EVIDENCE) name.insert(name.size() - 4, ".evidence");
   return name;
 }
+
+// A descriptor of its own; -1: none could be had.
+class OwnFd {
+ public:
+  explicit OwnFd(int of) : fd_(of < 0 ? -1 : fcntl(of, F_DUPFD_CLOEXEC, 3)) {}
+  ~OwnFd() {
+    if (fd_ >= 0) close(fd_);
+  }
+  OwnFd(const OwnFd&) = delete;
+  OwnFd& operator=(const OwnFd&) = delete;
+  int fd() const { return fd_; }
+
+ private:
+  const int fd_;
+};
 
 void CloseAll(std::vector<WorkRing>* rings) {
   for (WorkRing& ring : *rings) {
@@ -78,7 +94,7 @@ class Workshop final : public HostWorkshop {
       open.request = order.request;
       for (const WorkRing& ring : order.rings) {
         if (tasks_.size() >= kMostOrders) break;
-        tasks_.push_back({request, ring.rank, ring.pid, ring.process});
+        tasks_.push_back({request, ring.rank, ring.pid, ring.process, std::make_shared<OwnFd>(ring.fd)});
         ++open.left;
       }
       if (open.left == 0) Finish(request);
@@ -140,6 +156,7 @@ class Workshop final : public HostWorkshop {
     int32_t rank = -1;
     pid_t pid = 0;
     Process process;
+    std::shared_ptr<OwnFd> ring;
   };
 
   void Wake() {
@@ -176,7 +193,7 @@ class Workshop final : public HostWorkshop {
       }
       EvidenceReport report;
       if (task.pid > 0 && options_.gather) {
-        report = options_.gather(task.pid);
+        report = options_.gather(task.pid, task.ring->fd());
       } else {
         Rank rank;
         rank.process = task.process;

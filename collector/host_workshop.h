@@ -24,7 +24,7 @@ namespace lockstep {
 
 struct WorkshopOptions {
   std::string host, boot_id, version, rack, leaf_switch;
-  std::function<EvidenceReport(pid_t pid)> gather;  // empty: only what is known already is reported
+  std::function<EvidenceReport(pid_t pid, int ring)> gather;  // empty: only what is known already is reported
   size_t evidence_at_once = 4;                      // processes
 };
 

@@ -22,7 +22,7 @@ ProcessLook::~ProcessLook() {
   if (job_ != nullptr) --under_way;
 }
 
-void ProcessLook::Continue(pid_t pid, pid_t main_tid, Process* process) {
+void ProcessLook::Continue(pid_t pid, pid_t main_tid, Process* process, int ring) {
   const int64_t now = MonotonicNs();
   if (looks_ > 0 && now - called_ns_ > kForgetAfter) {
     looks_ = 0;
@@ -39,6 +39,7 @@ void ProcessLook::Continue(pid_t pid, pid_t main_tid, Process* process) {
   const bool due = looks_ < kMostLooks && (looks_ == 0 || now - looked_ns_ >= kSecond);
   if (!due || under_way >= kMostAtATime) return;
   EvidenceOptions options;
+  options.ring = ring;
   options.sample_gap_ns = 0;  // the caller's sampler does that
   options.gpus = options.hardware_log = looks_ == 0;
   ++under_way;

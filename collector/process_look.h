@@ -24,7 +24,8 @@ class ProcessLook {
   // writes what a finished one found into *process. At most two; after ten seconds without a call everything begins
   // anew. Few looks are under way at a time in this program: the others' turn comes later. `main_tid` as for
   // TakeEvidence.
-  void Continue(pid_t pid, pid_t main_tid, Process* process);
+  // `ring`: descriptor of its ring file, -1: none.
+  void Continue(pid_t pid, pid_t main_tid, Process* process, int ring = -1);
   // A look is under way: one thread or another of the process may be standing for it (state 't').
   bool busy() const { return job_ != nullptr; }
   // Waits for a look that is under way, at most `limit_ns`, and takes what it found.

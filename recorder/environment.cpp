@@ -133,6 +133,11 @@ void ReadEnvironment(Environment* env) noexcept {
   if (hook != nullptr && *hook != 0 && !IsOff(hook) && !Is(hook, "symbols") && !Is(hook, "dlsym") && env->note[0] == 0) {
     snprintf(env->note, sizeof(env->note), "LOCKSTEP_HOOK has an unknown value; used dlsym");
   }
+  const char* helper = getenv("LOCKSTEP_HELPER");
+  env->helper = helper != nullptr && (Is(helper, "on") || Is(helper, "1"));
+  if (helper != nullptr && *helper != 0 && !env->helper && !IsOff(helper) && env->note[0] == 0) {
+    snprintf(env->note, sizeof(env->note), "LOCKSTEP_HELPER has an unknown value; used off");
+  }
   const char* clock = getenv("LOCKSTEP_CLOCK");
   env->monotonic_clock = clock != nullptr && Is(clock, "monotonic");
 }

@@ -26,6 +26,7 @@ struct Environment {
   uint32_t gpu_sample;  // events: one in so many operations is timed
   uint8_t cuda;  // the layers at which CUDA's calls are seen: kCudaRuntime, kCudaDriver; 0: none
   bool monotonic_clock;
+  bool helper;  // a thread that answers questions about this process
 };
 
 void ReadEnvironment(Environment* env) noexcept;

@@ -2,6 +2,7 @@
 
 #include "recorder/driver.h"
 #include "recorder/gpu_events.h"
+#include "recorder/helper.h"
 #include "recorder/note.h"
 #include "recorder/streams.h"
 
@@ -387,6 +388,7 @@ void ForgetMarks() noexcept {
   g_registered = g_gpu_described = 0;
   ForgetAllEvents();
   ForgetPolling();
+  ForgetHelper();
 }
 
 }  // namespace lockstep::recorder

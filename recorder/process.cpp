@@ -7,6 +7,7 @@
 #include "recorder/comms.h"
 #include "recorder/gpu_marks.h"
 #include "recorder/graphs.h"
+#include "recorder/helper.h"
 #include "recorder/loaded.h"
 #include "recorder/note.h"
 #include "recorder/profiler_events.h"
@@ -172,7 +173,9 @@ LOCKSTEP_COLD bool StartNow() noexcept {
     static bool watching_forks;  // children inherit the handler
     if (!watching_forks) watching_forks = __register_atfork(nullptr, nullptr, DetachFromParent, nullptr) == 0;
     // In a child that was made meanwhile the word is wiped: then this is not ours to start.
-    return Swap(word, kStarting, kRecording);
+    if (!Swap(word, kStarting, kRecording)) return false;
+    StartHelper();
+    return true;
   }
   // Another thread is making the ring: a fraction of a millisecond at set-up, and bounded.
   const uint64_t since = MonotonicNs();

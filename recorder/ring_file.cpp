@@ -207,6 +207,20 @@ void LayOut(RingMap* map, uint8_t* base, uint64_t bytes) noexcept {
   header->rank = header->world_size = header->local_rank = header->gpu_index = -1;
 }
 
+bool AddHelper(RingMap* map) noexcept {
+  ring::Header* header = map->header;
+  const Section& last = header->sections[header->section_count - 1];
+  const uint64_t offset = (last.offset + last.stride * last.count + ring::kPage - 1) & ~(ring::kPage - 1);
+  if (header->section_count >= ring::kMaxSections || offset + sizeof(ring::HelperArea) > map->bytes) return false;
+  Section& section = header->sections[header->section_count++];
+  section.kind = SectionKind::kHelper;
+  section.offset = offset;
+  section.stride = sizeof(ring::HelperArea);
+  section.count = 1;
+  map->helper = reinterpret_cast<ring::HelperArea*>(map->base + offset);
+  return true;
+}
+
 bool CreateRing(RingMap* map, char* reason, unsigned reason_bytes) noexcept {
   static Environment env;  // too large for the host's stack; CreateRing is entered by one thread at a time
   ReadEnvironment(&env);
@@ -260,9 +274,11 @@ bool CreateRing(RingMap* map, char* reason, unsigned reason_bytes) noexcept {
   }
   snprintf(map->path, sizeof(map->path), "%s/%s/%s", env.folder, env.job_folder, name);
   LayOut(map, static_cast<uint8_t*>(base), bytes);
+  const bool no_helper = env.helper && !AddHelper(map);
   ring::Header* header = map->header;
   header->tick_kind = ChooseClock(env.monotonic_clock);
   FillHeader(header, env);
+  if (no_helper && header->note[0] == 0) CopyText(header->note, sizeof(header->note), "LOCKSTEP_HELPER: the ring file is too small for it");
   // Two triples a little apart give a first idea of the rate; later ones are better.
   header->triples[0] = ReadTriple();
   while (MonotonicNs() - static_cast<uint64_t>(header->triples[0].mono_ns) < 200000) {

@@ -29,6 +29,7 @@ struct RingMap {
   ring::KernelEntry* kernels = nullptr;  // kernels[0] is not there: it is `profiler`
   ring::ProxyEntry* proxies = nullptr;
   ring::TimeSlot* times = nullptr;
+  ring::HelperArea* helper = nullptr;  // null: not asked for, or no room
   char path[800] = {};
 };
 
@@ -39,6 +40,8 @@ bool CreateRing(RingMap* map, char* reason, unsigned reason_bytes) noexcept;
 
 // Lays a ring out over `bytes` of zeroed memory: what CreateRing does after mapping. For tests and benchmarks as well.
 void LayOut(RingMap* map, uint8_t* base, uint64_t bytes) noexcept;
+// Adds the helper's section behind the others. False: the file has no room for it.
+bool AddHelper(RingMap* map) noexcept;
 
 }  // namespace lockstep::recorder
 

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <sys/uio.h>
 
+#include "collector/evidence/process_helper.h"
+
 namespace lockstep {
 
 ssize_t ProcessMemory::ReadSome(uint64_t address, void* out, size_t size) const {
@@ -10,6 +12,7 @@ ssize_t ProcessMemory::ReadSome(uint64_t address, void* out, size_t size) const 
     errno = EFAULT;
     return -1;
   }
+  if (refused_) return helper_->Memory(address, out, size);
   // The kernel stops at the first page that is not there, but only between the entries of the list.
   constexpr size_t kPage = 4096;
   constexpr int kMostParts = 256;
@@ -27,6 +30,10 @@ ssize_t ProcessMemory::ReadSome(uint64_t address, void* out, size_t size) const 
     }
     const iovec local{static_cast<char*>(out) + done, wanted};
     const ssize_t got = process_vm_readv(pid_, &local, 1, parts, static_cast<unsigned long>(count), 0);
+    if (got < 0 && done == 0 && (errno == EPERM || errno == ENOSYS) && helper_ != nullptr) {
+      refused_ = true;
+      return helper_->Memory(address, out, size);
+    }
     if (got <= 0) return done > 0 ? static_cast<ssize_t>(done) : -1;
     done += static_cast<size_t>(got);
     if (static_cast<size_t>(got) < wanted) break;

@@ -9,6 +9,8 @@
 
 namespace lockstep {
 
+class ProcessHelper;
+
 class RemoteMemory {
  public:
   virtual ~RemoteMemory() = default;
@@ -21,16 +23,20 @@ class RemoteMemory {
   }
 };
 
-// By process_vm_readv: takes no lock of the process and does not stop it. Needs the rights of ptrace.
+// By process_vm_readv: takes no lock of the process and does not stop it. Needs the rights of ptrace; where they are refused the recorder's
+// helper in the process is asked, if there is one.
 class ProcessMemory : public RemoteMemory {
  public:
-  explicit ProcessMemory(pid_t pid) : pid_(pid) {}
+  // `helper` may be null, and must outlive it.
+  explicit ProcessMemory(pid_t pid, const ProcessHelper* helper = nullptr) : pid_(pid), helper_(helper) {}
   bool Read(uint64_t address, void* out, size_t size) const override;
   // As much as can be read from the start; -1 and errno where nothing can.
   ssize_t ReadSome(uint64_t address, void* out, size_t size) const;
 
  private:
   const pid_t pid_;
+  const ProcessHelper* const helper_;
+  mutable bool refused_ = false;
 };
 
 }  // namespace lockstep

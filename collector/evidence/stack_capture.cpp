@@ -22,6 +22,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "collector/evidence/process_helper.h"
 #include "collector/evidence/remote_memory.h"
 #include "collector/proc.h"
 
@@ -81,8 +82,9 @@ std::vector<std::string> KernelFrames(pid_t pid, pid_t tid) {
 }
 
 // Stack pointer and pc of a thread in a system call: "202 0x7f.. 0x80 .. SP PC". Needs no stop.
-bool ReadSyscallPlace(pid_t pid, pid_t tid, ThreadCapture* thread) {
-  const std::string text = TaskFile(pid, tid, "syscall", 512);
+bool ReadSyscallPlace(pid_t pid, pid_t tid, const ProcessHelper* helper, ThreadCapture* thread) {
+  std::string text = TaskFile(pid, tid, "syscall", 512);
+  if (text.empty() && helper != nullptr) text = helper->Syscall(thread->inner_tid);
   const std::vector<absl::string_view> words = absl::StrSplit(absl::StripAsciiWhitespace(text), ' ', absl::SkipEmpty());
   uint64_t sp = 0, pc = 0;
   if (words.size() < 3 || !absl::SimpleHexAtoi(words[words.size() - 2], &sp) || !absl::SimpleHexAtoi(words.back(), &pc))
@@ -163,7 +165,7 @@ class Capturer {
       : pid_(pid),
         maps_(maps),
         options_(options),
-        memory_(pid),
+        memory_(pid, options.helper),
         killer_(options.kill_self_after_ns),
         scratch_(options.most_stack) {}
 
@@ -196,6 +198,7 @@ class Capturer {
     thread.inner_tid = InnerTid(pid_, tid);
     thread.name = std::string(absl::StripAsciiWhitespace(TaskFile(pid_, tid, "comm", 64)));
     thread.wchan = std::string(absl::StripAsciiWhitespace(TaskFile(pid_, tid, "wchan", 256)));
+    if (thread.wchan.empty() && options_.helper != nullptr) thread.wchan = options_.helper->Wchan(thread.inner_tid);
     if (thread.wchan == "0") thread.wchan.clear();
     bool stopped = false;
     if (state == 'D') {
@@ -211,7 +214,7 @@ class Capturer {
     }
     if (!stopped) {
       // Also tells whether these were to be seen at all.
-      if (ReadSyscallPlace(pid_, tid, &thread)) CopyStack(&thread, MonotonicNs());
+      if (ReadSyscallPlace(pid_, tid, options_.helper, &thread)) CopyStack(&thread, MonotonicNs());
       if (options_.while_stopped) options_.while_stopped(&thread);
     }
     if (state == 'D' || !thread.have_pc) thread.kernel = KernelFrames(pid_, tid);

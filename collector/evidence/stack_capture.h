@@ -14,6 +14,8 @@
 
 namespace lockstep {
 
+class ProcessHelper;
+
 // DWARF numbers of the registers that are kept.
 #if defined(__aarch64__)
 constexpr int kStackRegisters = 32, kStackPointerRegister = 31;
@@ -50,6 +52,8 @@ struct CaptureOptions {
   // The calling process kills itself, and with that lets go of everything, when a thread stands longer than this; 0:
   // never.
   int64_t kill_self_after_ns = 0;
+  // Asked for what the system refuses; may be null.
+  const ProcessHelper* helper = nullptr;
   // Called for each thread, while it stands if it does.
   std::function<void(ThreadCapture*)> while_stopped;
 };

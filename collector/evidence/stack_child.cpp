@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <vector>
@@ -23,6 +24,7 @@
 #include "analyzer/clean_utf8.h"
 #include "collector/evidence/child_pipe.h"
 #include "collector/evidence/proc_maps.h"
+#include "collector/evidence/process_helper.h"
 #include "collector/evidence/ptrace_permission.h"
 #include "collector/evidence/python_frames.h"
 #include "collector/evidence/remote_memory.h"
@@ -148,7 +150,7 @@ struct PythonStack {
 class StackChild {
  public:
   StackChild(pid_t pid, const StackChildOptions& options, int out)
-      : pid_(pid), options_(options), out_(out), memory_(pid) {}
+      : pid_(pid), options_(options), out_(out), helper_(OpenHelper()), memory_(pid, helper_.get()) {}
 
   int Run() {
     if (options_.drop_rights) {
@@ -159,12 +161,13 @@ class StackChild {
         close(fd);
       }
     }
-    const std::vector<Mapping> maps = ReadMaps(pid_);
+    std::vector<Mapping> maps = ReadMaps(pid_);
+    if (maps.empty() && helper_ != nullptr) maps = ParseMaps(helper_->Maps());
     if (maps.empty() && access(absl::StrCat("/proc/", pid_).c_str(), F_OK) != 0) {
       evidence_.set_stacks_refused("the process is gone");
       return Send() ? 0 : 1;
     }
-    Unwinder unwinder(pid_, maps);
+    Unwinder unwinder(pid_, maps, helper_.get());
     std::optional<Python> python;
     if (!maps.empty()) python = FindPython(memory_, MappedFiles(maps), &unwinder, &evidence_);
     Take(maps, python ? &*python : nullptr);
@@ -175,12 +178,23 @@ class StackChild {
   }
 
  private:
+  std::unique_ptr<ProcessHelper> OpenHelper() { return ProcessHelper::Open(options_.ring, options_.limit_ns / 4, &no_helper_); }
+
+  std::string Refusal() const {
+    const std::string reason = ExplainPtraceRefusal(ReadPtraceFacts(pid_, capture_.error));
+    if (capture_.error == ESRCH) return reason;
+    if (helper_ != nullptr) return absl::StrCat(reason, ". What is told comes from the recorder's helper in the process");
+    if (!no_helper_.empty()) return absl::StrCat(reason, "; ", no_helper_);
+    return options_.ring < 0 ? reason : absl::StrCat(reason, "; or start the job with LOCKSTEP_HELPER=on, and its recorder tells");
+  }
+
   bool Send() { return WriteEvidence(out_, evidence_); }
 
   void Take(const std::vector<Mapping>& maps, const Python* python) {
     CaptureOptions options;
     options.may_stop = options_.may_stop;
     options.total_limit_ns = options_.limit_ns / 3;
+    options.helper = helper_.get();
     if (options_.kill_self) options.kill_self_after_ns = 45'000'000;
     options.while_stopped = [&](ThreadCapture* thread) {
       const PythonThread* known = python == nullptr ? nullptr : FindThread(*python, memory_, *thread);
@@ -194,7 +208,7 @@ class StackChild {
     for (const ThreadCapture& thread : capture_.threads) {
       evidence_.set_longest_stop_ns(std::max(evidence_.longest_stop_ns(), thread.stopped_ns));
     }
-    if (capture_.error != 0) evidence_.set_stacks_refused(ExplainPtraceRefusal(ReadPtraceFacts(pid_, capture_.error)));
+    if (capture_.error != 0) evidence_.set_stacks_refused(CleanUtf8(Refusal(), 2048));
     if (capture_.threads.empty() && capture_.error == 0)
       evidence_.set_stacks_refused("the process has no threads any more");
   }
@@ -306,6 +320,8 @@ class StackChild {
   const pid_t pid_;
   const StackChildOptions options_;
   const int out_;
+  std::string no_helper_;  // why it cannot be asked, if there is one
+  const std::unique_ptr<ProcessHelper> helper_;
   const ProcessMemory memory_;
   ProcessEvidence evidence_;
   Capture capture_;

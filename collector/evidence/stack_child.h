@@ -16,6 +16,8 @@ struct StackChildOptions {
   bool kill_self = true;
   // Gives up its rights, and limits itself, before it reads foreign files.
   bool drop_rights = true;
+  // The process's ring file, whose helper is asked for what the system refuses; -1: not known.
+  int ring = -1;
 };
 
 // Writes to `out` what it finds, in steps (child_pipe.h): states and Python stacks first, then native stacks with

@@ -149,7 +149,7 @@ std::string ShortFunction(const std::string& symbol, size_t limit) {
 
 struct Unwinder::State {
   pid_t pid = 0;
-  ProcessMemory memory{0};
+  const ProcessMemory memory;
   std::vector<CodeFile> files;  // never grows after the start: pointers into it are kept
   Dwfl* dwfl = nullptr;
   bool attached = false;
@@ -165,7 +165,7 @@ struct Unwinder::State {
   Dwfl_Callbacks callbacks{};
   Dwfl_Thread_Callbacks thread_callbacks{};
 
-  explicit State(pid_t p) : pid(p), memory(p) {}
+  State(pid_t p, const ProcessHelper* helper) : pid(p), memory(p, helper) {}
 
   CodeFile* FileAt(uint64_t pc) {
     auto after = std::upper_bound(files.begin(), files.end(), pc,
@@ -252,7 +252,8 @@ struct Unwinder::State {
     const std::string named = absl::StrCat("/proc/", pid, "/root", file->mapped.path);
     // What is mapped, even if its name is gone; only for the privileged.
     const std::string mapped = absl::StrFormat("/proc/%d/map_files/%x-%x", pid, file->mapped.start, file->mapped.end);
-    for (const std::string& path : {named, mapped}) {
+    // Where neither may be followed, the name as it is here: what is mapped is compared.
+    for (const std::string& path : {named, mapped, file->mapped.path}) {
       const int fd = OpenRegular(path);
       if (fd < 0) continue;
       if (SameFile(memory, file->mapped.start, fd)) {
@@ -303,7 +304,8 @@ struct Unwinder::State {
   }
 };
 
-Unwinder::Unwinder(pid_t pid, const std::vector<Mapping>& maps) : state_(std::make_unique<State>(pid)) {
+Unwinder::Unwinder(pid_t pid, const std::vector<Mapping>& maps, const ProcessHelper* helper)
+    : state_(std::make_unique<State>(pid, helper)) {
   State& s = *state_;
   elf_version(EV_CURRENT);
   // A look-up of debug files over the network would be neither quick nor wanted.

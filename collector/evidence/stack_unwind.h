@@ -15,11 +15,14 @@
 
 namespace lockstep {
 
+class ProcessHelper;
+
 class Unwinder {
  public:
   // Opens the files that hold code: later ones need no more rights than to read. Symbols are taken from the files
   // themselves and from separate debug files below /usr/lib/debug of this host and of the process's.
-  Unwinder(pid_t pid, const std::vector<Mapping>& maps);
+  // `helper` may be null, and must outlive it.
+  Unwinder(pid_t pid, const std::vector<Mapping>& maps, const ProcessHelper* helper = nullptr);
   ~Unwinder();
 
   // Addresses of the frames, innermost first, at most `limit`. `problem`: why it ends early; empty: it does not.

@@ -44,6 +44,7 @@ enum class SectionKind : uint32_t {
   kTimes = 10,    // TimeSlot
   kKernels = 11,  // element 0: ProfilerState; then KernelEntry
   kProxies = 12,  // ProxyEntry
+  kHelper = 13,   // HelperArea, one; only where the process was started with LOCKSTEP_HELPER=on
 };
 
 struct Section {
@@ -531,6 +532,35 @@ struct ProxyEntry {
   uint64_t changed_ticks;  // its last event
 };
 static_assert(sizeof(ProxyEntry) == 64);
+
+// Questions to a thread inside the process, and its answers. Who asks holds flock(LOCK_EX) on the file meanwhile, writes the
+// question, raises `asked` by one and wakes it (a futex that is shared); the answer is there when `answered` equals it.
+enum class HelperQuestion : uint32_t {
+  kMemory = 1,   // the process's own at `address`; what is not mapped is no answer, never a fault
+  kMaps = 2,     // /proc/self/maps from the byte `address` on
+  kWchan = 3,    // /proc/self/task/THREAD/wchan
+  kSyscall = 4,  // /proc/self/task/THREAD/syscall
+};
+inline constexpr uint32_t kHelperData = 64 << 10;
+struct HelperArea {
+  // Line 0: written from outside the process.
+  uint32_t asked;
+  uint32_t question;  // HelperQuestion
+  uint64_t address;
+  uint64_t length;  // at most kHelperData
+  int32_t thread;   // as the process numbers it
+  uint32_t reserved0;
+  uint64_t reserved1[4];
+  // Line 1: the thread's.
+  uint32_t answered;
+  uint32_t state;  // 1: it waits for questions
+  int64_t result;  // bytes in `data`, fewer than asked for where there are no more; or -errno
+  uint64_t reserved2[6];
+  unsigned char reserved3[kPage - 128];
+  unsigned char data[kHelperData];
+};
+static_assert(offsetof(HelperArea, answered) == 64);
+static_assert(offsetof(HelperArea, data) == kPage);
 
 // How many of each a file of `bytes` has. Powers of two, so that the writer masks.
 struct Capacities {

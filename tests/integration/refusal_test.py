@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+"""Where the kernel really refuses to show a process: what is said about it, and what the recorder's helper in the process tells."""
+
+import ctypes
+import glob
+import os
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import unittest
+
+from cluster import BIN, BUILD, LIBRARY, wait_for
+
+STANDIN = os.path.join(BUILD, "standin/lib")
+NOBODY = 65534
+PYTHON = "/usr/bin/python3"  # one that another user may run, too
+PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP = 4, 38, 22
+SYS = {"x86_64": (0xC000003E, 101, 310), "aarch64": (0xC00000B7, 117, 270)}  # audit's name, ptrace, process_vm_readv
+
+# One rank makes a communicator, hides itself, and sums numbers in C, which never gives the interpreter lock away.
+RANK = '''
+import ctypes, sys
+P, I = ctypes.c_void_p, ctypes.c_int
+class UniqueId(ctypes.Structure):
+    _fields_ = [("internal", ctypes.c_byte * 128)]
+nccl = ctypes.CDLL(sys.argv[1])
+nccl.ncclCommInitRank.argtypes = [ctypes.POINTER(P), I, UniqueId, I]
+unique, comm = UniqueId(), P()
+nccl.ncclGetUniqueId(ctypes.byref(unique))
+nccl.ncclCommInitRank(ctypes.byref(comm), 1, unique, 0)
+if "hide" in sys.argv[2:]:
+    ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+
+def load_batch():
+    print("ready", flush=True)
+    return sum(range(10 ** 16))
+
+def step():
+    load_batch()
+
+step()
+'''
+
+
+def become_nobody():
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setresgid(NOBODY, NOBODY, NOBODY)
+        os.setresuid(NOBODY, NOBODY, NOBODY)
+
+
+def forbid_by_seccomp():
+    """ptrace and process_vm_readv give EPERM from now on."""
+    machine, ptrace, readv = SYS[os.uname().machine]
+    allow, deny = 0x7FFF0000, 0x00050000 | 1
+    # The jumps count from the next line.
+    code = [(0x20, 0, 0, 4), (0x15, 0, 3, machine), (0x20, 0, 0, 0), (0x15, 2, 0, ptrace), (0x15, 1, 0, readv), (0x06, 0, 0, allow), (0x06, 0, 0, deny)]
+    program = b"".join(struct.pack("HBBI", *line) for line in code)
+    buffer = ctypes.create_string_buffer(program)
+
+    class Filter(ctypes.Structure):
+        _fields_ = [("count", ctypes.c_ushort), ("code", ctypes.c_void_p)]
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    told = Filter(len(code), ctypes.addressof(buffer))
+    if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 or libc.prctl(PR_SET_SECCOMP, 2, ctypes.byref(told), 0, 0) != 0:
+        os._exit(77)
+
+
+def forbid_as_nobody():
+    become_nobody()
+    forbid_by_seccomp()
+
+
+class RefusalTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="lockstep-refusal-test-")
+        os.chmod(self.folder, 0o777)
+        self.children = []
+        self.addCleanup(self.close)
+
+    def close(self):
+        for child in self.children:
+            child.send_signal(signal.SIGKILL)
+            child.wait()
+            child.stdout.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def rank(self, *arguments, become=become_nobody, **environment):
+        made = {key: value for key, value in os.environ.items() if not key.startswith("LOCKSTEP_")}
+        made.update(LD_PRELOAD=LIBRARY, LD_LIBRARY_PATH=STANDIN, LOCKSTEP_DIR=os.path.join(self.folder, "rings"), HOME="/",
+                    PYTHONDONTWRITEBYTECODE="1", **environment)
+        child = subprocess.Popen([PYTHON, "-c", RANK, os.path.join(STANDIN, "libnccl.so.2"), *arguments], env=made, cwd="/",
+                                 stdout=subprocess.PIPE, text=True, preexec_fn=become, start_new_session=True)
+        self.children.append(child)
+        if child.stdout.readline() != "ready\n":
+            self.skipTest(f"{PYTHON} does not run here as another user")
+        rings = glob.glob(os.path.join(self.folder, "rings/*/*.ring"))
+        self.assertEqual(len(rings), 1)
+        return child.pid, rings[0]
+
+    def look(self, pid, ring, become=become_nobody, before=()):
+        arguments = [*before, os.path.join(BIN, "lockstep-evidence"), *(["--ring", ring] if ring else []), str(pid)]
+        told = subprocess.run(arguments, capture_output=True, text=True, timeout=60, preexec_fn=become, cwd="/")
+        self.assertEqual(told.returncode, 0, told.stderr)
+        return told.stdout
+
+    def refused(self, text):
+        lines = [line for line in text.splitlines() if "ptrace refused" in line]
+        self.assertTrue(lines, text)
+        return lines[0]
+
+    def test_a_process_that_hides_tells_by_its_recorder(self):
+        pid, ring = self.rank("hide", LOCKSTEP_HELPER="on")
+        text = self.look(pid, ring)
+        self.assertIn("undumpable", self.refused(text))
+        self.assertIn("comes from the recorder's helper", self.refused(text))
+        self.assertIn("load_batch (<string>:", text)
+        self.assertIn("step (<string>:", text)
+        self.assertIn("holds the interpreter lock", text)
+        # Asked twice, it answers twice; and twice at once.
+        asking = [subprocess.Popen([os.path.join(BIN, "lockstep-evidence"), "--ring", ring, str(pid)], stdout=subprocess.PIPE, text=True,
+                                   preexec_fn=become_nobody, cwd="/") for _ in range(2)]
+        for one in asking:
+            self.assertIn("load_batch", one.communicate(timeout=60)[0])
+
+    def test_the_helper_masks_all_signals_and_survives_any_question(self):
+        pid, ring = self.rank(LOCKSTEP_HELPER="on")
+
+        def threads():
+            blocked = {}
+            for task in os.listdir(f"/proc/{pid}/task"):
+                with open(f"/proc/{pid}/task/{task}/status") as file:
+                    fields = dict(line.split(":", 1) for line in file)
+                blocked[fields["Name"].strip()] = int(fields["SigBlk"], 16)
+            return blocked
+
+        self.assertTrue(wait_for(lambda: "lockstep-help" in threads(), 30))
+        blocked = threads()
+        for number in range(1, 32):
+            if number not in (signal.SIGKILL, signal.SIGSTOP):
+                self.assertTrue(blocked["lockstep-help"] >> (number - 1) & 1, number)
+        with open(ring, "r+b", buffering=0) as file:
+            header = os.pread(file.fileno(), 4096, 0)
+            sections = [struct.unpack_from("<IIQQQ", header, 1288 + 32 * i) for i in range(16)]
+            place = [section[2] for section in sections if section[0] == 13][0]
+            generator = random.Random(7)
+            for asked in range(1, 2000):
+                line = struct.pack("<IQQi", generator.choice([1, 1, 2, 3, 4, 9, 2 ** 32 - 1]),
+                                   generator.choice([0, 1, 4096, generator.getrandbits(47), generator.getrandbits(64)]),
+                                   generator.choice([0, 1, 65536, 65537, generator.getrandbits(64)]), generator.getrandbits(31))
+                os.pwrite(file.fileno(), line, place + 4)
+                os.pwrite(file.fileno(), struct.pack("<I", asked), place)
+        self.assertTrue(wait_for(lambda: "load_batch" in self.look(pid, ring, forbid_as_nobody), 60))
+        self.assertIsNone(self.children[0].poll())
+
+    def test_without_the_helper_it_is_said_what_would_help(self):
+        pid, ring = self.rank("hide")
+        line = self.refused(self.look(pid, ring))
+        self.assertIn("undumpable", line)
+        self.assertIn("CAP_SYS_PTRACE", line)
+        self.assertIn("LOCKSTEP_HELPER=on", line)
+        names = subprocess.run(["cat", *glob.glob(f"/proc/{pid}/task/*/comm")], capture_output=True, text=True).stdout.split()
+        self.assertNotIn("lockstep-help", names)
+
+    def test_a_helper_that_does_not_answer_holds_nobody_up(self):
+        pid, ring = self.rank("hide", LOCKSTEP_HELPER="on")
+        os.kill(pid, signal.SIGSTOP)
+        text = self.look(pid, ring)
+        self.assertIn("undumpable", self.refused(text))
+        os.kill(pid, signal.SIGCONT)
+        self.assertTrue(wait_for(lambda: "load_batch" in self.look(pid, ring), 30))
+
+    def test_seccomp(self):
+        pid, ring = self.rank(LOCKSTEP_HELPER="on")
+        line = self.refused(self.look(pid, None, forbid_as_nobody))
+        self.assertIn("seccomp", line)
+        text = self.look(pid, ring, forbid_as_nobody)
+        self.assertIn("load_batch", text)
+        self.assertIn("comes from the recorder's helper", self.refused(text))
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to be two users")
+    def test_another_user(self):
+        pid, _ = self.rank(become=None)
+        line = self.refused(self.look(pid, None))
+        self.assertIn(f"the process runs as user 0, we as user {NOBODY}", line)
+        self.assertIn("--cap-add SYS_PTRACE", line)
+
+    def test_another_user_namespace(self):
+        pid, _ = self.rank()
+        inside = ["unshare", "--user", "--map-current-user"]
+        if subprocess.run([*inside, "true"], capture_output=True, preexec_fn=become_nobody, cwd="/").returncode != 0:
+            self.skipTest("no user namespace may be made here")
+        line = self.refused(self.look(pid, None, become_nobody, inside))
+        self.assertIn("in another user namespace", line)
+        self.assertIn("as root on the host", line)
+
+    def test_fewer_capabilities_than_the_process_has(self):
+        inside = ["unshare", "--user", "--map-root-user"]
+        if subprocess.run([*inside, "true"], capture_output=True, preexec_fn=become_nobody, cwd="/").returncode != 0 or not shutil.which("setpriv"):
+            self.skipTest("no user namespace may be made here, or no setpriv")
+        # Both in one namespace in which the process is root; who looks has given its capabilities away.
+        script = os.path.join(self.folder, "inside.sh")
+        with open(script, "w") as file:
+            file.write('sleep 1000 & target=$!\n'
+                       f'setpriv --bounding-set=-all --inh-caps=-all --ambient-caps=-all --no-new-privs --securebits=+noroot '
+                       f'{os.path.join(BIN, "lockstep-evidence")} $target\nkill $target\n')
+        told = subprocess.run([*inside, "sh", script], capture_output=True, text=True, timeout=60, preexec_fn=become_nobody, cwd="/")
+        line = self.refused(told.stdout + told.stderr)
+        self.assertIn("capabilities that we lack", line)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
