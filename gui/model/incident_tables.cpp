@@ -1,0 +1,367 @@
+#include "gui/model/incident_tables.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "gui/model/incident_columns.h"
+#include "gui/model/safe_text.h"
+
+namespace lockstep::gui {
+namespace {
+
+constexpr int64_t kNoNumber = INT64_MIN;
+constexpr int kListColumns = 60;
+
+QString Seq(int64_t seq) { return seq == kUnknown ? QString() : seq == kNone ? QString("none") : QString("#%1").arg(seq); }
+int64_t SeqNumber(int64_t seq) { return seq == kUnknown ? kNoNumber : seq; }
+QString Age(int64_t ns) { return ns < 0 ? QString() : QString::fromStdString(DurationText(ns)); }
+
+class Rows : public TableRows {
+ public:
+  Rows(DocumentPtr document, std::shared_ptr<const IncidentColumns> columns) : document_(std::move(document)), columns_(std::move(columns)) {}
+
+ protected:
+  const Document& document() const { return *document_; }
+  const ViewFacts& facts() const { return document_->facts(); }
+  const IncidentColumns& columns() const { return *columns_; }
+
+ private:
+  DocumentPtr document_;
+  std::shared_ptr<const IncidentColumns> columns_;
+};
+
+template <typename T>
+TableModel::Make Maker() {
+  return [](const DocumentPtr& document, const std::atomic<bool>& cancel) -> std::shared_ptr<const TableRows> {
+    std::shared_ptr<const IncidentColumns> columns = IncidentColumns::Of(document, &cancel);
+    return columns == nullptr ? nullptr : std::make_shared<T>(document, std::move(columns));
+  };
+}
+
+class CommRows : public Rows {
+ public:
+  enum Column { kName, kAge, kSeq, kMissing, kMissingRanks, kMismatch, kMin, kMedian, kMax, kSize, kId };
+  using Rows::Rows;
+
+  int count() const override { return document().comm_count(); }
+  QString Text(int row, int column) const override {
+    const IndexComm& comm = document().index().comms()[static_cast<size_t>(row)];
+    const CommSummary& is = columns().comms()[static_cast<size_t>(row)];
+    switch (column) {
+      case kName: return Plain(document().CommName(row), 120);
+      case kId: return Plain(document().index().text(comm.id), 120);
+      case kSize: return QString::number(comm.size);
+      case kSeq: return is.in_flight_seq < 0 ? QString() : Seq(is.in_flight_seq);
+      case kMin: return Seq(is.min_completed);
+      case kMedian: return Seq(is.median_completed);
+      case kMax: return Seq(is.max_completed);
+      case kMissing: return is.in_flight_seq < 0 ? QString() : QString::number(is.missing);
+      case kMissingRanks: {
+        QString text = is.missing == 0 ? QString() : columns().Missing(document(), row, is.in_flight_seq).Text(kListColumns);
+        if (comm.size > is.with_data) text += QString("%1%2 without data").arg(text.isEmpty() ? "" : "; ").arg(comm.size - is.with_data);
+        return text;
+      }
+      case kMismatch: return is.mismatch < 0 ? QString() : Plain(facts().mismatches(is.mismatch).field(), 40);
+      case kAge: return Age(is.age_ns);
+      default: return {};
+    }
+  }
+  int64_t Number(int row, int column) const override {
+    const CommSummary& is = columns().comms()[static_cast<size_t>(row)];
+    switch (column) {
+      case kSize: return document().index().comms()[static_cast<size_t>(row)].size;
+      case kSeq: return is.in_flight_seq < 0 ? kNoNumber : is.in_flight_seq;
+      case kMin: return SeqNumber(is.min_completed);
+      case kMedian: return SeqNumber(is.median_completed);
+      case kMax: return SeqNumber(is.max_completed);
+      case kMissing: return is.in_flight_seq < 0 ? kNoNumber : is.missing;
+      case kAge: return is.age_ns < 0 ? kNoNumber : is.age_ns;
+      default: return kNoNumber;
+    }
+  }
+  ViewState Mark(int row) const override {
+    const CommSummary& is = columns().comms()[static_cast<size_t>(row)];
+    if (is.missing > 0) return ViewState::kMissing;
+    if (is.mismatch >= 0) return ViewState::kMismatch;
+    if (is.in_flight_seq >= 0) return ViewState::kWaiting;
+    return is.with_data == 0 ? ViewState::kNoData : ViewState::kCompleted;
+  }
+  Selection Select(std::span<const int> rows) const override {
+    Selection selection;
+    if (rows.empty()) return selection;
+    selection.comm = rows.front();
+    const CommSummary& is = columns().comms()[static_cast<size_t>(rows.front())];
+    selection.seq_first = selection.seq_last = is.in_flight_seq;
+    return selection;
+  }
+  bool Shows(int row, const Selection& selection) const override { return selection.comm == row; }
+  bool Among(int row, const RankIntervals& ranks) const override {
+    const auto members = columns().Members(row);
+    return std::any_of(members.begin(), members.end(), [&](const CommMember& member) { return ranks.Contains(document().RankAt(member.row)); });
+  }
+};
+
+class RankRows : public Rows {
+ public:
+  enum Column { kRank, kHost, kGpu, kClass, kState, kLag, kInFlight, kStage, kPid, kLost, kClock, kFile };
+  RankRows(DocumentPtr document, std::shared_ptr<const IncidentColumns> columns) : Rows(std::move(document), std::move(columns)) {
+    RankIntervals missing;
+    for (const RankRuns& runs : facts().missing()) missing = missing.Union(RankIntervals::Of(runs));
+    missing_ = missing.Ranks(kMostMissing);
+    left_out_ = missing.size() - static_cast<int64_t>(missing_.size());
+  }
+
+  int count() const override { return document().rank_count() + static_cast<int>(missing_.size()); }
+  QString Text(int row, int column) const override {
+    if (row >= document().rank_count()) {
+      return column == kRank ? QString::number(RankOf(row)) : column == kState || column == kClass ? QString("no data") : QString();
+    }
+    const IndexRank& rank = document().index().ranks()[static_cast<size_t>(row)];
+    const RankFacts* known = row < facts().ranks_size() ? &facts().ranks(row) : nullptr;
+    switch (column) {
+      case kRank: return QString::number(rank.rank);
+      case kHost: return Plain(document().HostAt(row), 80);
+      case kGpu: return rank.gpu < 0 ? QString() : QString::number(rank.gpu);
+      case kPid: return rank.pid == 0 ? QString() : QString::number(rank.pid);
+      case kState: return known == nullptr ? QString() : Plain(known->state(), 200);
+      case kClass: return WaitClassWord(document(), row);
+      case kLag: return known == nullptr ? QString() : QString::number(known->lag());
+      case kInFlight: return QString::number(columns().InFlightOf(row));
+      case kStage: return known == nullptr || known->stage() < 0 ? QString() : QString::number(known->stage());
+      case kLost: return known == nullptr ? QString() : QString::number(known->records_lost());
+      case kClock: return known == nullptr || known->clock_uncertainty_ns() < 0 ? QString("not aligned") : "+- " + Age(known->clock_uncertainty_ns());
+      case kFile: return known == nullptr ? QString() : Plain(known->path(), 300);
+      default: return {};
+    }
+  }
+  int64_t Number(int row, int column) const override {
+    if (row >= document().rank_count()) return column == kRank ? RankOf(row) : kNoNumber;
+    const IndexRank& rank = document().index().ranks()[static_cast<size_t>(row)];
+    const RankFacts* known = row < facts().ranks_size() ? &facts().ranks(row) : nullptr;
+    switch (column) {
+      case kRank: return rank.rank;
+      case kGpu: return rank.gpu < 0 ? kNoNumber : rank.gpu;
+      case kPid: return rank.pid;
+      case kInFlight: return columns().InFlightOf(row);
+      case kLag: return known == nullptr ? kNoNumber : known->lag();
+      case kStage: return known == nullptr || known->stage() < 0 ? kNoNumber : known->stage();
+      case kLost: return known == nullptr ? kNoNumber : static_cast<int64_t>(std::min<uint64_t>(known->records_lost(), INT64_MAX));
+      case kClock: return known == nullptr || known->clock_uncertainty_ns() < 0 ? kNoNumber : known->clock_uncertainty_ns();
+      // The worst first when it goes down.
+      case kClass: return static_cast<int64_t>(Mark(row));
+      default: return kNoNumber;
+    }
+  }
+  ViewState Mark(int row) const override { return row >= document().rank_count() ? ViewState::kNoData : columns().MarkOf(row); }
+  Selection Select(std::span<const int> rows) const override {
+    Selection selection;
+    std::vector<int32_t> ranks;
+    for (const int row : rows) ranks.push_back(RankOf(row));
+    selection.ranks = RankIntervals::Of(std::move(ranks));
+    return selection;
+  }
+  bool Shows(int row, const Selection& selection) const override { return selection.ranks.Contains(RankOf(row)); }
+  bool Among(int row, const RankIntervals& ranks) const override { return ranks.Contains(RankOf(row)); }
+  QString note() const override { return left_out_ > 0 ? QString("%1 more ranks without data").arg(left_out_) : QString(); }
+
+ private:
+  static constexpr size_t kMostMissing = 100'000;
+  int32_t RankOf(int row) const {
+    return row < document().rank_count() ? document().RankAt(row) : missing_[static_cast<size_t>(row - document().rank_count())];
+  }
+  std::vector<int32_t> missing_;
+  int64_t left_out_ = 0;
+};
+
+class MismatchRows : public Rows {
+ public:
+  enum Column { kComm, kSeq, kField, kOdd, kGroups };
+  using Rows::Rows;
+
+  int count() const override { return facts().mismatches_size(); }
+  QString Text(int row, int column) const override {
+    const CallMismatch& mismatch = facts().mismatches(row);
+    switch (column) {
+      case kComm: return Plain(document().CommName(mismatch.comm()), 120);
+      case kSeq: return mismatch.sequence() < 0 ? QString() : Seq(mismatch.sequence());
+      case kField: return Plain(mismatch.field(), 40);
+      case kOdd: return Odd(mismatch).Text(kListColumns);
+      case kGroups: {
+        QStringList groups;
+        for (const CallMismatch::Group& group : mismatch.groups()) {
+          if (groups.size() == kMostGroups) {
+            groups.append(QString("and %1 more").arg(mismatch.groups_size() - kMostGroups));
+            break;
+          }
+          const RankIntervals ranks = RankIntervals::Of(group.ranks());
+          groups.append(QString(ranks.size() == 1 ? "%1 on rank %2" : "%1 on ranks %2").arg(Plain(group.value(), 60), ranks.Text(24)));
+        }
+        return groups.join("; ");
+      }
+      default: return {};
+    }
+  }
+  int64_t Number(int row, int column) const override { return column == kSeq ? facts().mismatches(row).sequence() : kNoNumber; }
+  ViewState Mark(int) const override { return ViewState::kMismatch; }
+  Selection Select(std::span<const int> rows) const override {
+    Selection selection;
+    if (rows.empty()) return selection;
+    const CallMismatch& mismatch = facts().mismatches(rows.front());
+    selection.ranks = Odd(mismatch);
+    selection.comm = mismatch.comm() < document().comm_count() ? mismatch.comm() : -1;
+    if (selection.comm >= 0) selection.seq_first = selection.seq_last = mismatch.sequence();
+    return selection;
+  }
+  bool Shows(int row, const Selection& selection) const override {
+    const CallMismatch& mismatch = facts().mismatches(row);
+    return selection.comm >= 0 && selection.comm == mismatch.comm() &&
+           (selection.seq_first < 0 || (selection.seq_first <= mismatch.sequence() && mismatch.sequence() <= selection.seq_last));
+  }
+  bool Among(int row, const RankIntervals& ranks) const override {
+    for (const CallMismatch::Group& group : facts().mismatches(row).groups()) {
+      if (!RankIntervals::Of(group.ranks()).Intersection(ranks).empty()) return true;
+    }
+    return false;
+  }
+
+ private:
+  static constexpr int kMostGroups = 8;
+  // Whoever differs from the reference, or from the largest group.
+  static RankIntervals Odd(const CallMismatch& mismatch) {
+    const auto& groups = mismatch.groups();
+    auto reference = std::find_if(groups.begin(), groups.end(), [](const CallMismatch::Group& group) { return group.reference(); });
+    if (reference == groups.end()) reference = groups.begin();
+    RankIntervals odd;
+    for (auto group = groups.begin(); group != groups.end(); ++group) {
+      if (group != reference) odd = odd.Union(RankIntervals::Of(group->ranks()));
+    }
+    return odd;
+  }
+};
+
+class InFlightRows : public Rows {
+ public:
+  enum Column { kRank, kOperation, kSince, kWaits, kMissing, kState, kHost };
+  using Rows::Rows;
+
+  int count() const override { return static_cast<int>(columns().in_flight().size()); }
+  QString Text(int row, int column) const override {
+    const InFlightOp& op = At(row);
+    switch (column) {
+      case kRank: return QString::number(document().RankAt(op.row));
+      case kOperation: return OpWords(document(), op.kind, op.seq, op.comm);
+      case kSince: return Age(op.age_ns);
+      case kWaits: return columns().WaitsFor(document(), static_cast<size_t>(row));
+      case kMissing: return op.missing < 0 ? QString() : QString::number(op.missing);
+      case kState: return OpStateWord(op.state);
+      case kHost: return Plain(document().HostAt(op.row), 80);
+      default: return {};
+    }
+  }
+  int64_t Number(int row, int column) const override {
+    const InFlightOp& op = At(row);
+    switch (column) {
+      case kRank: return document().RankAt(op.row);
+      case kSince: return op.age_ns < 0 ? kNoNumber : op.age_ns;
+      case kMissing: return op.missing < 0 ? kNoNumber : op.missing;
+      default: return kNoNumber;
+    }
+  }
+  ViewState Mark(int row) const override {
+    const InFlightOp& op = At(row);
+    if (op.missing > 0) return ViewState::kWaiting;
+    return op.state == OpState::kStarted ? ViewState::kStarted : op.state == OpState::kUnknown ? ViewState::kIssued : ViewState::kEnqueued;
+  }
+  Selection Select(std::span<const int> rows) const override {
+    Selection selection;
+    std::vector<int32_t> ranks;
+    for (const int row : rows) ranks.push_back(document().RankAt(At(row).row));
+    selection.ranks = RankIntervals::Of(std::move(ranks));
+    if (rows.size() != 1) return selection;
+    const InFlightOp& op = At(rows.front());
+    selection.comm = op.comm;
+    if (op.comm >= 0) selection.seq_first = selection.seq_last = op.seq;
+    selection.record_rank = document().RankAt(op.row);
+    selection.record = op.record;
+    return selection;
+  }
+  bool Shows(int row, const Selection& selection) const override {
+    const InFlightOp& op = At(row);
+    if (selection.record >= 0) return selection.record == op.record && selection.record_rank == document().RankAt(op.row);
+    if (!selection.ranks.empty() && !selection.ranks.Contains(document().RankAt(op.row))) return false;
+    if (selection.comm >= 0 && selection.comm != op.comm) return false;
+    if (selection.comm >= 0 && selection.seq_first >= 0 && (op.seq < selection.seq_first || op.seq > selection.seq_last)) return false;
+    return !selection.ranks.empty() || selection.comm >= 0;
+  }
+  bool Among(int row, const RankIntervals& ranks) const override { return ranks.Contains(document().RankAt(At(row).row)); }
+  QString note() const override {
+    const int64_t more = columns().in_flight_total() - count();
+    return more > 0 ? QString("%1 younger ones of the same ranks are left out").arg(more) : QString();
+  }
+
+ private:
+  const InFlightOp& At(int row) const { return columns().in_flight()[static_cast<size_t>(row)]; }
+};
+
+}  // namespace
+
+TableKind CommTable() {
+  return {"Communicators",
+          "Progress of every communicator: what is in flight, who is missing",
+          {{"Communicator", "The name people use, or the identity where there is none", false, 16},
+           {"Oldest in flight", "How long the first member has been in the oldest collective that is not completed", true, 13},
+           {"In flight", "Sequence number of the oldest collective that a member is in", true, 9},
+           {"Missing", "Members with data that have not enqueued it", true, 8},
+           {"Missing ranks", "Who they are, and how many members there is no data of", false, 24},
+           {"Mismatch", "In what its members' calls differ", false, 10},
+           {"Min", "Completed collectives: the member that is furthest behind", true, 8},
+           {"Median", "Completed collectives: the middle member", true, 8},
+           {"Max", "Completed collectives: the member that is furthest ahead", true, 8},
+           {"Size", "Members", true, 6},
+           {"Identity", "The job-wide identity", false, 18}},
+          Maker<CommRows>(), CommRows::kAge, Qt::DescendingOrder, true};
+}
+
+TableKind RankTable() {
+  return {"Ranks",
+          "Every rank with its host, what it does and how far behind it is",
+          {{"Rank", "Global rank", true, 7},
+           {"Host", "Host name", false, 12},
+           {"GPU", "Index on its host", true, 5},
+           {"Class", "Whether it is the cause, waits for others, or runs; sorts by how bad it is", true, 10},
+           {"State", "What it was doing when its data was taken", false, 34},
+           {"Lag", "Collectives by which it is behind the furthest member, the most over its communicators", true, 6},
+           {"In flight", "Operations that it issued and that are not completed", true, 8},
+           {"Stage", "Pipeline stage", true, 6},
+           {"Pid", "Process on its host", true, 9},
+           {"Lost", "Records that were dropped while recording", true, 7},
+           {"Clock", "By how much its times may be off against other hosts'", true, 11},
+           {"File", "Where its data came from", false, 30}},
+          Maker<RankRows>(), RankRows::kClass, Qt::DescendingOrder, false};
+}
+
+TableKind MismatchTable() {
+  return {"Mismatches",
+          "Collectives whose members called differently",
+          {{"Communicator", "Whose members differ", false, 16},
+           {"Sequence", "Number of the collective", true, 9},
+           {"Field", "In what the calls differ", false, 10},
+           {"Odd ranks", "Those that differ from the reference or from most", false, 20},
+           {"Groups", "What which ranks passed, most ranks first", false, 60}},
+          Maker<MismatchRows>(), MismatchRows::kComm, Qt::AscendingOrder, true};
+}
+
+TableKind InFlightTable() {
+  return {"In flight",
+          "Operations that were issued and are not completed",
+          {{"Rank", "Global rank", true, 7},
+           {"Operation", "Kind, sequence number and communicator", false, 28},
+           {"Since", "How long ago it was called", true, 9},
+           {"Waits for", "Members that have not enqueued it, or what it stands behind", false, 30},
+           {"Missing", "Members with data that have not enqueued it", true, 8},
+           {"State", "How far it came", false, 14},
+           {"Host", "Host name", false, 12}},
+          Maker<InFlightRows>(), InFlightRows::kSince, Qt::DescendingOrder, false};
+}
+
+}  // namespace lockstep::gui

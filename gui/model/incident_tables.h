@@ -1,0 +1,26 @@
+// The four tables of the window, as rows for TableModel.
+#ifndef LOCKSTEP_GUI_MODEL_INCIDENT_TABLES_H_
+#define LOCKSTEP_GUI_MODEL_INCIDENT_TABLES_H_
+
+#include "gui/model/table_model.h"
+
+namespace lockstep::gui {
+
+struct TableKind {
+  const char* name;             // "Communicators"
+  const char* explains;
+  std::vector<TableColumn> columns;
+  TableModel::Make make;
+  int sort_column;
+  Qt::SortOrder sort_order;
+  bool one_row;                 // a selection is one row at a time
+};
+
+TableKind CommTable();
+TableKind RankTable();          // ranks without data have rows too
+TableKind MismatchTable();
+TableKind InFlightTable();
+
+}  // namespace lockstep::gui
+
+#endif  // LOCKSTEP_GUI_MODEL_INCIDENT_TABLES_H_

@@ -1,0 +1,204 @@
+#include "gui/model/table_model.h"
+
+#include <QStringList>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace lockstep::gui {
+
+// All texts of all rows in one piece, in lower case, to look for words in.
+struct TableModel::Haystack {
+  std::string text;
+  std::vector<size_t> first;   // of each row, and the end
+
+  bool Has(uint32_t row, std::string_view word) const {
+    return std::string_view(text).substr(first[row], first[row + 1] - first[row]).find(word) != std::string_view::npos;
+  }
+};
+
+struct TableModel::Order {
+  std::vector<std::pair<bool, std::string>> words;   // true: excludes
+  bool limited = false;
+  RankIntervals among;
+  int column = 0;
+  bool number = false, descending = false;
+};
+
+bool NaturalLess(const QString& a, const QString& b) {
+  qsizetype i = 0, j = 0;
+  while (i < a.size() && j < b.size()) {
+    if (a[i].isDigit() && b[j].isDigit()) {
+      while (i < a.size() && a[i] == '0') ++i;
+      while (j < b.size() && b[j] == '0') ++j;
+      qsizetype m = i, n = j;
+      while (m < a.size() && a[m].isDigit()) ++m;
+      while (n < b.size() && b[n].isDigit()) ++n;
+      if (m - i != n - j) return m - i < n - j;
+      const int order = QStringView(a).mid(i, m - i).compare(QStringView(b).mid(j, n - j));
+      if (order != 0) return order < 0;
+      i = m, j = n;
+      continue;
+    }
+    const QChar x = a[i].toCaseFolded(), y = b[j].toCaseFolded();
+    if (x != y) return x < y;
+    ++i, ++j;
+  }
+  return a.size() - i < b.size() - j;
+}
+
+namespace {
+
+bool Stopped(const std::atomic<bool>& cancel) { return cancel.load(std::memory_order_relaxed); }
+
+void Sort(const TableRows& rows, int column, bool number, bool descending, std::vector<uint32_t>* order) {
+  if (number) {
+    std::vector<std::pair<int64_t, uint32_t>> keys(order->size());
+    for (size_t i = 0; i < keys.size(); ++i) keys[i] = {rows.Number(static_cast<int>((*order)[i]), column), (*order)[i]};
+    std::stable_sort(keys.begin(), keys.end(), [descending](const auto& a, const auto& b) {
+      if ((a.first == INT64_MIN) != (b.first == INT64_MIN)) return b.first == INT64_MIN;
+      return descending ? a.first > b.first : a.first < b.first;
+    });
+    for (size_t i = 0; i < keys.size(); ++i) (*order)[i] = keys[i].second;
+    return;
+  }
+  std::vector<std::pair<QString, uint32_t>> keys(order->size());
+  for (size_t i = 0; i < keys.size(); ++i) keys[i] = {rows.Text(static_cast<int>((*order)[i]), column), (*order)[i]};
+  std::stable_sort(keys.begin(), keys.end(), [descending](const auto& a, const auto& b) {
+    if (a.first.isEmpty() != b.first.isEmpty()) return b.first.isEmpty();
+    return descending ? NaturalLess(b.first, a.first) : NaturalLess(a.first, b.first);
+  });
+  for (size_t i = 0; i < keys.size(); ++i) (*order)[i] = keys[i].second;
+}
+
+}  // namespace
+
+TableModel::TableModel(std::vector<TableColumn> columns, Make make, QObject* parent)
+    : QAbstractTableModel(parent), columns_(std::move(columns)), make_(std::move(make)) {}
+
+TableModel::~TableModel() = default;
+
+void TableModel::SetDocument(DocumentPtr document) {
+  document_ = std::move(document);
+  fresh_ = true;
+  if (document_ != nullptr) return Work();
+  work_.Cancel();
+  Take(nullptr, nullptr, {});
+  Q_EMIT Settled();
+}
+
+void TableModel::SetFilter(const QString& words, bool limited, const RankIntervals& among) {
+  if (words == words_ && limited == limited_ && (!limited || among == among_)) return;
+  words_ = words;
+  limited_ = limited;
+  among_ = among;
+  if (document_ != nullptr) Work();
+}
+
+void TableModel::sort(int column, Qt::SortOrder order) {
+  if (column < 0 || column >= columnCount()) return;
+  sort_column_ = column;
+  sort_order_ = order;
+  if (document_ != nullptr) Work();
+}
+
+void TableModel::Work() {
+  Order how;
+  for (QString word : words_.toLower().split(' ', Qt::SkipEmptyParts)) {
+    const bool excludes = word.size() > 1 && word.startsWith('-');
+    how.words.emplace_back(excludes, (excludes ? word.mid(1) : word).toStdString());
+  }
+  how.limited = limited_;
+  how.among = among_;
+  how.column = sort_column_;
+  how.number = columns_[static_cast<size_t>(sort_column_)].number;
+  how.descending = sort_order_ == Qt::DescendingOrder;
+  work_.Run([this, make = make_, document = document_, rows = fresh_ ? nullptr : rows_, haystack = fresh_ ? nullptr : haystack_, how = std::move(how),
+             columns = columnCount()](const std::atomic<bool>& cancel) mutable -> Latest::Result {
+    if (rows == nullptr) rows = make(document, cancel);
+    document.reset();
+    if (rows == nullptr || Stopped(cancel)) return {};
+    const uint32_t count = static_cast<uint32_t>(rows->count());
+    if (haystack == nullptr && !how.words.empty()) {
+      auto made = std::make_shared<Haystack>();
+      for (uint32_t row = 0; row < count; ++row) {
+        if (row % 256 == 0 && Stopped(cancel)) return {};
+        made->first.push_back(made->text.size());
+        for (int column = 0; column < columns; ++column) made->text += rows->Text(static_cast<int>(row), column).toLower().toStdString() + '\t';
+      }
+      made->first.push_back(made->text.size());
+      haystack = std::move(made);
+    }
+    std::vector<uint32_t> order;
+    order.reserve(count);
+    for (uint32_t row = 0; row < count; ++row) {
+      if (how.limited && !rows->Among(static_cast<int>(row), how.among)) continue;
+      if (std::all_of(how.words.begin(), how.words.end(), [&](const auto& word) { return haystack->Has(row, word.second) != word.first; }))
+        order.push_back(row);
+    }
+    if (Stopped(cancel)) return {};
+    Sort(*rows, how.column, how.number, how.descending, &order);
+    return [this, rows = std::move(rows), haystack = std::move(haystack), order = std::move(order)] {
+      Take(rows, haystack, order);
+      Q_EMIT Settled();
+    };
+  });
+}
+
+void TableModel::Take(std::shared_ptr<const TableRows> rows, std::shared_ptr<const Haystack> haystack, std::vector<uint32_t> order) {
+  fresh_ = false;
+  haystack_ = std::move(haystack);
+  std::vector<uint32_t> place;   // of each source row in the new order; whoever was filtered out makes it another table
+  bool same = rows == rows_ && rows != nullptr && order.size() == order_.size();
+  if (same) {
+    place.assign(static_cast<size_t>(rows->count()), UINT32_MAX);
+    for (size_t i = 0; i < order.size(); ++i) place[order[i]] = static_cast<uint32_t>(i);
+    same = std::all_of(order_.begin(), order_.end(), [&](uint32_t source) { return place[source] != UINT32_MAX; });
+  }
+  if (!same) {
+    beginResetModel();
+    rows_ = std::move(rows);
+    order_ = std::move(order);
+    endResetModel();
+    return;
+  }
+  Q_EMIT layoutAboutToBeChanged({}, VerticalSortHint);
+  const QModelIndexList before = persistentIndexList();
+  QModelIndexList after;
+  after.reserve(before.size());
+  for (const QModelIndex& index : before) after.append(createIndex(static_cast<int>(place[static_cast<size_t>(Source(index.row()))]), index.column()));
+  order_ = std::move(order);
+  changePersistentIndexList(before, after);
+  Q_EMIT layoutChanged({}, VerticalSortHint);
+}
+
+int TableModel::rowCount(const QModelIndex& parent) const { return parent.isValid() ? 0 : static_cast<int>(order_.size()); }
+
+int TableModel::columnCount(const QModelIndex& parent) const { return parent.isValid() ? 0 : static_cast<int>(columns_.size()); }
+
+QVariant TableModel::data(const QModelIndex& index, int role) const {
+  if (!index.isValid() || index.row() >= rowCount() || index.column() >= columnCount()) return {};
+  const int source = Source(index.row());
+  const TableColumn& column = columns_[static_cast<size_t>(index.column())];
+  switch (role) {
+    case Qt::DisplayRole: return rows_->Text(source, index.column());
+    case Qt::TextAlignmentRole: return QVariant::fromValue(Qt::AlignVCenter | (column.number ? Qt::AlignRight : Qt::AlignLeft));
+    case kMark: return index.column() == 0 ? static_cast<int>(rows_->Mark(source)) : 0;
+    case kSource: return source;
+    case Qt::AccessibleDescriptionRole:
+      return index.column() == 0 && rows_->Mark(source) != ViewState::kOutside ? QString::fromLatin1(ViewStateName(rows_->Mark(source))) : QString();
+    default: return {};
+  }
+}
+
+QVariant TableModel::headerData(int section, Qt::Orientation orientation, int role) const {
+  if (orientation != Qt::Horizontal || section < 0 || section >= columnCount()) return {};
+  const TableColumn& column = columns_[static_cast<size_t>(section)];
+  if (role == Qt::DisplayRole) return QString(column.title);
+  if (role == Qt::ToolTipRole || role == Qt::AccessibleDescriptionRole) return QString(column.explains);
+  if (role == Qt::TextAlignmentRole) return QVariant::fromValue(Qt::AlignVCenter | (column.number ? Qt::AlignRight : Qt::AlignLeft));
+  return {};
+}
+
+}  // namespace lockstep::gui

@@ -1,0 +1,100 @@
+// Tables of tens of thousands of rows over columns: sorted and filtered on another thread, nothing kept per cell.
+#ifndef LOCKSTEP_GUI_MODEL_TABLE_MODEL_H_
+#define LOCKSTEP_GUI_MODEL_TABLE_MODEL_H_
+
+#include <QAbstractTableModel>
+#include <QString>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gui/model/document.h"
+#include "gui/model/latest.h"
+
+namespace lockstep::gui {
+
+struct TableColumn {
+  const char* title;
+  const char* explains;     // one line, for a tooltip
+  bool number = false;      // sorts by Number, stands at the right
+  int characters = 10;      // usual width
+};
+
+// What one table shows of one document. Immutable; any thread.
+class TableRows {
+ public:
+  virtual ~TableRows() = default;
+  virtual int count() const = 0;
+  virtual QString Text(int row, int column) const = 0;        // safe to show; empty: not known
+  virtual int64_t Number(int row, int column) const = 0;      // of number columns; INT64_MIN: not known, sorts last in both directions
+  // The mark before the first column's text; kOutside: none.
+  virtual ViewState Mark(int row) const = 0;
+  virtual Selection Select(std::span<const int> rows) const = 0;
+  virtual bool Shows(int row, const Selection& selection) const = 0;
+  virtual bool Among(int row, const RankIntervals& ranks) const = 0;   // has to do with one of them
+  virtual QString note() const { return {}; }                 // what the table leaves out
+};
+
+// Rows stand in the order of the last sort; `source` numbers are TableRows'. Lives on the window's thread.
+class TableModel : public QAbstractTableModel {
+  Q_OBJECT
+
+ public:
+  // Runs on a thread of the pool; null when *cancel turned true.
+  using Make = std::function<std::shared_ptr<const TableRows>(const DocumentPtr&, const std::atomic<bool>& cancel)>;
+  enum Role { kMark = Qt::UserRole, kSource };
+
+  TableModel(std::vector<TableColumn> columns, Make make, QObject* parent = nullptr);
+  ~TableModel() override;
+
+  void SetDocument(DocumentPtr document);
+  // Words that all must stand in a row, whatever the case; a minus before one excludes. With `limited` only rows of `among`.
+  void SetFilter(const QString& words, bool limited, const RankIntervals& among);
+  void sort(int column, Qt::SortOrder order) override;
+
+  const std::vector<TableColumn>& columns() const { return columns_; }
+  const TableRows* rows() const { return rows_.get(); }        // null: no document, or not ready yet
+  int Source(int row) const { return static_cast<int>(order_[static_cast<size_t>(row)]); }
+  int total() const { return rows_ == nullptr ? 0 : rows_->count(); }
+  bool Idle() const { return work_.idle(); }
+
+  int rowCount(const QModelIndex& parent = {}) const override;
+  int columnCount(const QModelIndex& parent = {}) const override;
+  QVariant data(const QModelIndex& index, int role) const override;
+  QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
+
+ Q_SIGNALS:
+  void Settled();   // what was ordered last is shown
+
+ private:
+  struct Haystack;
+  struct Order;
+  void Work();
+  void Take(std::shared_ptr<const TableRows> rows, std::shared_ptr<const Haystack> haystack, std::vector<uint32_t> order);
+
+  const std::vector<TableColumn> columns_;
+  const Make make_;
+  DocumentPtr document_;
+  std::shared_ptr<const TableRows> rows_;                      // of the document shown
+  bool fresh_ = false;                                         // rows_ are not of document_ yet
+  std::shared_ptr<const Haystack> haystack_;
+  std::vector<uint32_t> order_;
+  QString words_;
+  bool limited_ = false;
+  RankIntervals among_;
+  int sort_column_ = 0;
+  Qt::SortOrder sort_order_ = Qt::AscendingOrder;
+  Latest work_;
+};
+
+// "tp_2" before "tp_10".
+bool NaturalLess(const QString& a, const QString& b);
+
+}  // namespace lockstep::gui
+
+#endif  // LOCKSTEP_GUI_MODEL_TABLE_MODEL_H_

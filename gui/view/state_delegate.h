@@ -1,0 +1,30 @@
+// Draws the mark of a state before a cell's text: colour, hatch and sign as in the pictures.
+#ifndef LOCKSTEP_GUI_VIEW_STATE_DELEGATE_H_
+#define LOCKSTEP_GUI_VIEW_STATE_DELEGATE_H_
+
+#include <QStyledItemDelegate>
+
+#include <functional>
+
+#include "gui/view/theme.h"
+
+namespace lockstep::gui {
+
+// A square of a state's colour with its sign.
+void DrawStateMark(QPainter* painter, const QRect& square, const Theme& theme, ViewState state);
+
+class StateDelegate : public QStyledItemDelegate {
+ public:
+  // `role`: gives the ViewState, 0 none. `marked`: rows that are selected elsewhere; may be empty.
+  StateDelegate(int role, std::function<bool(const QModelIndex&)> marked, QObject* parent)
+      : QStyledItemDelegate(parent), role_(role), marked_(std::move(marked)) {}
+  void paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override;
+
+ private:
+  const int role_;
+  const std::function<bool(const QModelIndex&)> marked_;
+};
+
+}  // namespace lockstep::gui
+
+#endif  // LOCKSTEP_GUI_VIEW_STATE_DELEGATE_H_

@@ -1,0 +1,45 @@
+// One table of the window: a filter field, the count, columns to show and hide, rows that select.
+#ifndef LOCKSTEP_GUI_VIEW_TABLE_VIEW_H_
+#define LOCKSTEP_GUI_VIEW_TABLE_VIEW_H_
+
+#include <memory>
+
+#include "gui/model/incident_tables.h"
+#include "gui/view/view.h"
+
+class QLineEdit;
+class QTableView;
+
+namespace lockstep::gui {
+
+class TableView : public View {
+  Q_OBJECT
+
+ public:
+  TableView(Navigator* navigator, TableKind kind, QWidget* parent);
+  ~TableView() override;
+
+  void SetDocument(DocumentPtr document) override;
+  // The selected rows with a line of titles, in the order shown.
+  QString CopyText() const override;
+  // All rows that the filter leaves, in the order shown, with the columns that are shown.
+  QString Csv() const override;
+  void CentreOnSelection() override;
+  bool Idle() const override;
+
+  QTableView* table() const;
+  QLineEdit* filter() const;
+  TableModel* model() const;
+
+ protected:
+  void changeEvent(QEvent* event) override;
+  bool eventFilter(QObject* watched, QEvent* event) override;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lockstep::gui
+
+#endif  // LOCKSTEP_GUI_VIEW_TABLE_VIEW_H_
