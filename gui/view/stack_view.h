@@ -1,10 +1,22 @@
-// Merged stacks of all ranks, as a picture and as a tree: the odd one out first.
+// Where the processes are: the merged stacks of all ranks as a picture, width by ranks, and as a tree below it; the odd one
+// out is marked and stands first. Click or Enter selects a node's ranks. Where there are no stacks it says why.
 #ifndef LOCKSTEP_GUI_VIEW_STACK_VIEW_H_
 #define LOCKSTEP_GUI_VIEW_STACK_VIEW_H_
 
+#include <vector>
+
+#include "gui/model/stack_model.h"
 #include "gui/view/view.h"
 
+class QLabel;
+class QLineEdit;
+class QScrollArea;
+class QSplitter;
+class QTreeView;
+
 namespace lockstep::gui {
+
+class IciclePane;
 
 class StackView : public View {
   Q_OBJECT
@@ -12,9 +24,44 @@ class StackView : public View {
  public:
   explicit StackView(Navigator* navigator, QWidget* parent = nullptr);
   void SetDocument(DocumentPtr document) override;
+  QString CopyText() const override;   // the node in focus with its path, or the whole tree as indented text
+  QString Csv() const override;
+  bool Paint(QPainter* painter, const QSize& size) override;
+  void Zoom(double factor) override;   // the picture wider
+  void Pan(double right, double down) override;
+  void Fit() override;
+  void CentreOnSelection() override;
+  void ZoomToSelection() override;
+
+  const StackModel& model() const { return *model_; }
+  int current() const { return current_; }               // node in focus, -1: none
+  void SetCurrent(int node);
+  QRect BoxOf(int node) const;                           // in the picture, on this widget; empty: not shown
+  QString Message() const;                               // what is said of stacks that are not there
+
+ protected:
+  void changeEvent(QEvent* event) override;
+  bool eventFilter(QObject* object, QEvent* event) override;
 
  private:
+  void SelectNode(int node);
+  void Mark();
+  void Find(int step);
+  void SizePane();
+
   DocumentPtr document_;
+  StackModel* model_;
+  QLineEdit* search_;
+  QLabel* found_;
+  QLabel* message_;
+  QSplitter* splitter_;
+  QScrollArea* area_;
+  IciclePane* pane_ = nullptr;
+  QTreeView* tree_;
+  std::vector<int> matches_;
+  int match_ = -1;
+  int current_ = -1;
+  double zoom_ = 1;
 };
 
 }  // namespace lockstep::gui

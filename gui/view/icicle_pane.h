@@ -1,0 +1,58 @@
+// The picture of StackView: one box a node, a row a level, the outermost frames above.
+#ifndef LOCKSTEP_GUI_VIEW_ICICLE_PANE_H_
+#define LOCKSTEP_GUI_VIEW_ICICLE_PANE_H_
+
+#include <QRectF>
+#include <QWidget>
+
+#include <functional>
+#include <vector>
+
+#include "gui/model/stack_model.h"
+#include "gui/view/theme.h"
+
+namespace lockstep::gui {
+
+class IciclePane : public QWidget {
+  Q_OBJECT
+
+ public:
+  // `model` outlives it.
+  explicit IciclePane(const StackModel* model, QWidget* parent = nullptr);
+
+  std::function<void(int)> on_current, on_select;   // node in focus; node chosen
+
+  void Rebuild();                          // model, root, width or font changed
+  int root() const { return root_; }
+  void SetRoot(int node);                  // -1: all
+  void SetCurrent(int node);
+  void SetLit(std::vector<bool> lit);      // by node; empty: none stands out
+  void SetFound(std::vector<bool> found);  // that match what is searched for
+  QRectF BoxOf(int node) const;            // empty: not shown
+  int NodeAt(const QPointF& at) const;
+  int RowHeight() const;
+  int WantedHeight() const;
+  void Draw(QPainter* painter, const Theme& theme, const Icicle& icicle, double row_height) const;
+  Icicle Layout(double width) const;
+
+ protected:
+  void paintEvent(QPaintEvent* event) override;
+  void resizeEvent(QResizeEvent* event) override;
+  void mousePressEvent(QMouseEvent* event) override;
+  void mouseDoubleClickEvent(QMouseEvent* event) override;
+  void keyPressEvent(QKeyEvent* event) override;
+  void changeEvent(QEvent* event) override;
+  bool event(QEvent* event) override;
+
+ private:
+  void Step(int key);
+
+  const StackModel* model_;
+  Icicle icicle_;
+  std::vector<bool> lit_, found_;
+  int root_ = -1, current_ = -1;
+};
+
+}  // namespace lockstep::gui
+
+#endif  // LOCKSTEP_GUI_VIEW_ICICLE_PANE_H_
