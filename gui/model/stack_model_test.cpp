@@ -8,6 +8,7 @@
 #include <random>
 
 #include "analyzer/engine_test_job.h"
+#include "gui/testing/facts.h"
 
 namespace lockstep::gui {
 namespace {
@@ -25,10 +26,8 @@ void AddNode(ViewFacts* facts, int parent, const char* frame, std::vector<std::p
 }
 
 DocumentPtr Made(const ViewFacts& facts) {
-  static const Bundle& bundle = *new Bundle(testing::Job(2, 2, 2, 2).Run());
-  auto document = Document::FromBundle(bundle, &facts);
-  EXPECT_TRUE(document.ok()) << document.status();
-  return document.ok() ? *document : nullptr;
+  static const Bundle& bundle = *new Bundle(lockstep::testing::Job(2, 2, 2, 4).Run());
+  return testing::OpenWith(bundle, facts);
 }
 
 ViewFacts OddOne() {
@@ -87,7 +86,7 @@ TEST(StackModelTest, RandomTreesKeepChildrenWithinTheirParents) {
     const int n = 1 + static_cast<int>(random() % 80);
     for (int i = 0; i < n; ++i) {
       const int first = static_cast<int>(random() % 100), last = first + static_cast<int>(random() % 50);
-      AddNode(&facts, static_cast<int>(random() % static_cast<unsigned>(n + 2)) - 2, "f", {{first, last}});
+      AddNode(&facts, static_cast<int>(random() % static_cast<unsigned>(i + 1)) - 1, "f", {{first, last}});
     }
     StackModel model;
     QAbstractItemModelTester tester(&model, QAbstractItemModelTester::FailureReportingMode::Fatal);

@@ -113,7 +113,11 @@ void IciclePane::Draw(QPainter* painter, const Theme& theme, const Icicle& icicl
       painter->fillRect(QRectF(rect.left() + 1, rect.bottom() - 4, rect.width() - 2, 3), theme.link);
     }
     QString text = model_->FrameOf(box.node);
-    if (odd) text = QString::fromUtf8("\u25c6 ") + text;
+    if (odd && box.width < metrics.height() * 4) {
+      text = QString::fromUtf8("\u25c6");
+    } else if (odd) {
+      text = QString::fromUtf8("\u25c6 ") + text;
+    }
     if (box.width > metrics.height() * 1.2) {
       const QString count = QString("  %L1").arg(model_->RanksIn(box.node));
       const double of_count = metrics.horizontalAdvance(count);

@@ -2,11 +2,11 @@
 
 #include <QHBoxLayout>
 #include <QHeaderView>
+#include <QKeyEvent>
 #include <QLabel>
 #include <QLineEdit>
 #include <QScrollArea>
 #include <QScrollBar>
-#include <QShortcut>
 #include <QSplitter>
 #include <QTreeView>
 #include <QVBoxLayout>
@@ -60,6 +60,7 @@ StackView::StackView(Navigator* navigator, QWidget* parent) : View(navigator, "S
   splitter_->setStretchFactor(0, 3);
   splitter_->setStretchFactor(1, 2);
   splitter_->setChildrenCollapsible(false);
+  splitter_->setSizes({600, 400});
   auto* top = new QHBoxLayout;
   top->setContentsMargins(6, 4, 6, 0);
   top->addWidget(search_, 1);
@@ -88,9 +89,7 @@ StackView::StackView(Navigator* navigator, QWidget* parent) : View(navigator, "S
     pane_->SetFound(std::move(found));
     found_->setText(search_->text().isEmpty() ? QString() : QString("%L1 found").arg(matches_.size()));
   });
-  connect(search_, &QLineEdit::returnPressed, this, [this] { Find(1); });
-  auto* back = new QShortcut(QKeySequence(Qt::SHIFT | Qt::Key_Return), search_, nullptr, nullptr, Qt::WidgetShortcut);
-  connect(back, &QShortcut::activated, this, [this] { Find(-1); });
+  search_->installEventFilter(this);
   connect(navigator, &Navigator::SelectionChanged, this, [this] { Mark(); });
   SetDocument(nullptr);
 }
@@ -112,7 +111,8 @@ void StackView::SetDocument(DocumentPtr document) {
   const std::vector<StackModel::Refusal> refusals = model_->Refusals();
   constexpr size_t kMostReasons = 6;
   for (size_t i = 0; i < refusals.size() && i < kMostReasons; ++i) {
-    lines << QString("%L1 ranks (%2): %3").arg(refusals[i].ranks.size()).arg(refusals[i].ranks.Text(40), refusals[i].why);
+    const RankIntervals& ranks = refusals[i].ranks;
+    lines << (ranks.size() == 1 ? QString("rank %1: ").arg(ranks.first()) : QString("%L1 ranks (%2): ").arg(ranks.size()).arg(ranks.Text(40))) + refusals[i].why;
   }
   if (refusals.size() > kMostReasons) lines << QString("and %L1 more reasons").arg(refusals.size() - kMostReasons);
   if (document_ == nullptr) {
@@ -152,6 +152,13 @@ bool StackView::eventFilter(QObject* object, QEvent* event) {
     auto* wheel = static_cast<QWheelEvent*>(event);
     if (wheel->modifiers().testFlag(Qt::ControlModifier)) {
       Zoom(wheel->angleDelta().y() > 0 ? 1.25 : 0.8);
+      return true;
+    }
+  }
+  if (object == search_ && event->type() == QEvent::KeyPress) {
+    const auto* key = static_cast<QKeyEvent*>(event);
+    if (key->key() == Qt::Key_Return || key->key() == Qt::Key_Enter) {
+      Find(key->modifiers().testFlag(Qt::ShiftModifier) ? -1 : 1);
       return true;
     }
   }

@@ -8,15 +8,14 @@
 #include <QtTest/QTest>
 
 #include "analyzer/engine_test_job.h"
+#include "gui/testing/facts.h"
 
 namespace lockstep::gui {
 namespace {
 
 DocumentPtr Made(const ViewFacts& facts) {
-  static const Bundle& bundle = *new Bundle(testing::Job(2, 2, 2, 2).Run());
-  auto document = Document::FromBundle(bundle, &facts);
-  EXPECT_TRUE(document.ok()) << document.status();
-  return document.ok() ? *document : nullptr;
+  static const Bundle& bundle = *new Bundle(lockstep::testing::Job(2, 2, 2, 4).Run());
+  return testing::OpenWith(bundle, facts);
 }
 
 ViewFacts Stacks() {

@@ -1,10 +1,18 @@
-// What host and GPU of each rank did when, on one time axis.
+// What host and GPU of each rank did when, on one time axis: lanes of hosts, ranks, or each rank's calls and streams. Clock
+// uncertainty is drawn as a band around the time that is looked at; the selected collective's arrivals, or a send and its
+// receive, are joined by arrows. Place.timeline is what is shown: nanoseconds after the first recorded time, and lanes.
 #ifndef LOCKSTEP_GUI_VIEW_TIMELINE_VIEW_H_
 #define LOCKSTEP_GUI_VIEW_TIMELINE_VIEW_H_
 
 #include "gui/view/view.h"
 
+class QComboBox;
+class QLabel;
+class QScrollBar;
+
 namespace lockstep::gui {
+
+class TimelinePane;
 
 class TimelineView : public View {
   Q_OBJECT
@@ -12,9 +20,30 @@ class TimelineView : public View {
  public:
   explicit TimelineView(Navigator* navigator, QWidget* parent = nullptr);
   void SetDocument(DocumentPtr document) override;
+  QString CopyText() const override;   // the selected range and operation
+  bool Paint(QPainter* painter, const QSize& size) override;
+  void Zoom(double factor) override;
+  void ZoomRows(double factor) override;
+  void Pan(double right, double down) override;
+  void Fit() override;
+  void CentreOnSelection() override;
+  void ZoomToSelection() override;
+  bool Idle() const override;
+
+  TimelinePane* pane() const { return pane_; }
 
  private:
+  void ShowBars();
+  QString ClockText() const;
+
   DocumentPtr document_;
+  TimelinePane* pane_;
+  QComboBox* detail_;
+  QComboBox* choice_;
+  QLabel* clock_;
+  QScrollBar* across_;
+  QScrollBar* down_;
+  bool moving_bars_ = false;
 };
 
 }  // namespace lockstep::gui

@@ -181,11 +181,16 @@ void WaitGraphView::Mark() {
 }
 
 QRectF WaitGraphView::SceneRect() const {
-  // Circles bow out beyond the nodes.
+  // Circles bow out beyond the nodes, and their labels stand there.
   double bow = 0;
-  for (const WaitLayout::Path& path : layout_.paths) {
-    if (!path.bow) continue;
-    for (const QPointF& point : path.points) bow = std::max({bow, -point.x(), point.x() - layout_.size.width()});
+  const QFontMetricsF metrics(SmallFont());
+  for (size_t a = 0; a < layout_.paths.size(); ++a) {
+    if (!layout_.paths[a].bow) continue;
+    double label = 0;
+    for (const QString& part : graph_.arrows[a].why.split(", ")) label = std::max(label, metrics.horizontalAdvance(part));
+    label = std::min(label, metrics.averageCharWidth() * 26) / 2 + 6;
+    const double x = layout_.paths[a].points[1].x();
+    bow = std::max({bow, label - x, x + label - layout_.size.width()});
   }
   return QRectF(QPointF(0, 0), layout_.size).adjusted(-bow, 0, bow, 0);
 }
@@ -542,8 +547,9 @@ void WaitGraphView::DrawArrow(QPainter* painter, const Theme& theme, size_t inde
   double width = 0;
   for (const QString& line : lines) width = std::max(width, metrics.horizontalAdvance(line));
   const double height = metrics.height() * static_cast<double>(lines.size());
-  const QPointF middle = bow ? path.pointAtPercent(0.5) : QPointF(points[0].x() - 14 - width / 2, path.pointAtPercent(path.percentAtLength(14 + width / 2)).y());
-  QRectF label(middle.x() - width / 2 - 3, middle.y() - height / 2 - 1, width + 6, height + 2);
+  // Above the line, close to who waits: there the lines are apart.
+  const QPointF middle = bow ? path.pointAtPercent(0.5) : points[0] - QPointF(10 + width / 2, height / 2 + 2);
+  const QRectF label(middle.x() - width / 2 - 3, middle.y() - height / 2 - 1, width + 6, height + 2);
   for (const QRectF& other : *taken) {
     if (other.intersects(label)) return;
   }

@@ -7,6 +7,7 @@
 #include <QtTest/QTest>
 
 #include "analyzer/engine_test_job.h"
+#include "gui/testing/facts.h"
 
 namespace lockstep::gui {
 namespace {
@@ -33,18 +34,14 @@ void AddEdge(ViewFacts* facts, uint32_t from, uint32_t to, const char* why, bool
   edge->set_in_cycle(cycle);
 }
 
-DocumentPtr Made(const ViewFacts& wanted) {
-  testing::Job job(2, 2, 2, 4);
-  const Bundle bundle = job.Run();
-  ViewFacts facts = wanted;
+DocumentPtr Made(ViewFacts facts) {
+  static const Bundle& bundle = *new Bundle(lockstep::testing::Job(2, 2, 2, 4).Run());
   for (int i = 0; i < 8; ++i) {
     RankFacts* rank = facts.add_ranks();
     rank->set_rank(i);
     rank->set_host_state(i == 5 ? RankFacts::ELSEWHERE : RankFacts::IN_CALL);
   }
-  auto document = Document::FromBundle(bundle, &facts);
-  EXPECT_TRUE(document.ok()) << document.status();
-  return document.ok() ? *document : nullptr;
+  return testing::OpenWith(bundle, std::move(facts));
 }
 
 ViewFacts Chain() {
@@ -167,9 +164,9 @@ TEST(WaitGraphViewTest, WithoutADocumentOrWaitsItSaysSo) {
 }
 
 TEST(WaitGraphViewTest, ARealHang) {
-  testing::Job job(2, 2, 2, 6);
+  lockstep::testing::Job job(2, 2, 2, 6);
   job.ranks[5].host_fault_at = job.Find(5, "dp", 4);
-  job.ranks[5].host_fault = testing::HostFault::kStall;
+  job.ranks[5].host_fault = lockstep::testing::HostFault::kStall;
   auto document = Document::FromBundle(job.Run());
   ASSERT_TRUE(document.ok());
   Navigator navigator;

@@ -1,0 +1,39 @@
+// Looks of all visible lanes, as many bytes as the picture has pixels or lanes. Pure; any thread.
+#ifndef LOCKSTEP_GUI_MODEL_TIMELINE_RASTER_H_
+#define LOCKSTEP_GUI_MODEL_TIMELINE_RASTER_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "gui/model/timeline.h"
+#include "gui/model/timeline_lanes.h"
+
+namespace lockstep::gui {
+
+struct RasterRequest {
+  double x0 = 0, x1 = 1;      // nanoseconds after the origin
+  double y0 = 0, y1 = 1;      // lanes; lanes.size() may lie below y1
+  int width = 0, height = 0;  // pixels
+  bool operator==(const RasterRequest&) const = default;
+};
+
+struct TimelineRaster {
+  RasterRequest request;
+  bool exact = false;              // from the operations, not from bins
+  int first_lane = 0;              // with a row a lane: the lane of row 0
+  bool row_a_pixel = false;        // else a row a lane
+  int rows = 0;
+  std::vector<uint8_t> looks;      // rows x width, TimelineLook
+  const uint8_t* Row(int row) const { return looks.data() + static_cast<size_t>(row) * static_cast<size_t>(request.width); }
+};
+
+// From the operations where `budget` of them are enough; else, where the bins are as fine as pixels or `coarse` says that
+// they must do, from the bins; else null. Lanes that show a part of a rank stay empty in what is made from bins.
+// Null too when *cancel turns true.
+std::shared_ptr<const TimelineRaster> RasterLanes(const Timeline& timeline, const TimelineLanes& lanes, const RasterRequest& request,
+                                                  int64_t budget, bool coarse, const std::atomic<bool>* cancel = nullptr);
+
+}  // namespace lockstep::gui
+
+#endif  // LOCKSTEP_GUI_MODEL_TIMELINE_RASTER_H_

@@ -1,0 +1,28 @@
+// Documents with facts that a test writes by hand.
+#ifndef LOCKSTEP_GUI_TESTING_FACTS_H_
+#define LOCKSTEP_GUI_TESTING_FACTS_H_
+
+#include <gtest/gtest.h>
+
+#include "gui/model/document.h"
+
+namespace lockstep::gui::testing {
+
+// What the test left out is filled in: ranks as the bundle's, no findings, no classes of ranks. Null, and a failure, where an
+// index with these facts would not be opened.
+inline DocumentPtr OpenWith(const Bundle& bundle, ViewFacts facts) {
+  for (size_t i = static_cast<size_t>(facts.ranks_size()); i < bundle.ranks.size(); ++i) facts.add_ranks()->set_rank(bundle.ranks[i].rank);
+  for (RankFacts& rank : *facts.mutable_ranks()) {
+    if (rank.wait_class() >= facts.classes_size()) rank.set_wait_class(-1);
+  }
+  for (WaitClass& c : *facts.mutable_classes()) {
+    if (c.finding() >= facts.verdict().findings_size()) c.set_finding(-1);
+  }
+  auto document = Document::FromBundle(bundle, &facts);
+  EXPECT_TRUE(document.ok()) << document.status();
+  return document.ok() ? *document : nullptr;
+}
+
+}  // namespace lockstep::gui::testing
+
+#endif  // LOCKSTEP_GUI_TESTING_FACTS_H_

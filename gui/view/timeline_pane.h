@@ -1,0 +1,136 @@
+// The picture of TimelineView: lanes below a time axis, labels left, legend below.
+#ifndef LOCKSTEP_GUI_VIEW_TIMELINE_PANE_H_
+#define LOCKSTEP_GUI_VIEW_TIMELINE_PANE_H_
+
+#include <QImage>
+#include <QPointF>
+#include <QRect>
+#include <QString>
+#include <QThreadPool>
+#include <QWidget>
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "gui/model/navigator.h"
+#include "gui/model/timeline.h"
+#include "gui/model/timeline_lanes.h"
+#include "gui/model/timeline_raster.h"
+#include "gui/view/theme.h"
+
+namespace lockstep::gui {
+
+class TimelinePane : public QWidget {
+  Q_OBJECT
+
+ public:
+  TimelinePane(Navigator* navigator, QWidget* parent);
+  ~TimelinePane() override;   // waits for its work
+
+  void SetDocument(DocumentPtr document);
+  void SetDetail(LaneDetail detail);
+  void SetChoice(LaneChoice choice);
+  LaneDetail detail() const { return detail_; }
+  LaneChoice choice() const { return choice_; }
+  const Timeline* timeline() const { return timeline_.get(); }
+  const TimelineLanes& lanes() const { return *lanes_; }
+  Viewport Shown() const;                  // nanoseconds after the origin, lanes
+  QRect Plot() const { return PlotOf(size()); }
+  bool Idle() const { return !building_ && !refining_ && !finding_; }
+
+  void ZoomTime(double factor, std::optional<double> at_x = {});   // the place under the cursor, or the middle, stays
+  void ZoomLanes(double factor);
+  void PanBy(double right, double down);   // shares of what is shown
+  void Fit();
+  void CentreOnSelection();
+  void ZoomToSelection();
+  void Draw(QPainter* painter, const QSize& size, bool whole);     // whole: for export, without cursor, never coarse
+
+  int LaneAt(double y) const;              // -1 none
+  QRectF LaneRect(int lane) const;         // on the widget
+  double XOf(double ns) const;
+  double TimeAt(double x) const;
+  TimelineHit HitAt(const QPointF& at) const;
+  QString HitText(const TimelineHit& hit) const;   // at most six lines
+  QString SelectionText() const;
+  int cursor_lane() const { return cursor_lane_; }
+
+ Q_SIGNALS:
+  void Scrolled();                         // another part is shown, or there are other lanes
+  void Changed();                          // built, or idle again
+
+ protected:
+  void paintEvent(QPaintEvent* event) override;
+  void resizeEvent(QResizeEvent* event) override;
+  void showEvent(QShowEvent* event) override;
+  void mousePressEvent(QMouseEvent* event) override;
+  void mouseMoveEvent(QMouseEvent* event) override;
+  void mouseReleaseEvent(QMouseEvent* event) override;
+  void mouseDoubleClickEvent(QMouseEvent* event) override;
+  void leaveEvent(QEvent* event) override;
+  void wheelEvent(QWheelEvent* event) override;
+  void keyPressEvent(QKeyEvent* event) override;
+  void changeEvent(QEvent* event) override;
+  bool event(QEvent* event) override;
+
+ private:
+  struct Frame;                            // what one drawing goes by
+  void StartBuild();
+  void RebuildLanes();
+  void Show(Viewport viewport);
+  Viewport Bounded(Viewport viewport, const QSize& size) const;
+  QRect PlotOf(const QSize& size) const;
+  double TallestLane() const;
+  void Refine(const RasterRequest& request);
+  void SelectHit(const TimelineHit& hit);
+  void SelectLane(int lane);
+  void MoveCursor(int by);
+  void StepRecord(int by);
+  void Select(Selection selection);        // without moving lanes under the cursor
+
+  void DrawLooks(QPainter* painter, const Frame& frame, bool whole);
+  void DrawAxis(QPainter* painter, const Frame& frame) const;
+  void DrawGutter(QPainter* painter, const Frame& frame) const;
+  void DrawTexts(QPainter* painter, const Frame& frame) const;
+  void DrawSelection(QPainter* painter, const Frame& frame) const;
+  void DrawFlows(QPainter* painter, const Frame& frame);
+  void DrawClocks(QPainter* painter, const Frame& frame) const;
+  void DrawLegend(QPainter* painter, const Frame& frame) const;
+  QImage ImageOf(const TimelineRaster& raster, const Theme& theme) const;
+  int64_t RecordOf(int row, int32_t comm, int64_t seq, ring::CallKind kind, int32_t peer, int64_t* budget);
+  std::optional<std::pair<double, double>> SelectedTimes(int* row) const;
+
+  Navigator* navigator_;
+  DocumentPtr document_;
+  std::shared_ptr<const Timeline> timeline_;
+  std::shared_ptr<const TimelineLanes> lanes_ = std::make_shared<TimelineLanes>();
+  LaneDetail detail_ = LaneDetail::kRanks;
+  LaneChoice choice_ = LaneChoice::kSelectionFirst;
+
+  std::shared_ptr<const TimelineRaster> raster_;
+  const TimelineLanes* raster_lanes_ = nullptr;
+  QImage image_;
+  bool image_dark_ = false;
+  std::shared_ptr<std::atomic<bool>> build_cancel_, refine_cancel_;
+  std::shared_ptr<std::atomic<int>> built_;
+  bool building_ = false, refining_ = false, finding_ = false, own_ = false;
+  RasterRequest refined_for_;
+  absl::flat_hash_map<int, int64_t> found_;   // row -> record of the selected collective
+
+  int cursor_lane_ = -1;
+  std::optional<QPointF> hover_;
+  QPointF press_;
+  Viewport press_shown_;
+  enum class Drag : uint8_t { kNone, kSelect, kPan };
+  Drag drag_ = Drag::kNone;
+  bool moved_ = false;
+  int64_t last_centre_ms_ = 0;
+  QThreadPool pool_;
+};
+
+}  // namespace lockstep::gui
+
+#endif  // LOCKSTEP_GUI_VIEW_TIMELINE_PANE_H_
