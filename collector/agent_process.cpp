@@ -135,6 +135,7 @@ class AgentProcess {
     session.leaf_switch = source.leaf_switch;
     session.late_after_ns = options_.late_after_ns;
     session.log = source.log;
+    session.cpu_ns = ProcessCpuNs;
     if (getrandom(&session.instance, sizeof session.instance, 0) != sizeof session.instance) session.instance = static_cast<uint64_t>(RealtimeNs());
     session_ = std::make_unique<AgentSession>(session, source_.get(), spool_.get(), [this](const wire::Message& message) {
       return client_ == nullptr ? absl::UnavailableError("no collector") : client_->Send(message);

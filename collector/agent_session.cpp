@@ -1,10 +1,14 @@
 #include "collector/agent_session.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/clean_utf8.h"
 #include "collector/progress.h"
 #include "collector/rank_set.h"
 #include "collector/say.h"
@@ -51,6 +55,46 @@ void MergeBeats(CommunicatorBeat* held, CommunicatorBeat newer) {
 
 std::string JobText(const JobIdentity& job) {
   return absl::StrCat(job.job(), job.step().empty() ? "" : absl::StrCat("/", job.step()), " (restart ", job.restart_count(), ")");
+}
+
+const char* ModeName(ring::GpuMarks mode) {
+  switch (mode) {
+    case ring::GpuMarks::kOff: return "off";
+    case ring::GpuMarks::kDone: return "done";
+    case ring::GpuMarks::kFull: return "full";
+    case ring::GpuMarks::kEvents: return "events";
+    case ring::GpuMarks::kProfiler: return "profiler";
+  }
+  return "";
+}
+
+// What a ring says of itself is its user's word: bounded.
+void FactsOfRecorders(absl::Span<const RankSight> ranks, Heartbeat* out) {
+  constexpr size_t kMostKinds = 16;
+  struct Kind {
+    std::vector<int32_t> ranks;
+    uint32_t call_ns = 0;
+    uint64_t ring_bytes = 0;
+  };
+  std::map<std::pair<std::string, ring::GpuMarks>, Kind> kinds;
+  for (const RankSight& sight : ranks) {
+    if (sight.rank < 0 || !sight.view.alive) continue;
+    const ring::ProcessInfo& process = sight.digest->process;
+    const auto key = std::make_pair(CleanUtf8(process.recorder_version, 32), process.gpu_marks);
+    if (kinds.size() >= kMostKinds && !kinds.contains(key)) continue;
+    Kind& kind = kinds[key];
+    kind.ranks.push_back(sight.rank);
+    kind.call_ns = std::max(kind.call_ns, process.own_call_ns);
+    kind.ring_bytes += process.ring_bytes;
+  }
+  for (auto& [key, kind] : kinds) {
+    RecorderFacts* facts = out->add_recorders();
+    Ranks::Of(std::move(kind.ranks)).To(facts->mutable_ranks());
+    facts->set_version(key.first);
+    facts->set_gpu_mode(ModeName(key.second));
+    facts->set_call_ns(kind.call_ns);
+    facts->set_ring_bytes(kind.ring_bytes);
+  }
 }
 
 }  // namespace
@@ -341,6 +385,19 @@ void AgentSession::Look(int64_t mono_ns) {
   std::erase_if(jobs_, [this](const auto& entry) { return entry.second->look != look_; });
 }
 
+void AgentSession::TellCost(int64_t mono_ns) {
+  constexpr int64_t kOver = 10'000'000'000;
+  if (!options_.cpu_ns || (cost_at_ns_ != 0 && mono_ns - cost_at_ns_ < kOver)) return;
+  const int64_t now = options_.cpu_ns();
+  if (cost_at_ns_ != 0) {
+    const int64_t permille = 1000 * (now - cost_ns_) / (mono_ns - cost_at_ns_);
+    // Little, but not nothing.
+    cpu_permille_ = static_cast<uint32_t>(std::clamp<int64_t>(permille, now > cost_ns_ ? 1 : 0, 1'000'000));
+  }
+  cost_ns_ = now;
+  cost_at_ns_ = mono_ns;
+}
+
 void AgentSession::SendHeartbeat(int64_t mono_ns, int64_t real_ns, size_t index, Job* job) {
   for (const CommBeat& beat : job->progress.Take(mono_ns, job->lateness, job->tell_everything)) {
     CommunicatorBeat message;
@@ -379,6 +436,10 @@ void AgentSession::SendHeartbeat(int64_t mono_ns, int64_t real_ns, size_t index,
   Ranks::Of(std::move(stopped)).To(heartbeat.mutable_stopped());
   Ranks::Of(std::move(in_d)).To(heartbeat.mutable_in_d());
   heartbeat.set_records_lost(lost);
+  FactsOfRecorders(ranks, &heartbeat);
+  heartbeat.add_agent_version(options_.version);
+  TellCost(mono_ns);
+  heartbeat.set_agent_cpu_permille(cpu_permille_);
   const size_t room = options_.heartbeat_bytes_per_rank * std::max<size_t>(ranks.size(), 1);
   size_t bytes = heartbeat.ByteSizeLong(), taken = 0;
   for (; taken < job->held.size(); ++taken) {

@@ -40,6 +40,7 @@ struct AgentSessionOptions {
   double chunk_bytes_per_second = 32e6;  // as sent
   size_t chunks_out = 4;                 // sent and not acknowledged
   int64_t ack_after_ns = 30'000'000'000; // not acknowledged for so long: sent again
+  std::function<int64_t()> cpu_ns;       // the program's own CPU time so far; empty: not told
   std::function<void(const std::string&)> log;  // one line for each decision, with its figures; may be empty
 };
 
@@ -96,6 +97,7 @@ class AgentSession {
   void LookAtJob(int64_t mono_ns, size_t index, Job* job);
   void TellLate(const Job& job, absl::Span<const RankSight> ranks, const LateEvent& event);
   void TellEnded();
+  void TellCost(int64_t mono_ns);
   void SendHeartbeat(int64_t mono_ns, int64_t real_ns, size_t index, Job* job);
   void SendDigest(const CollectRequest& request);
   void SendChunks(int64_t mono_ns);
@@ -119,6 +121,8 @@ class AgentSession {
   std::vector<std::string> fallback_;
   int64_t next_ = 0, next_heartbeat_ = 0, next_look_ = 0, looked_ns_ = 0, hello_ns_ = 0;
   uint64_t look_ = 0;
+  int64_t cost_ns_ = 0, cost_at_ns_ = 0;  // CPU time, and when that was read
+  uint32_t cpu_permille_ = 0;
   AgentSessionCounters counters_;
 };
 

@@ -59,6 +59,7 @@ class FakeSource final : public AgentSource {
     for (ring::Snapshot& digest : digests_) digest.threads.clear();
   }
 
+  ring::ProcessInfo& process(int rank) { return digests_[static_cast<size_t>(rank)].process; }
   void Look(int64_t) override {
     ++looks;
     sights_.clear();
@@ -237,6 +238,34 @@ TEST_F(AgentSessionTest, AHeartbeatComesOnceASecondAndSaysWhatMoved) {
   sent_.clear();
   Run(3 * kSecond);
   for (const Heartbeat& beat : Sent<Heartbeat>(wire::Type::kHeartbeat)) EXPECT_EQ(beat.moved_size(), 0);
+}
+
+TEST_F(AgentSessionTest, AHeartbeatSaysWhatRecordersAndAgentAreAndCost) {
+  int64_t cpu = 0;
+  options_.cpu_ns = [&] { return cpu; };
+  options_.version = "0.1.0";
+  Make(8);
+  for (int rank = 0; rank < 8; ++rank) {
+    ring::ProcessInfo& process = source_->process(rank);
+    process.recorder_version = rank == 3 ? "0.0.9" : "0.1.0";
+    process.gpu_marks = rank < 4 ? ring::GpuMarks::kFull : ring::GpuMarks::kDone;
+    process.own_call_ns = 20 + static_cast<uint32_t>(rank);
+    process.ring_bytes = 4 << 20;
+  }
+  Connect();
+  Run(25 * kSecond, [&] { cpu += 7'000'000; });
+  const Heartbeat beat = Sent<Heartbeat>(wire::Type::kHeartbeat).back();
+  ASSERT_EQ(beat.recorders_size(), 3);
+  std::map<std::string, RecorderFacts> told;
+  for (const RecorderFacts& facts : beat.recorders()) told[facts.version() + " " + facts.gpu_mode()] = facts;
+  EXPECT_EQ(Ranks::From(told["0.1.0 full"].ranks())->List(), (std::vector<int32_t>{0, 1, 2}));
+  EXPECT_EQ(told["0.1.0 full"].call_ns(), 22u);
+  EXPECT_EQ(told["0.1.0 full"].ring_bytes(), 3u * (4 << 20));
+  EXPECT_EQ(Ranks::From(told["0.0.9 full"].ranks())->List(), (std::vector<int32_t>{3}));
+  EXPECT_EQ(Ranks::From(told["0.1.0 done"].ranks())->size(), 4u);
+  ASSERT_EQ(beat.agent_version_size(), 1);
+  EXPECT_EQ(beat.agent_version(0), options_.version);
+  EXPECT_NEAR(beat.agent_cpu_permille(), 7, 1);
 }
 
 TEST_F(AgentSessionTest, TwoHundredCommunicatorsFitIntoFiveHundredBytesARankAndAllAreToldInTheEnd) {

@@ -226,6 +226,8 @@ void FillProcess(Reading* reading) {
   process.own_permille = header.own_permille;
   process.gpu_marks = header.gpu_marks <= 4 ? static_cast<GpuMarks>(header.gpu_marks) : GpuMarks::kOff;
   process.host_waits = header.host_waits == 1;
+  process.recorder_version = Text(header.recorder_version, sizeof(header.recorder_version));
+  process.ring_bytes = reading->file.size();
   process.created_mono_ns = reading->clock.ToNs(header.created_ticks);
   process.created_real_ns = process.created_mono_ns == 0 ? 0 : process.created_mono_ns + reading->clock.RealOffset();
 }

@@ -55,6 +55,8 @@ struct ProcessInfo {
   uint32_t own_permille = 0;         // and its share of the calling thread's time
   GpuMarks gpu_marks = GpuMarks::kOff;
   bool host_waits = false;           // CUDA host waits are being recorded
+  std::string recorder_version;      // empty: not known
+  uint64_t ring_bytes = 0;           // size of the file
   int64_t created_mono_ns = 0;
   int64_t created_real_ns = 0;       // CLOCK_REALTIME at the same instant
 };
