@@ -17,6 +17,7 @@
 #include "analyzer/engine_startup.h"
 #include "analyzer/engine_slow.h"
 #include "analyzer/engine_timing.h"
+#include "analyzer/engine_view.h"
 #include "analyzer/engine_waits.h"
 
 namespace lockstep {
@@ -166,7 +167,7 @@ Bundle WithoutBlindRanks(const Bundle& bundle) {
   return seen;
 }
 
-Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options) {
+Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options, const std::function<void(const AnalysisView&)>& look) {
   Verdict verdict;
   verdict.set_job(bundle.job);
   verdict.set_stalled_ns(bundle.stalled_ns);
@@ -238,14 +239,17 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options) {
       if (!p.note) verdict.set_verdict(VERDICT_INCOMPLETE_DATA);
     }
   }
+  if (look) look({model, mismatches, graph ? &*graph : nullptr, timing, clocks, slowness, verdict});
   return verdict;
 }
 
 }  // namespace
 
-Verdict Analyze(const Bundle& bundle, const AnalyzeOptions& options) {
-  if (std::none_of(bundle.ranks.begin(), bundle.ranks.end(), IsBlind)) return AnalyzeSeen(bundle, options);
-  return AnalyzeSeen(WithoutBlindRanks(bundle), options);
+Verdict Analyze(const Bundle& bundle, const AnalyzeOptions& options) { return AnalyzeAndLook(bundle, options, {}); }
+
+Verdict AnalyzeAndLook(const Bundle& bundle, const AnalyzeOptions& options, const std::function<void(const AnalysisView&)>& look) {
+  if (std::none_of(bundle.ranks.begin(), bundle.ranks.end(), IsBlind)) return AnalyzeSeen(bundle, options, look);
+  return AnalyzeSeen(WithoutBlindRanks(bundle), options, look);
 }
 
 }  // namespace lockstep

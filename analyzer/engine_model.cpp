@@ -498,4 +498,19 @@ std::string DatatypeText(uint8_t datatype) {
   return absl::StrCat("datatype ", datatype);
 }
 
+std::string HostStateText(const Rank& rank, HostState host) {
+  switch (host) {
+    case HostState::kDead:
+      return rank.process.life == Life::kKilled   ? absl::StrCat("dead: signal ", rank.process.signal)
+             : rank.process.life == Life::kExited ? absl::StrCat("exited ", rank.process.exit_code)
+                                                  : "gone";
+    case HostState::kStopped: return absl::StrCat("stopped (", rank.process.state, ")");
+    case HostState::kElsewhere: return "in no NCCL call and no GPU wait";
+    case HostState::kInCall: return "inside an NCCL call";
+    case HostState::kInWait: return "waits for its GPU";
+    case HostState::kUnknown: break;
+  }
+  return "";
+}
+
 }  // namespace lockstep

@@ -102,6 +102,9 @@ class Model {
   bool ages_told_ = false;        // some rank that was read whole says when its data was taken
 };
 
+// "dead: signal 9", "waits for its GPU"; empty: not known.
+std::string HostStateText(const Rank& rank, HostState host);
+
 // True when no member can complete the operation before all have taken part in it.
 bool NeedsEveryMember(ring::CallKind kind);
 

@@ -534,18 +534,7 @@ Finding Causes::ToFinding(const Cause& cause) const {
     c->set_gpu(r.gpu_index);
     c->set_gpu_pci(r.gpu_pci);
     c->set_pid(r.pid);
-    switch (model_.ranks[index].host) {
-      case HostState::kDead:
-        c->set_state(r.process.life == Life::kKilled   ? absl::StrCat("dead: signal ", r.process.signal)
-                     : r.process.life == Life::kExited ? absl::StrCat("exited ", r.process.exit_code)
-                                                       : "gone");
-        break;
-      case HostState::kStopped: c->set_state(absl::StrCat("stopped (", r.process.state, ")")); break;
-      case HostState::kElsewhere: c->set_state("in no NCCL call and no GPU wait"); break;
-      case HostState::kInCall: c->set_state("inside an NCCL call"); break;
-      case HostState::kInWait: c->set_state("waits for its GPU"); break;
-      case HostState::kUnknown: break;
-    }
+    c->set_state(HostStateText(r, model_.ranks[index].host));
   }
   f.set_sequence(-1);
   if (cause.comm != kNoIndex) {

@@ -9,8 +9,11 @@
 
 namespace lockstep {
 
-// Pure. Ranks and communicators in the bundle's order, which is the index's.
+// Pure, about linear in what the bundle holds. Ranks and communicators in the bundle's order, which is the index's. Analyses the
+// bundle once more for what a verdict does not hold; `verdict`, which stands in the facts, may be one of other options.
 ViewFacts BuildViewFacts(const Bundle& bundle, const Verdict& verdict);
+// With the verdict of that analysis.
+ViewFacts BuildViewFacts(const Bundle& bundle);
 
 // The facts of an index, read as a hostile file: what is returned has a RankFacts for each of its ranks, every index inside of
 // its table, every enum a known value, runs ascending. FailedPrecondition: it holds none; DataLoss: damaged, make it again.
