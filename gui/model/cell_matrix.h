@@ -11,8 +11,11 @@
 
 namespace lockstep::gui {
 
-// Communicator mode: a row a member, a column a collective of that communicator. Job mode: a row a rank of the document, the
-// last calls of each in its own order, right-aligned at the stall; the last column is what comes next (missing, or nothing).
+// Communicator mode: a row a member, a column a collective of that communicator. Job mode: a row a rank of the document or of
+// facts().missing(), ascending, the last calls of each in its own order, right-aligned at the stall; the last column is what
+// comes next: kMissing where peers have called and the rank is no mere victim, else kOutside.
+// A cell in flight while a member is known not to have issued it is kWaiting; what peers issued and the member did not is
+// kMissing; what the member issued and left no record of is kOverwritten; members that call differently are kMismatch.
 struct CellMatrix {
   MatrixMode mode = MatrixMode::kJob;
   int32_t comm = -1;
@@ -25,10 +28,13 @@ struct CellMatrix {
   ViewState At(int row, int column) const { return static_cast<ViewState>(Row(row)[column]); }
 };
 
-// Bounded: job mode shows at most kMostColumns calls of each rank. Stops early (null) when *cancel turns true.
+// Bounded: the newest kMostColumns columns, fewer where that would be more than kMostCells; kMostRows rows. Stops early (null)
+// when *cancel turns true.
 std::shared_ptr<const CellMatrix> BuildCommMatrix(const Document& document, int32_t comm, const std::atomic<bool>* cancel = nullptr);
 std::shared_ptr<const CellMatrix> BuildJobMatrix(const Document& document, const std::atomic<bool>* cancel = nullptr);
 constexpr int kMostColumns = 4096;
+constexpr int kMostRows = 1 << 20;
+constexpr int64_t kMostCells = int64_t{1} << 27;
 
 // Which selection a cell is, and which cell a selection is in. Column of job mode <-> place among the rank's operations; -1
 // for cells that are no record (then ranks alone, or communicator and sequence number, are selected).
@@ -36,7 +42,11 @@ Selection SelectionOfCell(const Document& document, const CellMatrix& matrix, in
 struct CellRange {
   int column_first = -1, column_last = -1;   // -1: all columns
   std::vector<int> rows;                     // ascending
+  // Job mode, few rows: the column of each of `rows`, -1 all of it. Empty: column_first and column_last hold for every row.
+  std::vector<int> columns;
 };
+// The row of a global rank; -1: it has none.
+int RowOfRank(const CellMatrix& matrix, int32_t rank);
 CellRange CellsOfSelection(const Document& document, const CellMatrix& matrix, const Selection& selection);
 
 }  // namespace lockstep::gui

@@ -8,6 +8,7 @@
 #include <QStringList>
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "gui/model/rank_intervals.h"
@@ -63,6 +64,8 @@ class Navigator : public QObject {
   void Select(Selection selection);
   // Zooming and panning: many small steps in a row are one step back.
   void Scroll(Place place);
+  // What follows from the step just made, as a picture that turns to what was selected: no step of its own.
+  void Amend(Place place) { Show(std::move(place)); }
   bool CanGoBack() const { return !back_.empty(); }
   bool CanGoForward() const { return !forward_.empty(); }
   void Back();

@@ -63,6 +63,21 @@ TEST(NavigatorTest, ManySmallStepsAreOne) {
   EXPECT_FALSE(navigator.CanGoBack());
 }
 
+TEST(NavigatorTest, WhatFollowsAStepIsPartOfIt) {
+  Navigator navigator;
+  Told told(&navigator);
+  navigator.Select(OfRank(3));
+  Place place = navigator.place();
+  place.matrix_comm = 7;
+  navigator.Amend(place);
+  EXPECT_EQ(told.place, 1);
+  navigator.Select(OfRank(5));
+  navigator.Back();
+  EXPECT_EQ(navigator.place(), place);
+  navigator.Back();
+  EXPECT_EQ(navigator.place(), Place());
+}
+
 TEST(NavigatorTest, HistoryIsBounded) {
   Navigator navigator;
   for (int32_t i = 0; i < 1000; ++i) navigator.Select(OfRank(i));
