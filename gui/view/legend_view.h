@@ -4,11 +4,12 @@
 
 #include <memory>
 
+#include "gui/model/matrix_source.h"
 #include "gui/view/view.h"
 
 namespace lockstep::gui {
 
-// A click, or Enter, on a state selects its next cell.
+// A click, or Enter, on a state selects its next cell in the matrix, the one after the selected; after the last comes the first.
 class LegendView : public View {
   Q_OBJECT
 
@@ -17,6 +18,27 @@ class LegendView : public View {
   ~LegendView() override;
 
   void SetDocument(DocumentPtr document) override;
+  QString CopyText() const override;
+  QString Csv() const override;
+  bool Paint(QPainter* painter, const QSize& size) override;
+  bool Idle() const override;
+  QSize sizeHint() const override;
+  QSize minimumSizeHint() const override { return {120, 60}; }
+
+  // Of what the matrix shows: the part in sight, rows that the filters leave.
+  const StateCounts& counts() const;
+  // False: there is none.
+  bool SelectNext(ViewState state);
+  QRect RectOf(ViewState state) const;
+
+ protected:
+  bool event(QEvent* event) override;
+  void paintEvent(QPaintEvent* event) override;
+  void changeEvent(QEvent* event) override;
+  void keyPressEvent(QKeyEvent* event) override;
+  void mouseMoveEvent(QMouseEvent* event) override;
+  void mousePressEvent(QMouseEvent* event) override;
+  void leaveEvent(QEvent* event) override;
 
  private:
   struct Impl;

@@ -2,15 +2,27 @@
 #ifndef LOCKSTEP_GUI_VIEW_MATRIX_VIEW_H_
 #define LOCKSTEP_GUI_VIEW_MATRIX_VIEW_H_
 
-#include <memory>
+#include <QPoint>
+#include <QString>
 
+#include <memory>
+#include <optional>
+
+#include "gui/view/matrix_paint.h"
 #include "gui/view/view.h"
 
 namespace lockstep::gui {
 
 // Rows are ranks in the place's grouping, columns collectives of a communicator or the last calls of each rank. Beside it: row
 // and column axes, how far each rank is behind, how many have completed each column, and a minimap. What it shows is
-// Place.matrix_mode, matrix_comm, matrix, grouping and filters. Keys and mouse: docs/viewer.md, "The matrix".
+// Place.matrix_mode, matrix_comm, matrix, grouping, filters and pinned. While another matrix is built the old one stays.
+//   wheel: ranks, with shift columns; with ctrl zooms columns at the pointer, with ctrl+shift ranks
+//   W S zoom columns, with shift ranks; A D pan columns, with shift ranks; middle or shift drag pans both
+//   arrows move the cursor, with shift they measure an area, with ctrl by ten; PgUp PgDn a screen; Home End the ends of the row,
+//   with ctrl of the ranks; , . previous and next call of the rank; Enter selects, ctrl+Enter shows the collective's column
+//   left drag measures an area (on an axis: whole rows or columns), Z zooms to it or to the selection, Esc lets it go
+//   F centres the selection, F again shows everything; double click shows the collective's column
+//   G groups rows another way, P pins the selected ranks, C turns between all ranks and one communicator
 class MatrixView : public View {
   Q_OBJECT
 
@@ -19,6 +31,53 @@ class MatrixView : public View {
   ~MatrixView() override;
 
   void SetDocument(DocumentPtr document) override;
+  QString CopyText() const override;
+  QString Csv() const override;
+  bool Paint(QPainter* painter, const QSize& size) override;
+  void Zoom(double factor) override;
+  void ZoomRows(double factor) override;
+  void Pan(double right, double down) override;
+  void Fit() override;
+  void CentreOnSelection() override;
+  void ZoomToSelection() override;
+  bool Idle() const override;
+  QSize sizeHint() const override { return {900, 600}; }
+  QSize minimumSizeHint() const override { return {240, 140}; }
+
+  void NextGrouping(int step = 1);
+  void TogglePin();
+  void ToggleMode();
+  // Of the picture's line and the matrix's column.
+  struct Cell {
+    int line = 0, column = 0;
+    bool operator==(const Cell&) const = default;
+  };
+  std::optional<Cell> cursor() const;
+  void MoveCursor(Cell cell);
+  // What a screen reader says of the cursor; empty: there is none.
+  QString SpokenCursor() const;
+  // For tests: what is shown where. Null while nothing is open.
+  const MatrixData* data() const;
+  const ViewTransform& transform() const;
+  std::optional<Cell> CellAt(const QPoint& at) const;
+  QPoint CentreOf(Cell cell) const;
+  const std::optional<LineBox>& area() const;
+  QString AreaText() const;
+
+ protected:
+  bool event(QEvent* event) override;
+  void paintEvent(QPaintEvent* event) override;
+  void resizeEvent(QResizeEvent* event) override;
+  void changeEvent(QEvent* event) override;
+  void keyPressEvent(QKeyEvent* event) override;
+  void wheelEvent(QWheelEvent* event) override;
+  void mousePressEvent(QMouseEvent* event) override;
+  void mouseMoveEvent(QMouseEvent* event) override;
+  void mouseReleaseEvent(QMouseEvent* event) override;
+  void mouseDoubleClickEvent(QMouseEvent* event) override;
+  void contextMenuEvent(QContextMenuEvent* event) override;
+  void focusInEvent(QFocusEvent* event) override;
+  void focusOutEvent(QFocusEvent* event) override;
 
  private:
   struct Impl;

@@ -1,0 +1,65 @@
+// The matrix with everything around it, drawn at any size: a widget's, or a picture's for a ticket.
+#ifndef LOCKSTEP_GUI_VIEW_MATRIX_PAINT_H_
+#define LOCKSTEP_GUI_VIEW_MATRIX_PAINT_H_
+
+#include <QFontMetrics>
+#include <QImage>
+#include <QPainter>
+#include <QRect>
+
+#include <optional>
+
+#include "gui/model/matrix_source.h"
+#include "gui/view/matrix_render.h"
+#include "gui/view/theme.h"
+#include "gui/view/view_transform.h"
+
+namespace lockstep::gui {
+
+// Where the parts stand. Empty rectangles: no room for the part.
+struct MatrixLayout {
+  QRect title, histogram, column_axis, row_axis, lag;
+  QRect pinned, body;          // the cells: pinned lines, and those that scroll
+  QRect minimap;
+  int rank_width = 0;          // of row_axis, at its right: ranks; groups and hosts stand left of it
+
+  QRect Cells() const { return QRect(pinned.isEmpty() ? body.topLeft() : pinned.topLeft(), body.bottomRight()); }
+};
+MatrixLayout LayOutMatrix(const QSize& size, const QFontMetrics& font, int pinned_lines);
+
+// Lines and columns of the picture, inclusive.
+struct LineBox {
+  int line_first = 0, line_last = -1, column_first = 0, column_last = -1;
+  bool empty() const { return line_last < line_first || column_last < column_first; }
+  bool operator==(const LineBox&) const = default;
+};
+
+struct MatrixScene {
+  MatrixDataPtr data;                     // null: nothing is open
+  ViewTransform body, pinned;             // in logical pixels; body's line 0 is the first that is not pinned
+  RowGrouping grouping = RowGrouping::kRank;
+  std::vector<LineBox> selected;          // ascending by line
+  std::optional<LineBox> area;            // being measured
+  QString area_text;
+  int cursor_line = -1, cursor_column = -1;
+  bool focused = false, building = false;
+  QString empty_text;                     // instead of the cells
+};
+
+// What is dear to draw, kept between frames. An image is made anew when what it shows differs.
+struct MatrixImages {
+  QImage body, pinned, minimap;
+  ViewTransform body_at, pinned_at;
+  const void* data = nullptr;
+  bool dark = false;
+  double ratio = 0;
+};
+
+void PaintMatrix(QPainter* painter, const QSize& size, const MatrixLayout& layout, const MatrixScene& scene, const Theme& theme, MatrixImages* images);
+// Where a box of cells stands; at least one pixel, cut to the part of the layout that holds it. Boxes of pinned and of scrolled
+// lines do not mix. Empty: out of sight.
+QRectF RectOfBox(const MatrixLayout& layout, const MatrixScene& scene, const LineBox& box);
+
+}  // namespace lockstep::gui
+
+#endif  // LOCKSTEP_GUI_VIEW_MATRIX_PAINT_H_
