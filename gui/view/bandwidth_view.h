@@ -1,10 +1,16 @@
-// Bus bandwidth of each rank in one kind and size of operation.
+// Bus bandwidth of each rank in one kind and size of operation, 0 to 100 % of the best that was seen. Ranks far below the
+// others are marked; a click selects the rank, its communicator and its slowest operation.
 #ifndef LOCKSTEP_GUI_VIEW_BANDWIDTH_VIEW_H_
 #define LOCKSTEP_GUI_VIEW_BANDWIDTH_VIEW_H_
 
 #include "gui/view/view.h"
 
+class QComboBox;
+class QLabel;
+
 namespace lockstep::gui {
+
+class BandwidthPane;
 
 class BandwidthView : public View {
   Q_OBJECT
@@ -12,9 +18,24 @@ class BandwidthView : public View {
  public:
   explicit BandwidthView(Navigator* navigator, QWidget* parent = nullptr);
   void SetDocument(DocumentPtr document) override;
+  QString CopyText() const override;   // outliers of the series
+  QString Csv() const override;        // all points of the series
+  bool Paint(QPainter* painter, const QSize& size) override;
+  void Zoom(double factor) override;
+  void Pan(double right, double down) override;
+  void Fit() override;
+  void CentreOnSelection() override;
+
+  BandwidthPane* pane() const { return pane_; }
+  int series() const { return series_; }
+  void SetSeries(int series);
 
  private:
   DocumentPtr document_;
+  int series_ = -1;
+  QComboBox* chooser_;
+  QLabel* summary_;
+  BandwidthPane* pane_;
 };
 
 }  // namespace lockstep::gui

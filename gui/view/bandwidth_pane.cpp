@@ -1,0 +1,398 @@
+#include "gui/view/bandwidth_pane.h"
+
+#include <QAccessible>
+#include <QFontMetricsF>
+#include <QHelpEvent>
+#include <QKeyEvent>
+#include <QMouseEvent>
+#include <QPainter>
+#include <QToolTip>
+#include <QWheelEvent>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace lockstep::gui {
+namespace {
+
+constexpr double kNear = 8;          // pixels
+constexpr double kFewest = 4;        // points across the plot
+constexpr double kLeastStripe = 3;   // pixels of a host to be told apart
+
+}  // namespace
+
+BandwidthPane::BandwidthPane(Navigator* navigator, QWidget* parent) : QWidget(parent), navigator_(navigator) {
+  setObjectName("Bandwidth plot");
+  setAccessibleName("Bandwidth plot");
+  setAccessibleDescription("Left and right move between ranks, with control between outliers, Enter selects, page up and down change the series.");
+  setFocusPolicy(Qt::StrongFocus);
+  setMinimumSize(240, 140);
+  connect(navigator, &Navigator::SelectionChanged, this, [this] { update(); });
+}
+
+const BandwidthSeries* BandwidthPane::Series() const {
+  if (document_ == nullptr || series_ < 0 || series_ >= document_->facts().bandwidths_size()) return nullptr;
+  return &document_->facts().bandwidths(series_);
+}
+
+void BandwidthPane::Show(DocumentPtr document, int series) {
+  document_ = std::move(document);
+  series_ = series;
+  const BandwidthSeries* s = Series();
+  shares_ = s == nullptr ? BandwidthShares() : SharesOf(*s);
+  cursor_ = -1;
+  Fit();
+}
+
+QString BandwidthPane::NotMeasured() const {
+  if (document_ == nullptr) return "Nothing is open.";
+  const BandwidthSeries* s = Series();
+  if (s != nullptr && s->points_size() > 0 && shares_.best_bytes_per_s > 0) return {};
+  QStringList lines;
+  if (s == nullptr) {
+    lines << "No kind and size of operation was seen often enough for its bandwidth to be told.";
+  } else if (s->clock().empty()) {
+    lines << "Not measured, because nothing tells when the GPU began and ended these operations: no marks, no profiler, no framework's times.";
+  } else {
+    lines << "Not measured: no operation has both times.";
+  }
+  for (const std::string& text : document_->verdict().not_measured()) lines << QString::fromStdString(text);
+  return lines.mid(0, 6).join('\n');
+}
+
+QRect BandwidthPane::PlotOf(const QSize& size) const {
+  const QFontMetricsF metrics(font());
+  const int left = static_cast<int>(metrics.horizontalAdvance("100 %")) + 14, below = static_cast<int>(metrics.height() * 2) + 12;
+  return QRect(left, 10, std::max(1, size.width() - left - 12), std::max(1, size.height() - below - 10));
+}
+
+double BandwidthPane::XOf(double point, const QRect& plot) const { return plot.left() + (point + 0.5 - x0_) / std::max(x1_ - x0_, 1e-9) * plot.width(); }
+
+QPointF BandwidthPane::PointAt(int point) const {
+  const QRect plot = PlotOf(size());
+  return {XOf(point, plot), plot.bottom() - shares_.points[static_cast<size_t>(point)].median * plot.height()};
+}
+
+int BandwidthPane::NearestTo(const QPointF& at) const {
+  const QRect plot = PlotOf(size());
+  const double per_pixel = (x1_ - x0_) / plot.width();
+  const double middle = x0_ + (at.x() - plot.left()) * per_pixel - 0.5;
+  const int first = std::max(0, static_cast<int>(std::floor(middle - kNear * per_pixel)));
+  const int last = std::min(static_cast<int>(shares_.points.size()) - 1, static_cast<int>(std::ceil(middle + kNear * per_pixel)));
+  int best = -1;
+  double nearest = kNear * kNear;
+  for (const bool outliers : {true, false}) {
+    for (int i = first; i <= last; ++i) {
+      const BandwidthShare& share = shares_.points[static_cast<size_t>(i)];
+      if (share.outlier != outliers) continue;
+      const QPointF point = PointAt(i);
+      // Its line reaches from its median down to its worst.
+      const double down = plot.bottom() - share.worst * plot.height();
+      const double y = std::clamp(at.y(), point.y(), std::max(point.y(), down));
+      const double distance = (point.x() - at.x()) * (point.x() - at.x()) + (y - at.y()) * (y - at.y());
+      if (distance < nearest) {
+        nearest = distance;
+        best = i;
+      }
+    }
+    if (best >= 0) return best;
+  }
+  return best;
+}
+
+QString BandwidthPane::PointText(int point) const {
+  const BandwidthSeries* s = Series();
+  if (s == nullptr || point < 0 || point >= s->points_size()) return {};
+  const auto& p = s->points(point);
+  const BandwidthShare& share = shares_.points[static_cast<size_t>(point)];
+  const int row = document_->RowOf(p.rank());
+  QStringList lines;
+  lines << QString("rank %1").arg(p.rank()) + (row >= 0 ? QString(" on %1, GPU %2").arg(document_->HostAt(row)).arg(document_->index().ranks()[static_cast<size_t>(row)].gpu) : QString());
+  lines << QString::fromStdString(s->label());
+  lines << QString("median %1, %2 % of the best").arg(RateText(p.median_bytes_per_s())).arg(share.median * 100, 0, 'f', 0);
+  lines << QString("worst %1 at #%2 of %3").arg(RateText(p.worst_bytes_per_s())).arg(p.worst_sequence()).arg(document_->CommName(p.comm()));
+  lines << QString("%L1 operations").arg(p.operations());
+  if (share.outlier) lines << "far below the others";
+  return lines.join('\n');
+}
+
+void BandwidthPane::SetCursor(int point) {
+  if (shares_.points.empty()) return;
+  cursor_ = std::clamp(point, 0, static_cast<int>(shares_.points.size()) - 1);
+  const double wide = x1_ - x0_;
+  if (cursor_ < x0_ || cursor_ + 1 > x1_) {
+    x0_ = std::clamp(cursor_ - wide / 2, 0.0, std::max(0.0, static_cast<double>(shares_.points.size()) - wide));
+    x1_ = x0_ + wide;
+  }
+  setAccessibleDescription(PointText(cursor_));
+  QAccessibleEvent event(this, QAccessible::DescriptionChanged);
+  QAccessible::updateAccessibility(&event);
+  update();
+}
+
+void BandwidthPane::Select(int point) {
+  const BandwidthSeries* s = Series();
+  if (s == nullptr || point < 0 || point >= s->points_size()) return;
+  const auto& p = s->points(point);
+  Selection selection;
+  selection.ranks = RankIntervals::Of(p.rank(), p.rank());
+  if (p.comm() >= 0 && p.comm() < document_->comm_count()) {
+    selection.comm = p.comm();
+    if (p.worst_sequence() >= 0) selection.seq_first = selection.seq_last = p.worst_sequence();
+  }
+  navigator_->Select(std::move(selection));
+}
+
+void BandwidthPane::Zoom(double factor, double at_share) {
+  const auto all = static_cast<double>(shares_.points.size());
+  if (all == 0) return;
+  const double at = x0_ + at_share * (x1_ - x0_), wide = std::clamp((x1_ - x0_) / factor, std::min(kFewest, all), all);
+  x0_ = std::clamp(at - at_share * wide, 0.0, all - wide);
+  x1_ = x0_ + wide;
+  update();
+}
+
+void BandwidthPane::Pan(double right) {
+  const double wide = x1_ - x0_, all = static_cast<double>(shares_.points.size());
+  x0_ = std::clamp(x0_ + right * wide, 0.0, std::max(0.0, all - wide));
+  x1_ = x0_ + wide;
+  update();
+}
+
+void BandwidthPane::Fit() {
+  x0_ = 0;
+  x1_ = std::max<double>(1, static_cast<double>(shares_.points.size()));
+  update();
+}
+
+void BandwidthPane::CentreOnSelection() {
+  const BandwidthSeries* s = Series();
+  for (int i = 0; s != nullptr && i < s->points_size(); ++i) {
+    if (!navigator_->selection().ranks.Contains(s->points(i).rank())) continue;
+    SetCursor(i);
+    return;
+  }
+}
+
+void BandwidthPane::Draw(QPainter* painter, const QSize& size, bool whole) const {
+  const Theme& theme = ThemeFor(palette());
+  const QFontMetricsF metrics(font());
+  painter->fillRect(QRect(QPoint(0, 0), size), theme.background);
+  painter->setFont(font());
+  if (const QString why = NotMeasured(); !why.isEmpty()) {
+    painter->setPen(theme.faint_text);
+    painter->drawText(QRect(QPoint(0, 0), size).adjusted(20, 20, -20, -20), Qt::AlignCenter | Qt::TextWordWrap, why);
+    return;
+  }
+  const BandwidthSeries& s = *Series();
+  const QRect plot = PlotOf(size);
+  const int first = std::clamp(static_cast<int>(x0_), 0, s.points_size()), last = std::clamp(static_cast<int>(std::ceil(x1_)), first, s.points_size());
+  // Hosts as stripes, their names where there is room.
+  double free_from = plot.left();
+  bool odd = false;
+  for (int i = first; i < last;) {
+    const int row = document_->RowOf(s.points(i).rank());
+    const uint32_t host = row < 0 ? UINT32_MAX : document_->index().ranks()[static_cast<size_t>(row)].host;
+    int next = i + 1;
+    while (next < last) {
+      const int other = document_->RowOf(s.points(next).rank());
+      if ((other < 0 ? UINT32_MAX : document_->index().ranks()[static_cast<size_t>(other)].host) != host) break;
+      ++next;
+    }
+    const double a = std::max<double>(XOf(i - 0.5, plot), plot.left()), b = std::min<double>(XOf(next - 0.5, plot), plot.right() + 1);
+    odd = !odd;
+    if (odd && b - a >= kLeastStripe) {
+      QColor stripe = theme.grid;
+      stripe.setAlpha(80);
+      painter->fillRect(QRectF(QPointF(a, plot.top()), QPointF(b, plot.bottom() + 1)), stripe);
+    }
+    if (row >= 0) {
+      const QString name = document_->HostAt(row);
+      const double width = metrics.horizontalAdvance(name);
+      if (a >= free_from && a + width < size.width()) {
+        painter->setPen(theme.faint_text);
+        painter->drawLine(QPointF(a, plot.bottom() + 1), QPointF(a, plot.bottom() + 6));
+        painter->drawText(QPointF(a + 3, plot.bottom() + metrics.height() + 2), name);
+        free_from = a + width + 16;
+      }
+    }
+    i = next;
+  }
+  for (int percent = 0; percent <= 100; percent += 20) {
+    const double y = plot.bottom() - percent / 100.0 * plot.height();
+    painter->setPen(theme.grid);
+    painter->drawLine(QPointF(plot.left(), y), QPointF(plot.right(), y));
+    painter->setPen(theme.faint_text);
+    painter->drawText(QRectF(0, y - metrics.height() / 2, plot.left() - 6, metrics.height()), Qt::AlignRight | Qt::AlignVCenter, QString("%1 %").arg(percent));
+  }
+  painter->setPen(QPen(theme.link, 1, Qt::DashLine));
+  const double middle = plot.bottom() - shares_.median_share * plot.height();
+  painter->drawLine(QPointF(plot.left(), middle), QPointF(plot.right(), middle));
+
+  // Columns of pixels, each with the span of the medians in it and the worst below; outliers each by itself, over them.
+  auto y_of = [&](double share) { return plot.bottom() - share * plot.height(); };
+  const QColor usual = theme.Of(ViewState::kStarted).fill;
+  QColor faint = usual;
+  faint.setAlpha(90);
+  const double apart = plot.width() / std::max(x1_ - x0_, 1e-9);
+  painter->save();
+  painter->setClipRect(plot.adjusted(-6, -6, 6, 6));
+  if (apart < 3) {
+    int column = INT_MIN;
+    double low = 0, high = 0, worst = 0;
+    auto flush = [&] {
+      if (column == INT_MIN) return;
+      painter->fillRect(QRectF(column, y_of(low), 1, std::max(1.0, y_of(worst) - y_of(low))), faint);
+      painter->fillRect(QRectF(column, y_of(high) - 1, 1, y_of(low) - y_of(high) + 2), usual);
+    };
+    for (int i = first; i < last; ++i) {
+      const BandwidthShare& share = shares_.points[static_cast<size_t>(i)];
+      const int x = static_cast<int>(XOf(i, plot));
+      if (x != column) {
+        flush();
+        column = x;
+        low = high = share.median;
+        worst = share.worst;
+      }
+      low = std::min(low, share.median);
+      high = std::max(high, share.median);
+      worst = std::min(worst, share.worst);
+    }
+    flush();
+  } else {
+    painter->setRenderHint(QPainter::Antialiasing);
+    const double radius = std::clamp(apart * 0.3, 1.5, 4.0);
+    for (int i = first; i < last; ++i) {
+      const BandwidthShare& share = shares_.points[static_cast<size_t>(i)];
+      const double x = XOf(i, plot);
+      painter->setPen(QPen(faint, std::min(apart * 0.4, 2.0)));
+      painter->drawLine(QPointF(x, y_of(share.median)), QPointF(x, y_of(share.worst)));
+      painter->setPen(Qt::NoPen);
+      painter->setBrush(usual);
+      painter->drawEllipse(QPointF(x, y_of(share.median)), radius, radius);
+    }
+  }
+  painter->setRenderHint(QPainter::Antialiasing);
+  double named_until = 0;
+  for (int i = first; i < last; ++i) {
+    const BandwidthShare& share = shares_.points[static_cast<size_t>(i)];
+    const bool selected = navigator_->selection().ranks.Contains(s.points(i).rank());
+    if (!share.outlier && !selected) continue;
+    const QPointF at(XOf(i, plot), y_of(share.median));
+    if (share.outlier) {
+      painter->setPen(QPen(theme.cause, 1.5));
+      painter->setBrush(theme.cause);
+      painter->drawLine(at, QPointF(at.x(), y_of(share.worst)));
+      const QPolygonF diamond({at + QPointF(0, -5), at + QPointF(5, 0), at + QPointF(0, 5), at + QPointF(-5, 0)});
+      painter->drawPolygon(diamond);
+      const QString name = QString("rank %1").arg(s.points(i).rank());
+      const double width = metrics.horizontalAdvance(name);
+      const double left = at.x() + 8 + width > plot.right() ? at.x() - 8 - width : at.x() + 8;
+      if (left > named_until) {
+        painter->setPen(theme.text);
+        painter->drawText(QPointF(left, at.y() + metrics.ascent() / 2), name);
+        named_until = left + width + 8;
+      }
+    }
+    if (selected) {
+      painter->setPen(QPen(theme.selection, 2));
+      painter->setBrush(Qt::NoBrush);
+      painter->drawEllipse(at, 8, 8);
+    }
+  }
+  if (cursor_ >= first && cursor_ < last && !whole) {
+    painter->setPen(QPen(theme.cursor, 1, hasFocus() ? Qt::SolidLine : Qt::DotLine));
+    painter->setBrush(Qt::NoBrush);
+    painter->drawRect(QRectF(XOf(cursor_, plot) - 7, y_of(shares_.points[static_cast<size_t>(cursor_)].median) - 7, 14, 14));
+  }
+  painter->restore();
+  painter->setPen(theme.faint_text);
+  const QString note = QString("100 % = %1, measured by %2; dot: median of a rank, line: down to its worst").arg(RateText(shares_.best_bytes_per_s), QString::fromStdString(s.clock()));
+  painter->drawText(QRectF(plot.left(), size.height() - metrics.height() - 3, plot.width(), metrics.height()), Qt::AlignLeft | Qt::AlignVCenter,
+                    metrics.elidedText(note, Qt::ElideRight, plot.width()));
+}
+
+void BandwidthPane::paintEvent(QPaintEvent*) {
+  QPainter painter(this);
+  Draw(&painter, size(), false);
+}
+
+void BandwidthPane::mousePressEvent(QMouseEvent* event) {
+  if (event->button() != Qt::LeftButton) return;
+  const int point = NearestTo(event->position());
+  if (point < 0) return;
+  SetCursor(point);
+  Select(point);
+}
+
+void BandwidthPane::wheelEvent(QWheelEvent* event) {
+  const double turn = (event->angleDelta().y() != 0 ? event->angleDelta().y() : event->angleDelta().x()) / 120.0;
+  const QRect plot = PlotOf(size());
+  if (event->modifiers().testFlag(Qt::ControlModifier)) {
+    Zoom(std::pow(1.25, turn), std::clamp((event->position().x() - plot.left()) / plot.width(), 0.0, 1.0));
+  } else {
+    Pan(-turn * 0.1);
+  }
+  event->accept();
+}
+
+void BandwidthPane::keyPressEvent(QKeyEvent* event) {
+  const int step = event->key() == Qt::Key_Left ? -1 : 1;
+  const int count = static_cast<int>(shares_.points.size());
+  switch (event->key()) {
+    case Qt::Key_Left:
+    case Qt::Key_Right:
+      if (event->modifiers().testFlag(Qt::ControlModifier)) {
+        for (int i = cursor_ < 0 ? (step > 0 ? 0 : count - 1) : cursor_ + step; i >= 0 && i < count; i += step) {
+          if (!shares_.points[static_cast<size_t>(i)].outlier) continue;
+          SetCursor(i);
+          break;
+        }
+      } else {
+        SetCursor(cursor_ < 0 ? static_cast<int>(x0_) : cursor_ + step);
+      }
+      break;
+    case Qt::Key_Home: SetCursor(0); break;
+    case Qt::Key_End: SetCursor(count - 1); break;
+    case Qt::Key_Return:
+    case Qt::Key_Enter:
+    case Qt::Key_Space: Select(cursor_); break;
+    case Qt::Key_W:
+    case Qt::Key_Plus:
+    case Qt::Key_Equal: Zoom(1.25, 0.5); break;
+    case Qt::Key_S:
+    case Qt::Key_Minus: Zoom(0.8, 0.5); break;
+    case Qt::Key_A: Pan(-0.1); break;
+    case Qt::Key_D: Pan(0.1); break;
+    case Qt::Key_F: Fit(); break;
+    case Qt::Key_PageUp:
+      if (on_series) on_series(-1);
+      break;
+    case Qt::Key_PageDown:
+      if (on_series) on_series(1);
+      break;
+    default: QWidget::keyPressEvent(event);
+  }
+}
+
+void BandwidthPane::changeEvent(QEvent* event) {
+  if (event->type() == QEvent::PaletteChange || event->type() == QEvent::FontChange) update();
+  QWidget::changeEvent(event);
+}
+
+bool BandwidthPane::event(QEvent* event) {
+  if (event->type() == QEvent::ToolTip) {
+    const auto* help = static_cast<QHelpEvent*>(event);
+    const QString text = PointText(NearestTo(help->pos()));
+    if (text.isEmpty()) {
+      QToolTip::hideText();
+    } else {
+      QToolTip::showText(help->globalPos(), text, this);
+    }
+    return true;
+  }
+  return QWidget::event(event);
+}
+
+}  // namespace lockstep::gui

@@ -1,0 +1,63 @@
+// The plot of BandwidthView: a column a rank.
+#ifndef LOCKSTEP_GUI_VIEW_BANDWIDTH_PANE_H_
+#define LOCKSTEP_GUI_VIEW_BANDWIDTH_PANE_H_
+
+#include <QPointF>
+#include <QWidget>
+
+#include <functional>
+
+#include "gui/model/bandwidth.h"
+#include "gui/model/document.h"
+#include "gui/model/navigator.h"
+#include "gui/view/theme.h"
+
+namespace lockstep::gui {
+
+class BandwidthPane : public QWidget {
+  Q_OBJECT
+
+ public:
+  BandwidthPane(Navigator* navigator, QWidget* parent);
+
+  std::function<void(int)> on_series;               // step to another series: -1, 1
+
+  void Show(DocumentPtr document, int series);      // -1: none
+  const BandwidthShares& shares() const { return shares_; }
+  QPointF PointAt(int point) const;                 // on the widget
+  int NearestTo(const QPointF& at) const;           // -1: none near; outliers before others
+  QString PointText(int point) const;               // at most six lines
+  int cursor() const { return cursor_; }
+  void Zoom(double factor, double at_share);
+  void Pan(double right);
+  void Fit();
+  void CentreOnSelection();
+  void Draw(QPainter* painter, const QSize& size, bool whole) const;
+  QString NotMeasured() const;                      // why there is nothing to see; empty: there is
+
+ protected:
+  void paintEvent(QPaintEvent* event) override;
+  void mousePressEvent(QMouseEvent* event) override;
+  void wheelEvent(QWheelEvent* event) override;
+  void keyPressEvent(QKeyEvent* event) override;
+  void changeEvent(QEvent* event) override;
+  bool event(QEvent* event) override;
+
+ private:
+  const BandwidthSeries* Series() const;
+  QRect PlotOf(const QSize& size) const;
+  double XOf(double point, const QRect& plot) const;
+  void Select(int point);
+  void SetCursor(int point);
+
+  Navigator* navigator_;
+  DocumentPtr document_;
+  int series_ = -1;
+  BandwidthShares shares_;
+  double x0_ = 0, x1_ = 0;      // points shown
+  int cursor_ = -1;
+};
+
+}  // namespace lockstep::gui
+
+#endif  // LOCKSTEP_GUI_VIEW_BANDWIDTH_PANE_H_
