@@ -19,7 +19,7 @@ class LoadLog : public View {
   ~LoadLog() override;
 
   void SetDocument(DocumentPtr document) override;
-  // One line of the load under way; line feeds end it. Lines beyond the first 10,000 are counted only.
+  // One line of the load under way. Lines beyond the first 10,000 are counted only.
   void AddLine(const QString& line);
   // A new load begins: its lines replace those of the one before.
   void Clear();
@@ -33,6 +33,7 @@ class LoadLog : public View {
   void TitleChanged(const QString& title);
 
  private:
+  void Retitle();
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

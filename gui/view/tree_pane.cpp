@@ -1,15 +1,162 @@
 #include "gui/view/tree_pane.h"
 
+#include <QHeaderView>
+#include <QKeyEvent>
+#include <QLineEdit>
+#include <QTreeView>
+#include <QVBoxLayout>
+
+#include <algorithm>
+
+#include "gui/model/incident_tree.h"
+#include "gui/model/safe_text.h"
+#include "gui/view/state_delegate.h"
+
 namespace lockstep::gui {
 
 struct TreePane::Impl {
+  explicit Impl(TreePane* p) : pane(p) {}
+
+  TreePane* pane;
   DocumentPtr document;
+  IncidentTree* model = nullptr;
+  QTreeView* tree = nullptr;
+  QLineEdit* filter = nullptr;
+  bool showing = false;
+
+  void Filter();
+  void ShowSelection();
+  void TakeSelection();
 };
 
-TreePane::TreePane(Navigator* navigator, QWidget* parent) : View(navigator, "Tree", parent), impl_(std::make_unique<Impl>()) {}
-TreePane::~TreePane() = default;
-void TreePane::SetDocument(DocumentPtr document) { impl_->document = std::move(document); }
-QString TreePane::CopyText() const { return {}; }
-bool TreePane::Idle() const { return true; }
+void TreePane::Impl::Filter() {
+  const Place& place = pane->navigator()->place();
+  model->SetFilter(filter->text(), !place.filters.isEmpty(), place.filtered);
+}
+
+// One rank or communicator becomes the current line; all of a larger selection are tinted where they stand.
+void TreePane::Impl::ShowSelection() {
+  showing = true;
+  const Selection& selection = pane->navigator()->selection();
+  QModelIndex index;
+  if (selection.ranks.size() == 1) index = model->FindRank(selection.ranks.first());
+  if (selection.ranks.empty() && selection.comm >= 0) index = model->FindComm(selection.comm);
+  // What was clicked in the tree says the same, and stays: a member is a rank too.
+  const QModelIndex current = tree->currentIndex();
+  const bool says = current.isValid() && tree->selectionModel()->isSelected(current) && model->SelectionOf(current.siblingAtColumn(0)) == selection;
+  if (index.isValid() && !says) {
+    tree->selectionModel()->setCurrentIndex(index, QItemSelectionModel::ClearAndSelect | QItemSelectionModel::Rows);
+    tree->scrollTo(index);
+  } else if (!index.isValid() && !says) {
+    tree->selectionModel()->clearSelection();
+  }
+  tree->viewport()->update();
+  showing = false;
+}
+
+void TreePane::Impl::TakeSelection() {
+  if (showing) return;
+  Selection selection;
+  bool several_comms = false;
+  for (const QModelIndex& index : tree->selectionModel()->selectedRows()) {
+    const Selection one = model->SelectionOf(index);
+    selection.ranks = selection.ranks.Union(one.ranks);
+    if (one.comm < 0) continue;
+    several_comms |= selection.comm >= 0 && selection.comm != one.comm;
+    selection.comm = one.comm;
+    selection.seq_first = one.seq_first;
+    selection.seq_last = one.seq_last;
+  }
+  if (several_comms) selection.comm = -1, selection.seq_first = selection.seq_last = -1;
+  if (selection.empty()) return;
+  showing = true;
+  pane->navigator()->Select(selection);
+  showing = false;
+  tree->viewport()->update();
+}
+
+TreePane::TreePane(Navigator* navigator, QWidget* parent) : View(navigator, "Tree", parent), impl_(std::make_unique<Impl>(this)) {
+  setAccessibleDescription("Hosts with their ranks and communicators with their members");
+  Impl& p = *impl_;
+  p.model = new IncidentTree(this);
+  p.filter = new QLineEdit(this);
+  p.filter->setObjectName("filter");
+  p.filter->setPlaceholderText("Host, communicator or rank");
+  p.filter->setClearButtonEnabled(true);
+  p.filter->setMaxLength(500);
+  p.filter->setAccessibleName("Filter of the tree");
+  p.filter->setAccessibleDescription("A number is a rank, anything else part of a name; Down goes to the tree, Escape clears");
+  p.filter->installEventFilter(this);
+  p.tree = new QTreeView(this);
+  p.tree->setObjectName("tree");
+  p.tree->setAccessibleName("Hosts and communicators");
+  p.tree->setAccessibleDescription("Right opens a line, Left closes it; what is selected here is selected everywhere");
+  p.tree->setModel(p.model);
+  p.tree->setUniformRowHeights(true);
+  p.tree->setHeaderHidden(true);
+  p.tree->setSelectionMode(QAbstractItemView::ExtendedSelection);
+  p.tree->setEditTriggers(QAbstractItemView::NoEditTriggers);
+  p.tree->setFrameShape(QFrame::NoFrame);
+  p.tree->setAllColumnsShowFocus(true);
+  p.tree->setExpandsOnDoubleClick(true);
+  p.tree->header()->setStretchLastSection(true);
+  p.tree->header()->setMinimumSectionSize(40);
+  p.tree->setItemDelegate(new StateDelegate(
+      IncidentTree::kMark, [this](const QModelIndex& index) { return impl_->model->Touches(index.siblingAtColumn(0), this->navigator()->selection()); }, p.tree));
+  auto* column = new QVBoxLayout(this);
+  column->setContentsMargins(0, 0, 0, 0);
+  column->setSpacing(4);
+  column->addWidget(p.filter);
+  column->addWidget(p.tree, 1);
+  setFocusProxy(p.tree);
+
+  connect(p.filter, &QLineEdit::textChanged, this, [this] { impl_->Filter(); });
+  connect(p.model, &QAbstractItemModel::modelAboutToBeReset, this, [this] { impl_->showing = true; });
+  connect(p.model, &QAbstractItemModel::modelReset, this, [this] { impl_->showing = false; });
+  connect(p.model, &IncidentTree::Settled, this, [this] {
+    for (int row = 0; row < impl_->model->rowCount(); ++row) impl_->tree->expand(impl_->model->index(row, 0));
+    const QFontMetrics metrics(impl_->tree->font());
+    impl_->tree->setColumnWidth(0, std::max(impl_->tree->viewport()->width() / 2, metrics.averageCharWidth() * 24));
+    impl_->ShowSelection();
+  });
+  connect(p.tree->selectionModel(), &QItemSelectionModel::selectionChanged, this, [this] { impl_->TakeSelection(); });
+  connect(p.tree, &QAbstractItemView::activated, this, [this] { impl_->TakeSelection(); });
+  connect(navigator, &Navigator::SelectionChanged, this, [this] {
+    if (!impl_->showing) impl_->ShowSelection();
+  });
+  connect(navigator, &Navigator::PlaceChanged, this, [this] { impl_->Filter(); });
+}
+
+TreePane::~TreePane() { impl_->showing = true; }
+
+void TreePane::SetDocument(DocumentPtr document) {
+  impl_->document = document;
+  impl_->Filter();
+  impl_->model->SetDocument(std::move(document));
+}
+
+QString TreePane::CopyText() const {
+  QString out;
+  for (const QModelIndex& index : impl_->tree->selectionModel()->selectedRows())
+    out += TsvCell(index.data().toString()) + '\t' + TsvCell(index.siblingAtColumn(1).data().toString()) + '\n';
+  return out;
+}
+
+bool TreePane::Idle() const { return impl_->model->Idle(); }
+
+bool TreePane::eventFilter(QObject* watched, QEvent* event) {
+  if (watched == impl_->filter && event->type() == QEvent::KeyPress) {
+    const int key = static_cast<QKeyEvent*>(event)->key();
+    if (key == Qt::Key_Down || key == Qt::Key_Return || key == Qt::Key_Enter) {
+      impl_->tree->setFocus(Qt::TabFocusReason);
+      return true;
+    }
+    if (key == Qt::Key_Escape && !impl_->filter->text().isEmpty()) {
+      impl_->filter->clear();
+      return true;
+    }
+  }
+  return View::eventFilter(watched, event);
+}
 
 }  // namespace lockstep::gui

@@ -19,6 +19,9 @@ class TreePane : public View {
   QString CopyText() const override;
   bool Idle() const override;
 
+ protected:
+  bool eventFilter(QObject* watched, QEvent* event) override;
+
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;

@@ -1,0 +1,86 @@
+// The job as a tree: Hosts > host > rank, Communicators > communicator > member.
+#ifndef LOCKSTEP_GUI_MODEL_INCIDENT_TREE_H_
+#define LOCKSTEP_GUI_MODEL_INCIDENT_TREE_H_
+
+#include <QAbstractItemModel>
+#include <QString>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "gui/model/document.h"
+#include "gui/model/incident_columns.h"
+#include "gui/model/latest.h"
+
+namespace lockstep::gui {
+
+// Nothing is kept per node: an index holds its level and its parent's number. Children are there once they are fetched, level by
+// level. Lives on the window's thread.
+class IncidentTree : public QAbstractItemModel {
+  Q_OBJECT
+
+ public:
+  enum class Level : uint8_t { kRoot, kHost, kRank, kComm, kMember };
+  enum Role { kMark = Qt::UserRole };
+  struct Node {
+    Level level = Level::kRoot;
+    int32_t host = -1;   // of kHost and kRank
+    int32_t comm = -1;   // of kComm and kMember
+    int32_t rank = -1;   // global; of kRank and kMember, -1 a member that is not known
+  };
+
+  explicit IncidentTree(QObject* parent = nullptr);
+  ~IncidentTree() override;
+
+  void SetDocument(DocumentPtr document);
+  // Words that all must match: a number a rank, anything else part of a host's or communicator's name, whatever the case.
+  void SetFilter(const QString& words, bool limited, const RankIntervals& among);
+  bool Idle() const { return work_.idle(); }
+
+  Node NodeOf(const QModelIndex& index) const;
+  Selection SelectionOf(const QModelIndex& index) const;
+  // Fetches what is above it. Invalid: filtered out, or not there.
+  QModelIndex FindRank(int32_t rank);
+  QModelIndex FindComm(int32_t comm) const;
+  // Something of the node is selected.
+  bool Touches(const QModelIndex& index, const Selection& selection) const;
+
+  QModelIndex index(int row, int column, const QModelIndex& parent = {}) const override;
+  QModelIndex parent(const QModelIndex& index) const override;
+  int rowCount(const QModelIndex& parent = {}) const override;
+  int columnCount(const QModelIndex& parent = {}) const override;
+  bool hasChildren(const QModelIndex& parent = {}) const override;
+  bool canFetchMore(const QModelIndex& parent) const override;
+  void fetchMore(const QModelIndex& parent) override;
+  QVariant data(const QModelIndex& index, int role) const override;
+  QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
+
+ Q_SIGNALS:
+  void Settled();
+
+ private:
+  struct Nodes;   // of the document
+  struct Shown;   // what of them the filter leaves
+  void Work();
+  int Children(Level level, int32_t parent) const;
+  int32_t MemberAt(int32_t comm, int row) const;
+  QString Text(const Node& node) const;
+  QString Note(const Node& node) const;
+  ViewState Mark(const Node& node) const;
+
+  DocumentPtr document_;
+  bool fresh_ = false;
+  DocumentPtr shown_document_;
+  std::shared_ptr<const Nodes> nodes_;
+  std::shared_ptr<const Shown> shown_;
+  std::vector<bool> fetched_hosts_, fetched_comms_;   // by number
+  QString words_;
+  bool limited_ = false;
+  RankIntervals among_;
+  Latest work_;
+};
+
+}  // namespace lockstep::gui
+
+#endif  // LOCKSTEP_GUI_MODEL_INCIDENT_TREE_H_
