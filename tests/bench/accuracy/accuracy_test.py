@@ -60,11 +60,16 @@ class Scoring(unittest.TestCase):
         switch = {"kind": "switch", "name": "leaf3", "culprits": 16, "members": 16}
         self.assertEqual(self.outcome(truth(), finding(ranks=range(16), common_factor=switch)), "set")
         self.assertEqual(self.outcome(truth(set_allowed=[[3, 9, 20]]), finding(ranks=(20, 9, 3))), "right")
+        self.assertEqual(self.outcome(truth(set_allowed=[[3, 9]]), finding(ranks=(9,))), "blame", "the partner without the culprit")
 
     def test_hosts(self):
-        host = truth(culprit_ranks=[], culprit_hosts=["node1"])
+        host = truth(culprit_ranks=list(range(8, 16)), culprit_hosts=["node1"], host_is_culprit=True)
         self.assertEqual(self.outcome(host, finding(ranks=range(8, 16))), "right")
         self.assertEqual(self.outcome(host, finding(ranks=range(7, 16))), "blame")
+        self.assertEqual(self.outcome(host, finding(ranks=(8,))), "partial", "one rank of a host is not the host")
+        factor = {"kind": "host", "name": "node1"}
+        self.assertEqual(self.outcome(host, finding(ranks=(8, 9), common_factor=factor)), "right", "the host is named")
+        self.assertEqual(self.outcome(host, finding(ranks=(7, 8, 9), common_factor=factor)), "blame")
         # A rank and its host: the host's other ranks are no second name for the rank.
         self.assertEqual(self.outcome(truth(culprit_hosts=["node0"]), finding(ranks=(5,))), "blame")
 
@@ -99,12 +104,16 @@ class Scoring(unittest.TestCase):
         self.assertEqual((marks["outcome"], marks["second_found"], marks["blame_behind"]), ("right", True, False))
         marks = scoring.score(two, verdict(finding()))
         self.assertEqual((marks["outcome"], marks["second_found"]), ("right", False))
-        self.assertEqual(scoring.score(two, verdict(finding(ranks=(3, 9))))["outcome"], "right")
+        marks = scoring.score(two, verdict(finding(ranks=(3, 9))))
+        self.assertEqual((marks["outcome"], marks["second_found"]), ("right", True))
+        self.assertFalse(scoring.score(two, verdict(finding(ranks=(3, 9, 17))))["second_found"], "a set that holds everybody finds nobody")
         self.assertEqual(scoring.score(two, verdict(finding(), finding(ranks=(17,))))["blame_behind"], True)
 
     def test_calibration(self):
         marks = [scoring.score(truth(), verdict(finding(confidence=0.95))), scoring.score(truth(), verdict(finding(ranks=(4,))))]
         self.assertEqual([row[2:] for row in scoring.calibration(marks)], [(0, 0)] * 5 + [(2, 1)])
+        pair = [scoring.score(truth(), verdict(finding(ranks=(3, 9), confidence=sure))) for sure in (0.95, 0.6)]
+        self.assertEqual([marks["findings"] for marks in pair], [[(0.95, False)], [(0.6, True)]], "who is sure does not abstain")
 
 
 CORPUS = """#!{python}

@@ -35,11 +35,13 @@ def culprit_is_right(finding, truth):
     hosts = set(truth.get("culprit_hosts") or [])
     if not hosts or not named or not truth.get("host_is_culprit", not truth.get("culprit_ranks")):
         return False
+    if _hosts(finding) != hosts:
+        return False
     factor = finding.get("common_factor") or {}
     if len(hosts) == 1 and factor.get("kind") == "host" and factor.get("name") in hosts:
         return True
-    # Ranks of the right hosts only, all of them there.
-    return _hosts(finding) == hosts
+    # Ranks of the right hosts only, and all of the culprits among them: a host's slowest rank is not the host.
+    return set(truth.get("culprit_ranks") or []) <= named
 
 
 def abstained_well(finding, truth):
@@ -83,16 +85,15 @@ def kind_is_right(finding, truth):
 
 
 def _blames_wrongly(finding, truths):
-    """Names a rank that no fault of the case has, and is no permitted set or good abstention."""
+    """Names a rank that no fault of the case has, and is no permitted set or good abstention. Members of a set that the truth allows
+    are no culprits without the one for whose sake it is allowed."""
     if any(culprit_is_right(finding, truth) or abstained_well(finding, truth) or says_unseen(finding, truth) for truth in truths):
         return False
     named = set(finding.get("culprit_ranks") or [])
-    known = set()
-    for truth in truths:
-        known |= set(truth.get("culprit_ranks") or [])
-        for allowed in truth.get("set_allowed") or []:
-            known |= set(allowed)
-    return bool(named - known)
+    culprits = set().union(*(set(truth.get("culprit_ranks") or []) for truth in truths))
+    if named and culprits and not named & culprits:
+        return True
+    return bool(named - culprits.union(*(allowed for truth in truths for allowed in truth.get("set_allowed") or [])))
 
 
 def score(truth, verdict):
@@ -121,15 +122,18 @@ def score(truth, verdict):
 
     truths = _truths(truth)
     for finding in findings:
-        good = any((culprit_is_right(finding, each) or abstained_well(finding, each)) and kind_is_right(finding, each)
+        # Who is sure does not abstain.
+        sure = finding.get("confidence", 0) >= SURE
+        good = any((culprit_is_right(finding, each) or (not sure and abstained_well(finding, each))) and kind_is_right(finding, each)
                    for each in truths)
         marks["findings"].append((finding.get("confidence", 0), good))
+    both = set().union(*(set(each.get("culprit_ranks") or []) for each in truths))
     # A fault that the other one hid from every record is nobody's to find.
     if len(truths) > 1 and all(each.get("identifiable", True) for each in truths):
         marks["second_found"] = all(
             any(culprit_is_right(finding, each) or abstained_well(finding, each) for finding in findings) or
-            # Two faults of one kind may be told as one finding that names both.
-            any(set(each.get("culprit_ranks") or [0]) <= set(finding.get("culprit_ranks") or []) for finding in findings)
+            # Two faults of one kind may be told as one finding that names both, and nobody else.
+            any(set(finding.get("culprit_ranks") or []) == both for finding in findings)
             for each in truths)
     marks["blame_behind"] = any(finding.get("confidence", 0) >= SURE and _blames_wrongly(finding, truths) for finding in findings[1:])
     if not findings:
@@ -140,11 +144,11 @@ def score(truth, verdict):
             marks["abstained_well"] = True
         return marks
     first = findings[0]
-    both = {"culprit_ranks": sorted(set().union(*(set(each.get("culprit_ranks") or []) for each in truths)))}
-    candidates = truths + ([both] if len(truths) > 1 else [])
+    together = {"culprit_ranks": sorted(both)}
+    candidates = truths + ([together] if len(truths) > 1 else [])
     right = next((each for each in candidates if culprit_is_right(first, each)), None)
     marks["right_culprit"] = right is not None
-    marks["right_kind"] = any(kind_is_right(first, each) for each in ([right] if right not in (None, both) else truths))
+    marks["right_kind"] = any(kind_is_right(first, each) for each in ([right] if right not in (None, together) else truths))
     wide = False
     if right is None:
         marks["abstained_well"] = any(abstained_well(first, each) for each in truths)

@@ -92,7 +92,7 @@ def markdown(results, scenarios, variants, heading):
                for number in sorted({r["scenario"] for r in results})], left=2), ""]
     parts += ["## Confidence", "",
               "Every finding of every case, first or not, by the confidence it was given. Right: it names the culprits, or an "
-              "allowed set that holds them, with a kind that fits.", "", calibration_table(results), ""]
+              "allowed set that holds them, with a kind that fits; below 0.90 also who abstained well.", "", calibration_table(results), ""]
     needs = {}
     for result in results:
         if not result["identifiable"]:
