@@ -545,6 +545,27 @@ TEST(FrLoader, BackendsNobodyKnowsAreProblemsOthersAreNot) {
   EXPECT_EQ(bundle.problems[0].rank, 0);
 }
 
+TEST(FrLoader, DamageThatCanStillBeParsedIsNoOtherCall) {
+  FrDump dump;
+  dump.entries = {{.op = "nccl:all_reduce", .seq = 1},
+                  {.op = "nccl:all\x07reduce", .seq = 2},
+                  {.op = "nccl:all_red\xff\xfe", .seq = 3},
+                  {.op = "nccl:all_reduce", .seq = 4, .desc = "default\x01pg"},
+                  {.op = "nccl:all_reduce", .seq = 5, .input_dtypes = {"Fl\xc3("}},
+                  {.op = "nccl:all_reduce", .seq = 6}};
+  Bundle bundle = LoadDumps({dump});
+  ASSERT_THAT(bundle.ranks[0].ops, SizeIs(2));
+  EXPECT_EQ(bundle.ranks[0].ops[0].seq, 1);
+  EXPECT_EQ(bundle.ranks[0].ops[1].seq, 6);
+  EXPECT_TRUE(bundle.ranks[0].damaged);
+  ASSERT_THAT(bundle.problems, SizeIs(1));
+  EXPECT_THAT(bundle.problems[0].text, HasSubstr("entry 1 skipped: the text of its operation, group or types is damaged"));
+  EXPECT_THAT(bundle.problems[0].text, HasSubstr("3 more"));
+  // Names may be in any language.
+  dump.entries = {{.op = "nccl:all_reduce", .seq = 1, .desc = "gruppe_\xc3\xa4"}};
+  EXPECT_TRUE(LoadDumps({dump}).problems.empty());
+}
+
 TEST(FrLoader, TwoDumpsOfOneRankKeepTheNewer) {
   FrDump old_dump, new_dump;
   old_dump.entries = {{.seq = 1, .created_ns = 100}};

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <iterator>
 
+#include "analyzer/clean_utf8.h"
 #include "analyzer/fr_text.h"
 
 namespace lockstep::fr {
@@ -84,6 +85,11 @@ void ParsePair(std::string_view text, std::string_view arrow, OpName* name) {
 }
 
 }  // namespace
+
+bool IsGarbled(std::string_view text) {
+  const bool controls = std::any_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+  return controls || CleanUtf8(text, text.size()) != text;
+}
 
 FileName ParseFileName(std::string_view path) {
   FileName out;

@@ -32,6 +32,9 @@ struct OpName {
   bool gloo = false;            // a backend whose work is retired when it has ended, never marked completed
 };
 
+// Bytes that no writer puts into a name: controls, or what is no UTF-8. Such text was damaged.
+bool IsGarbled(std::string_view text);
+
 // "nccl:all_reduce" and the like. The backend is accepted when it follows the naming of collective libraries: a known
 // word, digits after a known word ("nccl2"), a word holding "ccl" ("msccl", "rcclx"), or custom, custom_...; or when
 // there is none. Any other backend rejects the name. An unknown operation of an accepted backend is kOtherCollective.

@@ -18,7 +18,7 @@ uint64_t Mix(uint64_t hash, uint64_t value) {
   return hash ^ (hash >> 29);
 }
 
-constexpr uint32_t kTooManyGroups = kNoIndex - 1;
+constexpr uint32_t kTooManyGroups = kNoIndex - 1, kGarbledGroup = kNoIndex - 2, kGarbledTypes = kNoIndex - 1;
 
 // Files of PyTorch itself: where it is installed, or its own folders in a source tree.
 bool IsTorchFile(std::string_view file) {
@@ -269,12 +269,16 @@ std::string_view EntryReader::MakePattern(const Fields& fields, const Types& inp
                                           Pattern* pattern) {
   if (fields.profiling_name.type != Type::kString) return "no profiling_name";
   const OpNameInfo& info = FindOpName(fields.profiling_name);
+  // Not a call of another kind, but a file that was damaged in a way that can still be parsed.
+  static constexpr std::string_view kDamagedText = "the text of its operation, group or types is damaged";
+  if (info.garbled) return kDamagedText;
   if (info.name.kind == CallKind::kNone) {
     detail_ = absl::StrCat("'", Printable(document_.Text(fields.profiling_name)), "'");
     return "the backend is none that is known, in profiling_name ";
   }
   uint32_t group = FindGroup(fields);
   if (group == kNoIndex) return "neither process_group nor pg_id says which group it belongs to";
+  if (group == kGarbledGroup) return kDamagedText;
   if (group == kTooManyGroups) return "of one group more than a file may have";
 
   *pattern = Pattern();
@@ -298,6 +302,7 @@ std::string_view EntryReader::MakePattern(const Fields& fields, const Types& inp
     op.output_elements = fields.output.elements;
   }
   op.dtypes = InternTypes(input, output);
+  if (op.dtypes == kGarbledTypes) return kDamagedText;
   op.call_site = fields.call_site;
   op.thread = ThreadOf(fields.thread_id);
   pattern->own = info.name.own;
@@ -344,7 +349,8 @@ const EntryReader::OpNameInfo& EntryReader::FindOpName(const Value& value) {
   uint32_t& known = TableAt(&name_of_value_, value.index, document_);
   if (known == 0) {
     OpNameInfo info;
-    info.name = ParseOpName(document_.Text(value));
+    info.garbled = IsGarbled(document_.Text(value));
+    if (!info.garbled) info.name = ParseOpName(document_.Text(value));
     if (info.name.kind != CallKind::kNone) info.text = Intern(info.name.text);
     names_.push_back(info);
     known = static_cast<uint32_t>(names_.size());
@@ -377,6 +383,9 @@ uint32_t EntryReader::FindGroupSlowly(const Fields& fields) {
   bool has_id = ToInteger(document_, fields.pg_id, &pg_id) && pg_id >= 0;
   uint64_t key = 0;
   int64_t number = 0;
+  for (const Value* text : {&name, &desc}) {
+    if (text->type == Type::kString && IsGarbled(document_.Text(*text))) return kGarbledGroup;
+  }
   if (name.type == Type::kString) {
     key = (uint64_t{InternValue(name)} << 32) + (desc.type == Type::kString ? InternValue(desc) : kNoIndex);
   } else if (name.type != Type::kMissing && ToInteger(document_, name, &number)) {
@@ -508,6 +517,7 @@ uint32_t EntryReader::InternTypes(const Types& in, const Types& out) {
     if (found != dtypes_.end()) return found->second;
   }
   std::string text;
+  bool garbled = false;
   for (const Types* side : sides) {
     if (side == &out) text += " -> ";
     std::string_view first = side->items.empty() ? std::string_view() : document_.Text(side->items[0]);
@@ -517,13 +527,14 @@ uint32_t EntryReader::InternTypes(const Types& in, const Types& out) {
     for (const Value& item : side->items) {
       std::string_view type = document_.Text(item);
       if (!Spend(1 + type.size() / 16) || text.size() > 4096) break;
+      garbled |= IsGarbled(type);
       if (begun) text += ',';
       text += Printable(type);
       begun = true;
       if (same) break;
     }
   }
-  uint32_t index = Intern(text);
+  uint32_t index = garbled ? kGarbledTypes : Intern(text);
   if (simple) dtypes_.emplace(key, index);
   return index;
 }

@@ -92,6 +92,7 @@ class EntryReader {
   struct OpNameInfo {
     OpName name;
     uint32_t text = kNoIndex;  // interned
+    bool garbled = false;
   };
   // The group that was found for these values last time.
   struct RecentGroup {
