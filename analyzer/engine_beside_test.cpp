@@ -113,8 +113,9 @@ TEST(Beside, ARankWithoutDataThatNothingHeldIsToldAsWell) {
     for (int r = 0; r < 8; ++r) {
       dumps.Add(r, 0, OpState::kCompleted);
       // Held: the operation of all, which comes first, has not ended for anybody since rank 0 never came to it.
-      if (r != 0 || !held) dumps.Add(r, 1, held ? OpState::kEnqueued : OpState::kCompleted);
-      if (r != 0 && (!held || r == 4)) dumps.Add(r, 0, OpState::kEnqueued);
+      if (r != 0 || !held) dumps.Add(r, 1, held ? OpState::kIncomplete : OpState::kCompleted);
+      // Those who meet rank 0 or rank 5 there are in it, the others through.
+      if (r != 0 && (!held || r == 4)) dumps.Add(r, 0, r == 1 || r == 4 ? OpState::kIncomplete : OpState::kCompleted);
     }
     dumps.Lose(5);
     const Verdict v = Analyze(dumps.b);

@@ -1,5 +1,7 @@
 #include "analyzer/engine_causes.h"
 
+#include <signal.h>
+
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -38,11 +40,12 @@ std::string Causes::Seconds(const Rank& rank, int64_t since_ns) const {
 // A framework numbers sends for itself, so its collectives say better where that was.
 Causes::Waiter Causes::FirstWaiter(uint32_t node) const {
   Waiter first;
-  std::tuple<bool, int32_t, int64_t> first_key;
+  std::tuple<bool, bool, int32_t, int64_t> first_key;
   auto consider = [&](const Edge& e, uint32_t from) {
     const Rank& waiter = bundle_.ranks[graph_->RankOf(from)];
     const bool own_numbers = e.op != nullptr && waiter.source == Source::kFlightRecorder && IsPointToPoint(e.op->kind);
-    const std::tuple<bool, int32_t, int64_t> key = {own_numbers, e.comm == kNoIndex ? 0 : bundle_.comms[e.comm].size,
+    // A damaged file may lack what its clock was.
+    const std::tuple<bool, bool, int32_t, int64_t> key = {waiter.damaged, own_numbers, e.comm == kNoIndex ? 0 : bundle_.comms[e.comm].size,
                                                     e.op != nullptr ? e.op->enter_ns + waiter.real_minus_mono_ns : 0};
     if (first.edge != nullptr && key >= first_key) return;
     first = {&e, from};
@@ -146,6 +149,14 @@ Cause Causes::DeathCause(int32_t rank_index) const {
       c.what = "its process is gone; how it ended was not seen";
       c.confidence = 0.85;
       c.advice = "1. Read that rank's own error output and its host's kernel log.";
+  }
+  // A watchdog ends its process because of somebody else; whom this one waited for is in what was lost.
+  const bool in_own_code = !rank.threads.empty() && std::none_of(rank.threads.begin(), rank.threads.end(), [](const auto& t) {
+    return t.wait != CallKind::kNone || t.call != CallKind::kNone;
+  });
+  if (rank.damaged && !in_own_code && rank.process.life == Life::kKilled && rank.process.signal == SIGABRT) {
+    c.confidence = 0.6;
+    c.alternatives.push_back("it waited, and its watchdog gave up: its own record, which is damaged, would tell");
   }
   // The last thing it did: its records outlive it.
   const Op* last = nullptr;

@@ -93,7 +93,11 @@ Cause Causes::GpuCause(uint32_t node) const {
   } else {
     c.what = absl::StrCat("its stream never reached ", what, where, ": work ahead of it that is not NCCL's does not end");
     c.confidence = 0.92;
-    c.evidence.push_back({absl::StrCat(Who(r), " issued ", what, where, " but its GPU did not start it; its peers' did"), {r}});
+    const bool unseen = c.comm != kNoIndex && std::any_of(model_.comms[c.comm].members.begin(), model_.comms[c.comm].members.end(),
+                                                          [](const Member& m) { return m.rank_index < 0; });
+    c.evidence.push_back({absl::StrCat(Who(r), " issued ", what, where, " but its GPU did not start it",
+                                       unseen ? ", as it would have whoever else came" : "; its peers' did"), {r}});
+    if (unseen) c.confidence = 0.8;
     c.advice = "1. Look for a kernel or host callback that never ends on this GPU, ahead of the collective.\n"
                "2. Read the host's kernel log for Xid errors.";
     c.refuted_by = "a start mark of that operation on that GPU";

@@ -160,6 +160,41 @@ TEST(DamagedDumps, CapturedCallsAreInNobodysWay) {
   EXPECT_EQ(v.findings(0).culprit_ranks(0), 2) << v.DebugString();
 }
 
+// How long it has been going on is told by those whose clock was read whole.
+TEST(DamagedDumps, AFirstOperationIsAsOldAsThoseReadWholeSay) {
+  for (int64_t seconds : {20, 500}) {
+    Bundle b;
+    b.ranks_expected = 4;
+    b.comms.resize(1);
+    b.comms[0].id = "c";
+    b.comms[0].size = 4;
+    b.comms[0].members = {0, 1, 2, 3};
+    for (int r = 0; r < 3; ++r) {
+      Rank rank;
+      rank.rank = r;
+      rank.damaged = r == 0;
+      rank.gpu_marks = ring::GpuMarks::kFull;
+      rank.captured_ns = 1'000'000'000'000;
+      Membership ms;
+      ms.comm = 0;
+      ms.member_rank = r;
+      ms.issued = ms.launched = ms.started = ms.first_seq = 1;
+      ms.completed = 0;
+      rank.memberships.push_back(ms);
+      Op op;
+      op.membership = 0;
+      op.kind = ring::CallKind::kAllReduce;
+      op.seq = 1;
+      op.state = OpState::kStarted;
+      op.enter_ns = r == 0 ? 1 : rank.captured_ns - seconds * 1'000'000'000;
+      rank.ops.push_back(op);
+      b.ranks.push_back(rank);
+    }
+    const Verdict v = Analyze(b);
+    EXPECT_EQ(v.findings_size(), seconds == 20 ? 0 : 1) << v.DebugString();
+  }
+}
+
 // All ranks are in the first operation of a communicator and have others behind it. Of rank 2 only the status was read, or nothing of
 // the new communicator: it stands where all stand, and its silence is no second order of calls.
 TEST(DamagedDumps, WhatACutFileLacksBehindAFirstOperationIsHeldAgainstNobody) {

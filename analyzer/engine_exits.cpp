@@ -41,11 +41,15 @@ bool EndedWaiting(const Rank& rank) {
 
 class Builder {
  public:
-  explicit Builder(const Model& model) : model_(model), edges_(model.ranks.size()) {
+  explicit Builder(const Model& model) : model_(model), edges_(model.ranks.size()), unseen_(model.ranks.size()) {
     for (size_t r = 0; r < model.ranks.size(); ++r) AddRank(static_cast<int32_t>(r));
   }
 
-  std::vector<std::vector<uint32_t>> Take() { return std::move(edges_); }
+  const std::vector<std::vector<uint32_t>>& edges() const { return edges_; }
+  // Of a rank: it is in something to which one without data may not have come.
+  bool WaitsForUnseen(size_t r) const {
+    return unseen_[r] || std::any_of(edges_[r].begin(), edges_[r].end(), [&](uint32_t v) { return v >= model_.ranks.size() && unseen_[v]; });
+  }
 
  private:
   // What the rank is in: the oldest of each communicator that is not known to be complete. What waits behind it says no more.
@@ -82,7 +86,10 @@ class Builder {
     if (IsPointToPoint(op.kind)) {
       if (op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= members.size()) return;
       const Member& peer = members[op.root_or_peer];
-      if (peer.rank_index < 0) return;
+      if (peer.rank_index < 0) {
+        unseen_[static_cast<size_t>(r)] = true;
+        return;
+      }
       const auto reverse = op.kind == ring::CallKind::kSend ? ring::CallKind::kRecv : ring::CallKind::kSend;
       const int64_t issued = model_.PeerIssued(peer, reverse, rank.memberships[op.membership].member_rank);
       bool counted = false;
@@ -97,7 +104,9 @@ class Builder {
     auto [it, fresh] = collectives_.try_emplace({comm, op.seq}, 0u);
     if (fresh) {
       std::vector<uint32_t> lacking;
+      bool unseen = false;
       for (const Member& m : members) {
+        unseen = unseen || m.rank_index < 0 || (m.arrived < op.seq && model_.bundle.ranks[static_cast<size_t>(m.rank_index)].damaged);
         if (m.rank_index < 0) continue;
         // What a process leaves on its GPU ends with it, so a member that ended is waited for also where it had come.
         const bool ended = model_.ranks[m.rank_index].host == HostState::kDead;
@@ -105,12 +114,14 @@ class Builder {
       }
       it->second = static_cast<uint32_t>(edges_.size());
       edges_.push_back(std::move(lacking));
+      unseen_.push_back(unseen);
     }
     edges_[static_cast<size_t>(r)].push_back(it->second);
   }
 
   const Model& model_;
   std::vector<std::vector<uint32_t>> edges_;  // ranks first, then collectives
+  std::vector<bool> unseen_;                  // likewise: waits for, or has, a member that left no data
   absl::flat_hash_map<std::pair<uint32_t, int64_t>, uint32_t> collectives_;
 };
 
@@ -125,8 +136,19 @@ std::vector<bool> FindConsequences(const Model& model) {
     ++dead;
     not_forced += EndOf(model.bundle.ranks[r].process) != End::kForced;
   }
-  if (dead < 2) return consequence;
-  const std::vector<std::vector<uint32_t>> edges = Builder(model).Take();
+  if (dead == 0) return consequence;
+  const Builder builder(model);
+  // Who aborts in code of its own is in no wait. Who waited, and for one that left no data, gave up because of that one: a watchdog
+  // ends its process when an operation takes too long.
+  auto gave_up_waiting = [&](size_t r) { return EndedWaiting(model.bundle.ranks[r]) && builder.WaitsForUnseen(r); };
+  if (dead == 1) {
+    for (size_t r = 0; r < n; ++r) {
+      const bool fell = model.ranks[r].host == HostState::kDead && EndOf(model.bundle.ranks[r].process) == End::kGaveUp;
+      consequence[r] = fell && gave_up_waiting(r);
+    }
+    return consequence;
+  }
+  const std::vector<std::vector<uint32_t>>& edges = builder.edges();
   // Components in an order in which whom they wait for comes first.
   const Components components = FindComponents(
       static_cast<uint32_t>(edges.size()), [&](uint32_t v) { return edges[v].size(); }, [&](uint32_t v, size_t k) { return edges[v][k]; });
@@ -154,7 +176,7 @@ std::vector<bool> FindConsequences(const Model& model) {
     if (end == End::kCrashed) continue;
     // Of those that wait for each other, the one that ended in code of its own fell first.
     const bool fell_waiting = busy_in[c] && EndedWaiting(model.bundle.ranks[r]);
-    consequence[r] = ends_below[c] || crash_in[c] || fell_waiting || (end == End::kForced && not_forced > 0);
+    consequence[r] = ends_below[c] || crash_in[c] || fell_waiting || gave_up_waiting(r) || (end == End::kForced && not_forced > 0);
   }
   return consequence;
 }

@@ -88,6 +88,42 @@ TEST(Exits, OneDeathHasNoConsequences) {
   for (bool c : FindConsequences(model)) EXPECT_FALSE(c);
 }
 
+// Whose process gave up while it waited for a rank that left no data, gave up because of that one; who aborts in code of its own does
+// not wait.
+TEST(Exits, WhoGaveUpWaitingForARankWithoutDataIsNoCause) {
+  for (int dead : {5, 7}) {
+    for (const char* comm : {"tp", "pp"}) {
+      for (bool others : {false, true}) {
+        SCOPED_TRACE(::testing::Message() << "rank " << dead << " " << comm << (others ? ", all abort" : ", one aborts"));
+        Bundle b = AllEnded(dead, HostFault::kDie, 6, comm);
+        for (Rank& r : b.ranks) {
+          if (others || r.rank == (dead ^ 1) || r.rank == dead) continue;
+          r.process = Process();
+          r.process.life = Life::kRunning;
+          for (Membership& ms : r.memberships) ms.state = ring::CommState::kReady;
+        }
+        b.ranks[dead ^ 1].process.life = Life::kKilled;
+        b.ranks[dead ^ 1].process.signal = 6;
+        b.ranks.erase(b.ranks.begin() + dead);
+        b.ranks_expected = 8;
+        const Verdict v = Analyze(b);
+        ASSERT_GE(v.findings_size(), 1) << v.DebugString();
+        EXPECT_EQ(v.findings(0).kind(), RANK_NO_DATA) << v.DebugString();
+        EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{dead}) << v.DebugString();
+      }
+    }
+  }
+  // Another one's dump is missing: the rank that died in no wait is still the cause, and sure.
+  Bundle b = AllEnded(5, HostFault::kDie, 6, "tp");
+  b.ranks.erase(b.ranks.begin() + 4);
+  b.ranks_expected = 8;
+  const Verdict v = Analyze(b);
+  ASSERT_GE(v.findings_size(), 1);
+  EXPECT_EQ(v.findings(0).kind(), RANK_DEAD);
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{5}) << v.DebugString();
+  EXPECT_GE(v.findings(0).confidence(), 0.9);
+}
+
 // A rank that destroys its communicators while the others wait in them.
 TEST(Exits, ARankThatLeftTheLoop) {
   Job job(2, 2, 2, 6);

@@ -133,8 +133,10 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
       if (std::string_view(thing.kind) == "rail" || !explains(t)) continue;
       // A rack with its own switch is one set of ranks under two names; what carries the traffic is listed first.
       if (!fits.empty() && thing.ranks == fits[0]->ranks) continue;
-      if (fits.empty() || thing.ranks.size() <= fits[0]->ranks.size()) {
-        if (!fits.empty() && thing.ranks.size() < fits[0]->ranks.size()) fits.clear();
+      // Two of a kind explain it equally well, however many ranks of each left data.
+      const bool alike = !fits.empty() && std::string_view(thing.kind) == fits[0]->kind;
+      if (fits.empty() || alike || thing.ranks.size() <= fits[0]->ranks.size()) {
+        if (!fits.empty() && !alike && thing.ranks.size() < fits[0]->ranks.size()) fits.clear();
         fits.push_back(&thing);
       }
     }

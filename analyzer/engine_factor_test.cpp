@@ -89,6 +89,15 @@ TEST(Factor, ASwitchWhereItsHostsHaveNothingElseInCommon) {
   EXPECT_EQ(c.thing->name, "leaf1");
 }
 
+// What crosses two switches stands still at either; that one has a rank less with data makes it no likelier.
+TEST(Factor, OfTwoSwitchesThatExplainItEquallyNeitherIsNamed) {
+  Bundle bundle = Cluster();
+  bundle.ranks[16].host.clear();
+  const Things things(bundle);
+  const Crossing c = FindCrossing(bundle, things, {{8, 17}, {13, 20}, {9, 22}, {14, 18}}, {});
+  EXPECT_EQ(c.thing, nullptr);
+}
+
 TEST(Factor, ARackWithItsOwnSwitchIsTheSwitch) {
   Bundle bundle = Cluster();
   for (HostPlace& place : bundle.places) place.rack = "r" + place.leaf_switch;

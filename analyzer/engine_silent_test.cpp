@@ -55,6 +55,27 @@ TEST(Silent, AnErrorOfAGpuNeedsNoOtherExplanation) {
   }
 }
 
+// A GPU starts what it comes to, whoever else does: one that did not is held by itself, and not by a partner without data. One that did
+// waits for that partner.
+TEST(Silent, AGpuThatDidNotStartIsNotHeldByWhoLeftNoData) {
+  for (bool gpu : {true, false}) {
+    Job job(2, 1, 4, 4);
+    constexpr int kRank = 1, kPartner = 0;
+    if (gpu) {
+      job.ranks[kRank].gpu_stall_at = job.Find(kRank, "tp", 2);
+    } else {
+      job.ranks[kPartner].host_fault = HostFault::kStall;
+      job.ranks[kPartner].host_fault_at = job.Find(kPartner, "tp", 2);
+    }
+    Bundle b = job.Run();
+    Lose({kPartner}, &b);
+    const Verdict v = Analyze(b);
+    ASSERT_GE(v.findings_size(), 1);
+    EXPECT_EQ(v.findings(0).kind(), gpu ? GPU_STALL : RANK_NO_DATA) << v.DebugString();
+    EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{gpu ? kRank : kPartner}) << v.DebugString();
+  }
+}
+
 // Without marks of the GPU a host that waits for it may be a victim; calls that disagree tell who is none.
 TEST(Silent, WaitsForGpusThatNothingIsRecordedOfAreNotTakenForCausesBesideCallsThatDiffer) {
   for (int skips : {0, 6, 13}) {

@@ -247,7 +247,11 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
     if (slow[i].lost_ns > slow[worst].lost_ns) worst = i;
   }
   for (const auto& [comm, ranks] : bad_of_comm) bad.emplace_back(ranks.begin(), ranks.end());
+  // Where no host is named, what is well may lie within one, unless it is of a kind that is slow elsewhere.
+  std::set<uint32_t> slow_kinds;
+  for (const Slow& s : slow) slow_kinds.insert(paces.class_of_comm[uses[s.use].comm]);
   for (size_t i : well) {
+    if (uses[i].hosts == 0 && !slow_kinds.contains(paces.class_of_comm[uses[i].comm])) continue;
     if (bad_of_comm.contains(uses[i].comm) && !ring::IsPointToPoint(uses[i].kind)) continue;
     if (uses[i].crosses_hosts || uses[i].hosts == 0 || !uses[slow[worst].use].crosses_hosts) good.emplace_back(uses[i].ranks.begin(), uses[i].ranks.end());
   }

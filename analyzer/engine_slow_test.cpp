@@ -224,6 +224,21 @@ TEST(Slow, ASlowLinkIsNoSlowRank) {
   EXPECT_NEAR(v.bandwidths(0).bus_bytes_per_s(), 4194304.0 / 0.012, 1e7);
 }
 
+// What is well between two ranks of one host tells nothing of their ports, and without names of hosts anything may be that.
+TEST(Slow, WithoutHostsOnlySiblingsOfWhatIsSlowAreWitnesses) {
+  TimedJob job;
+  job.tp = 2, job.pp = 2, job.dp = 2;
+  job.transfer_factor = [](const std::vector<int>& members, int) { return members == std::vector<int>{1, 3} ? 6.0 : 1.0; };
+  Bundle b = job.Run();
+  for (Rank& rank : b.ranks) rank.host.clear();
+  std::erase_if(b.ranks, [](const Rank& rank) { return rank.rank == 2; });
+  b.ranks_expected = 8;
+  const Verdict v = Analyze(b);
+  ASSERT_EQ(v.findings_size(), 1) << Show(v);
+  EXPECT_EQ(v.findings(0).kind(), SLOW_LINK) << Show(v);
+  EXPECT_EQ(Ranks(v.findings(0)), (std::vector<int32_t>{1, 3})) << Show(v);
+}
+
 TEST(Slow, AHostsPortIsNamedWhereAllThatCrossesItIsSlow) {
   TimedJob job;
   job.tp = 2, job.pp = 4, job.dp = 4, job.gpus_per_host = 4, job.transfer_ns = 4'000'000;

@@ -203,6 +203,11 @@ bool WaitGraph::NotStarted(size_t rank_index, uint32_t unit) const {
   return std::all_of(ops.begin(), ops.end(), [&](uint32_t i) { return rank.ops[i].state == OpState::kEnqueued; });
 }
 
+bool WaitGraph::OnlyUnknown(uint32_t node) const {
+  if (Kind(node) != NodeKind::kCollective) return Kind(node) == NodeKind::kMissing;
+  return std::all_of(edges[node].begin(), edges[node].end(), [&](const Edge& e) { return Kind(e.to) == NodeKind::kMissing; });
+}
+
 bool WaitGraph::Started(size_t rank_index, uint32_t unit) const {
   const Rank& rank = model_.bundle.ranks[rank_index];
   const auto& ops = model_.ranks[rank_index].in_flight[unit].ops;
@@ -299,6 +304,13 @@ void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
     if (!out.empty()) {
       front = here;
       front.front = Front::kWaits;
+      // Who comes to an operation starts it, whoever is missing there. One that did not start it is held by work of its own ahead of it,
+      // and needs nobody without data to explain that.
+      if (k == 0 && NotStarted(rank_index, queue.units[0]) && std::all_of(out.begin(), out.end(), [&](const Edge& e) { return OnlyUnknown(e.to); })) {
+        front.front = Front::kNotReached;
+        out.clear();
+        break;
+      }
       const bool presumed = std::all_of(out.begin(), out.end(), [](const Edge& e) { return e.presumed; });
       if (presumed && PeersFinishedLater(index, k, &front)) out.clear();
       break;

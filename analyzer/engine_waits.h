@@ -46,7 +46,7 @@ enum class Front : uint8_t {
   kIdle,          // nothing in flight
   kWaits,         // has edges
   kAllArrived,    // every member is in the operation, none finishes
-  kNotReached,    // peers started it, this rank's stream did not reach it
+  kNotReached,    // this rank's stream did not reach it; its peers' did, or left no data
   kPeersFinished, // peers finished it, this rank's GPU did not
   kMismatched,    // the members' calls differ
   kOverwritten,   // what it is in has left the record
@@ -122,6 +122,8 @@ class WaitGraph {
   // True when ranks were taken for slow to notice completions.
   bool Build(bool forgive);
   void BuildQueue(uint32_t queue, bool skip_finished);
+  // A rank without data, or an operation in which nobody else is waited for.
+  bool OnlyUnknown(uint32_t node) const;
   bool AheadOnOtherStreams(uint32_t queue, std::vector<Edge>* out) const;
   void AddLaunchOrder(uint32_t queue);
   void HoldByFaultyGpus();

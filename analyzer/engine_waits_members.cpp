@@ -172,6 +172,9 @@ void WaitGraph::AddSendOrReceive(size_t rank_index, const Op& op, bool absent_on
     const bool no_record = theirs == nullptr || theirs->recent_only;
     if (no_record && !absent_only && !peer.in_flight.empty()) {
       out->push_back({QueueNode(first_queue_[member.rank_index]), Why::kBehind, &op, ms.comm});
+    } else if (theirs == nullptr && !absent_only && model_.bundle.ranks[member.rank_index].damaged) {
+      // Counted, and all that it has in flight is lost: nothing tells whether its GPU came to it.
+      out->push_back({MissingNode(member.global_rank), Why::kNoData, &op, ms.comm});
     }
     return;
   }
