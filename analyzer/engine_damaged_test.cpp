@@ -136,12 +136,14 @@ TEST(DamagedDumps, ACallThatAloneADamagedFileTellsIsNoSecondCause) {
 
 // Calls captured into a CUDA graph are recorded like others, and the counter of their group does not move.
 TEST(DamagedDumps, CapturedCallsAreInNobodysWay) {
-  const auto dump_of = [](int captured) {
+  bool counts = true, one_number = false;
+  const auto dump_of = [&](int captured) {
     FrDump dump;
-    dump.groups = {{.name = "0", .desc = "all", .ranks = {0, 1, 2, 3}, .pg_id = 0, .enqueued = 1, .started = 1, .completed = 1},
+    const int64_t counter = counts ? 1 : -1;
+    dump.groups = {{.name = "0", .desc = "all", .ranks = {0, 1, 2, 3}, .pg_id = 0, .enqueued = counter, .started = counter, .completed = counter},
                    {.name = "1", .desc = "TP", .ranks = {0, 1, 2, 3}, .pg_id = 1}};
     dump.entries.push_back({.seq = 1, .desc = "all", .state = "completed", .retired = true});
-    for (int seq = 1; seq <= captured; ++seq) dump.entries.push_back({.seq = seq, .pg = "1", .desc = "TP", .pg_id = 1});
+    for (int seq = 1; seq <= captured; ++seq) dump.entries.push_back({.seq = one_number ? 1 : seq, .pg = "1", .desc = "TP", .pg_id = 1});
     return dump;
   };
   const auto analyze = [&](int captured, int of_rank2, bool rank3) {
@@ -158,6 +160,14 @@ TEST(DamagedDumps, CapturedCallsAreInNobodysWay) {
   ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
   ASSERT_EQ(v.findings(0).culprit_ranks_size(), 1) << v.DebugString();
   EXPECT_EQ(v.findings(0).culprit_ranks(0), 2) << v.DebugString();
+  // So are several that share a number, and calls of a process that counts none of its calls.
+  for (const auto& [own, shared] : {std::pair(true, true), std::pair(false, false)}) {
+    counts = own, one_number = shared;
+    v = analyze(3, 0, true);
+    ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+    ASSERT_EQ(v.findings(0).culprit_ranks_size(), 1) << v.DebugString();
+    EXPECT_EQ(v.findings(0).culprit_ranks(0), 2) << v.DebugString();
+  }
 }
 
 // How long it has been going on is told by those whose clock was read whole.

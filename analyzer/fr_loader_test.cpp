@@ -566,6 +566,19 @@ TEST(FrLoader, DamageThatCanStillBeParsedIsNoOtherCall) {
   EXPECT_TRUE(LoadDumps({dump}).problems.empty());
 }
 
+TEST(FrLoader, AFullRingWithoutCompletionsIsNoDumpOfWhatIsActive) {
+  FrDump dump;
+  dump.groups = {{.enqueued = 40, .started = 21, .completed = 20}};
+  for (int seq = 21; seq <= 40; ++seq) dump.entries.push_back({.seq = seq, .record_id = 100 + seq});
+  Bundle bundle = LoadDumps({dump});
+  EXPECT_TRUE(bundle.ranks[0].only_active);
+  EXPECT_EQ(bundle.ranks[0].records_lost, 0u);
+  dump.entries.erase(dump.entries.begin(), dump.entries.begin() + 10);  // 31 to 40: 21 to 30 are in flight, and not there
+  bundle = LoadDumps({dump});
+  EXPECT_FALSE(bundle.ranks[0].only_active);
+  EXPECT_EQ(bundle.ranks[0].records_lost, 131u);
+}
+
 TEST(FrLoader, TwoDumpsOfOneRankKeepTheNewer) {
   FrDump old_dump, new_dump;
   old_dump.entries = {{.seq = 1, .created_ns = 100}};

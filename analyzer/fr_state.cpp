@@ -43,6 +43,10 @@ class StateJudge {
     for (size_t i = 0; i < views_.size(); i++) views_[i].status = StatusOf(file_, file_.used[i]);
     for (size_t i = 0; i < rank_.ops.size(); i++) views_[rank_.ops[i].membership].last_op = i;
     for (size_t i = 0; i < views_.size(); i++) ReadCounters(i);
+    if (LacksActive()) {
+      rank_.only_active = false;
+      rank_.records_lost = static_cast<uint64_t>(std::max<int64_t>(rank_.ops.front().record_id, 0));
+    }
     for (size_t i = 0; i < rank_.ops.size(); i++) rank_.ops[i].state = StateOf(rank_.ops[i], raw_[i]);
     FindBatches();
     FindCaptured();
@@ -74,13 +78,15 @@ class StateJudge {
   }
 
   // A call that is captured into a CUDA graph is recorded like any other, but nothing is enqueued: the group's own counter does not move.
-  // One call that the counter does not hold may be about to be enqueued, or block in NCCL. Two or more, outside of any batch, were
-  // captured and never ran as recorded.
+  // One call that the counter does not hold may be about to be enqueued, or block in NCCL, and so may several that share its number: they
+  // are launched as one. Two or more, outside of any batch, were captured and never ran as recorded. A counter that has not begun says so
+  // only in a process that counts at all.
   void FindCaptured() {
+    const bool counts = std::any_of(file_.statuses.begin(), file_.statuses.end(), [](const GroupStatus& s) { return s.enqueued > 0; });
     for (uint32_t v = 0; v < views_.size(); v++) {
       const GroupView& view = views_[v];
       if (view.status == nullptr || file_.used[v].has_p2p || file_.used[v].p2ps > 0) continue;
-      if (view.status->enqueued < -1) continue;  // the dump does not say
+      if (view.status->enqueued < (counts ? -1 : 0)) continue;  // the dump does not say
       std::vector<uint32_t> beyond;
       bool plain = true;
       for (uint32_t i = 0; i < rank_.ops.size() && plain; i++) {
@@ -89,7 +95,7 @@ class StateJudge {
         plain = raw_[i].state == RawState::kScheduled && !op.retired && !op.in_batch && !op.batch_end && op.state != OpState::kQueued;
         beyond.push_back(i);
       }
-      if (!plain || beyond.size() < 2) continue;
+      if (!plain || beyond.size() < 2 || rank_.ops[beyond.front()].seq == rank_.ops[beyond.back()].seq) continue;
       for (uint32_t i : beyond) rank_.ops[i].state = OpState::kCaptured;
     }
   }
@@ -109,6 +115,22 @@ class StateJudge {
     if (!rank_.only_active && !rank_.ops.empty()) {
       rank_.records_lost = static_cast<uint64_t>(std::max<int64_t>(rank_.ops.front().record_id, 0));
     }
+  }
+
+  // A dump of what is active holds all of it. Where a group's counters show older operations unfinished than its oldest entry, nothing
+  // has completed since the ring was full, and what is in flight has left it. (A counter may be a little behind what the GPU did.)
+  bool LacksActive() const {
+    constexpr int64_t kNotNoticedYet = 3;
+    if (!rank_.only_active || rank_.ops.empty()) return false;
+    std::vector<int64_t> oldest(views_.size(), INT64_MAX);
+    for (const Op& op : rank_.ops) {
+      if (op.seq >= 0) oldest[op.membership] = std::min(oldest[op.membership], op.seq);
+    }
+    for (size_t i = 0; i < views_.size(); i++) {
+      if (file_.used[i].has_p2p || file_.used[i].p2ps > 0 || views_[i].collective_completed < 0) continue;
+      if (oldest[i] != INT64_MAX && oldest[i] > views_[i].collective_completed + 1 + kNotNoticedYet) return true;
+    }
+    return false;
   }
 
   // Tells which counter the numbers of pg_status belong to.
