@@ -37,6 +37,7 @@ struct Cause {
   bool beside = false;                 // nobody waits for it: seen beside another cause, told behind it
   bool hypothesis = false;             // fits the evidence, not proven by it
   bool first_only = false;             // of RANK_NO_DATA: the others wait for it in first operations of communicators, nowhere else
+  uint32_t first_lost = kNoIndex;      // communicator whose first operation all the named are in, though its record is gone
   bool not_begun = false;              // no GPU is in the operation: computation ahead of it, which may be legal
   std::vector<std::string> alternatives;
   std::string tells_apart;

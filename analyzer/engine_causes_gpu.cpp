@@ -1,10 +1,12 @@
 // GPUs that stand still, in words: alone, or somewhere among the members of an operation.
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine_causes.h"
+#include "analyzer/engine_counts.h"
 #include "analyzer/engine_network.h"
 
 namespace lockstep {
@@ -309,6 +311,28 @@ std::vector<Cause> Causes::FromOverwritten() const {
     c.what = absl::StrCat("are in a send or receive with each other on ", CommText(bundle_.comms[comm]), " that does not end; its record is gone");
     causes.push_back(std::move(c));
   }
+  // What their counters tell where their records do not. More than a few are behind or ahead for a reason of their own.
+  constexpr size_t kFew = 2;
+  Cause odd;
+  if (!all.ranks.empty()) odd.ranks = FindOddlyCounted(model_);
+  const std::set<int32_t> standing(all.ranks.begin(), all.ranks.end());
+  const bool stand = std::all_of(odd.ranks.begin(), odd.ranks.end(), [&](int32_t r) { return standing.contains(r); });
+  if (!odd.ranks.empty() && odd.ranks.size() <= kFew && stand) {
+    odd.kind = P2P_UNMATCHED;
+    odd.confidence = 0.7;
+    for (size_t i = 0; i < all.nodes.size(); ++i) {
+      if (std::binary_search(odd.ranks.begin(), odd.ranks.end(), graph_->RankOf(all.nodes[i]))) odd.nodes.push_back(all.nodes[i]);
+    }
+    odd.what = "counted other sends and receives than the ranks in the same role, and stand in an operation whose record is gone";
+    odd.evidence.push_back({"most ranks in the same role, with as many collectives issued everywhere, made another number of sends and receives", odd.ranks});
+    odd.alternatives = {"any of the others that stand in operations whose records are gone"};
+    odd.tells_apart = "a longer record (a larger ring), or a dump taken earlier";
+    odd.advice = "1. Look at the sends and receives of these ranks: one too many, one too few, or one with the wrong peer.\n2. Record with a larger ring.";
+    odd.refuted_by = "the ranks in the same role running a different program by design";
+    return {odd};
+  }
+  // Several pairs at once have something in common that is not recorded.
+  if (causes.size() > 1) causes.clear();
   if (causes.empty() && !all.ranks.empty()) {
     std::sort(all.ranks.begin(), all.ranks.end());
     all.ranks.erase(std::unique(all.ranks.begin(), all.ranks.end()), all.ranks.end());
@@ -333,10 +357,24 @@ std::vector<Cause> Causes::FromOverwritten() const {
         for (uint32_t behind : graph_->back[from]) look(behind, from);
       }
     }
+    // Or in the first operation of one communicator, of which nothing has completed anywhere.
+    std::map<uint32_t, size_t> first;
+    for (uint32_t v : all.nodes) {
+      for (const auto& [comm, seq] : graph_->QueueOf(v).lost) {
+        const Rank& rank = bundle_.ranks[static_cast<size_t>(graph_->RankOf(v))];
+        first[comm] += std::any_of(rank.memberships.begin(), rank.memberships.end(), [&, c = comm, s = seq](const Membership& ms) {
+          return ms.comm == c && ms.first_seq == s && ms.completed == kNone;
+        });
+      }
+    }
+    for (const auto& [comm, count] : first) {
+      if (count == all.nodes.size()) all.first_lost = comm, all.op_rank = all.ranks[0];
+    }
     if (in != nullptr && one) all.op = in->op, all.op_rank = waiter, all.comm = in->comm;
     causes.push_back(std::move(all));
   }
   for (Cause& c : causes) {
+    c.doubtful = true;
     c.alternatives = {"any of the named ranks, or what lies between them"};
     c.tells_apart = "a longer record (a larger ring), or a dump taken earlier";
     c.evidence.push_back({"their streams and counters show older operations in flight than the oldest that is still recorded", c.ranks});

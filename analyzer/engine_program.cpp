@@ -204,6 +204,34 @@ class Aligner {
   const Model& model_;
 };
 
+// What most members of a communicator did alike, and the others did not, is no call that the many left out or added: records that are
+// aligned wrongly look like that, and the few are the ones that left.
+void DropMajorities(const Model& model, std::vector<Divergence>* found) {
+  constexpr size_t kMany = 3;
+  std::map<std::tuple<std::string, int, int64_t>, std::set<int32_t>> alike;  // kind of communicator, type, number there -> ranks
+  const auto key_of = [&](const Divergence& d) {
+    const bool own = d.type != Divergence::Type::kSkipped;
+    const Op* op = own ? d.own : d.sibling;
+    if (op == nullptr || op->membership == kNoIndex) return std::tuple(std::string(), 0, kUnknown);
+    const Rank& rank = model.bundle.ranks[static_cast<size_t>(own ? d.rank : d.sibling_rank)];
+    return std::tuple(model.comms[model.CommOf(rank, *op)].klass, static_cast<int>(d.type), op->seq);
+  };
+  for (const Divergence& d : *found) alike[key_of(d)].insert(d.rank);
+  std::erase_if(*found, [&](const Divergence& d) {
+    const std::set<int32_t>& ranks = alike[key_of(d)];
+    if (ranks.size() < kMany) return false;
+    for (const Membership& ms : model.bundle.ranks[static_cast<size_t>(d.rank)].memberships) {
+      size_t in = 0, seen = 0;
+      for (const Member& m : model.comms[ms.comm].members) {
+        seen += m.rank_index >= 0;
+        in += m.rank_index >= 0 && ranks.contains(m.rank_index);
+      }
+      if (in >= kMany && in < seen && 2 * in > seen) return true;
+    }
+    return false;
+  });
+}
+
 }  // namespace
 
 std::vector<Divergence> FindDivergences(const Model& model) {
@@ -288,6 +316,7 @@ std::vector<Divergence> FindDivergences(const Model& model) {
     return a.rank != b.rank ? a.rank < b.rank : at(a) < at(b);
   });
   found.erase(std::unique(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.rank == b.rank; }), found.end());
+  DropMajorities(model, &found);
   return found;
 }
 

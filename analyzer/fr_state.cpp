@@ -202,7 +202,16 @@ class StateJudge {
       CloseRun(&views_[i]);
       for (const std::vector<uint32_t>& run : views_[i].open) JudgeOpenBatch(i, run);
     }
-    // In a group that was never ended nothing is launched, whatever communicator it is for.
+    // In a group that was never ended nothing is launched, whatever communicator it is for. It may have begun before the first batch that
+    // tells, where the counters do not hold what was called there either.
+    for (uint32_t i = first_queued_; i-- > 0 && first_queued_ < rank_.ops.size();) {
+      Op& op = rank_.ops[i];
+      const GroupView& view = views_[op.membership];
+      const bool counted = view.status != nullptr && !raw_[i].p2p && !view.counts_p2p && view.status->enqueued >= 0;
+      const bool launched = op.state == OpState::kCompleted || op.state == OpState::kStarted || op.retired;
+      if (launched || !counted || op.seq <= view.status->enqueued || op.thread != rank_.ops[first_queued_].thread) break;
+      op.state = OpState::kQueued;
+    }
     for (uint32_t i = first_queued_; i < rank_.ops.size(); i++) {
       Op& op = rank_.ops[i];
       const bool launched = op.state == OpState::kCompleted || op.state == OpState::kStarted || op.retired;

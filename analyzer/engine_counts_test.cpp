@@ -1,0 +1,92 @@
+#include "analyzer/engine_counts.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace lockstep {
+namespace {
+
+// Pipelines of two, beside one group of all; each rank has exchanged ten times with the other, and its newest send is on record.
+Bundle Pipelines(int count) {
+  Bundle b;
+  b.ranks_expected = 2 * count;
+  b.comms.resize(static_cast<size_t>(count) + 1);
+  for (int c = 0; c <= count; ++c) {
+    Communicator& comm = b.comms[static_cast<size_t>(c)];
+    comm.name = c == count ? "world" : "pp_" + std::to_string(c);
+    comm.id = comm.name;
+    comm.size = c == count ? 2 * count : 2;
+    for (int m = 0; m < comm.size; ++m) comm.members.push_back(c == count ? m : 2 * c + m);
+  }
+  for (int r = 0; r < 2 * count; ++r) {
+    Rank rank;
+    rank.rank = r;
+    Membership pipeline, world;
+    pipeline.comm = static_cast<uint32_t>(r / 2);
+    pipeline.member_rank = r % 2;
+    pipeline.issued = 0;
+    pipeline.peers.push_back({1 - r % 2, 10, 10});
+    world.comm = static_cast<uint32_t>(count);
+    world.member_rank = r;
+    world.issued = 7;
+    rank.memberships = {pipeline, world};
+    Op op;
+    op.membership = 0;
+    op.kind = ring::CallKind::kSend;
+    op.root_or_peer = 1 - r % 2;
+    op.seq = 10;
+    rank.ops.push_back(op);
+    b.ranks.push_back(rank);
+  }
+  return b;
+}
+
+std::vector<int32_t> Odd(const Bundle& b) { return FindOddlyCounted(Model(b, {})); }
+
+TEST(Counts, WhoMadeOneMoreThanItsSiblingsIsOdd) {
+  Bundle b = Pipelines(4);
+  EXPECT_TRUE(Odd(b).empty());
+  ++b.ranks[2].memberships[0].peers[0].sends;
+  ++b.ranks[3].memberships[0].peers[0].sends;
+  EXPECT_EQ(Odd(b), (std::vector<int32_t>{2, 3}));
+}
+
+TEST(Counts, APeerThatNoSiblingHasIsOdd) {
+  Bundle b = Pipelines(4);
+  b.ranks[4].memberships[0].peers = {{0, 1, 0}, {1, 9, 10}};
+  EXPECT_EQ(Odd(b), std::vector<int32_t>{4});
+}
+
+TEST(Counts, FrameworksCountByGroup) {
+  Bundle b = Pipelines(4);
+  for (Rank& rank : b.ranks) {
+    rank.source = Source::kFlightRecorder;
+    rank.memberships[0].peers.clear();
+    rank.memberships[0].p2p_issued = rank.rank == 5 ? 19 : 20;
+  }
+  EXPECT_EQ(Odd(b), std::vector<int32_t>{5});
+}
+
+TEST(Counts, WhoStandsElsewhereInTheProgramIsNotCompared) {
+  Bundle b = Pipelines(4);
+  ++b.ranks[2].memberships[0].peers[0].sends;
+  b.ranks[2].memberships[1].issued = 8;
+  EXPECT_TRUE(Odd(b).empty());
+}
+
+TEST(Counts, NothingWhereTooFewOrLostCountsTell) {
+  Bundle two = Pipelines(2);
+  ++two.ranks[2].memberships[0].peers[0].sends;
+  EXPECT_TRUE(Odd(two).empty());
+  Bundle lost = Pipelines(4);
+  ++lost.ranks[2].memberships[0].peers[0].sends;
+  lost.ranks[2].memberships[0].recorded.peers_lost = 1;
+  EXPECT_TRUE(Odd(lost).empty());
+  lost.ranks[2].memberships[0].recorded.peers_lost = 0;
+  lost.ranks[2].damaged = true;
+  EXPECT_TRUE(Odd(lost).empty());
+}
+
+}  // namespace
+}  // namespace lockstep
