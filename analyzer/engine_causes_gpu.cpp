@@ -363,7 +363,7 @@ std::vector<Cause> Causes::FromOverwritten() const {
       for (const auto& [comm, seq] : graph_->QueueOf(v).lost) {
         const Rank& rank = bundle_.ranks[static_cast<size_t>(graph_->RankOf(v))];
         first[comm] += std::any_of(rank.memberships.begin(), rank.memberships.end(), [&, c = comm, s = seq](const Membership& ms) {
-          return ms.comm == c && ms.first_seq == s && ms.completed == kNone;
+          return ms.comm == c && ms.completed == kNone && s == (ms.first_seq >= 0 ? ms.first_seq : 1);
         });
       }
     }

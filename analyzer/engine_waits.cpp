@@ -88,8 +88,8 @@ void WaitGraph::FindLost(size_t rank_index) {
         const bool mixed = ms.p2p_issued > 0 && ms.issued > 0;
         const bool gone = !rank.only_active || rank.damaged || full_rings_;
         // Of a communicator that was used and completed nothing yet, the first operation is in flight.
-        const bool first = ms.completed == kNone && ms.issued >= 1 && ms.first_seq >= 0;
-        const int64_t next = first ? ms.first_seq : ms.completed + 1;
+        const bool first = ms.completed == kNone && ms.issued >= 1;
+        const int64_t next = !first ? ms.completed + 1 : ms.first_seq >= 0 ? ms.first_seq : 1;
         if (gone && !mixed && (ms.completed >= 0 || first) && ms.issued > ms.completed && model_.FindCollective(member, next) == nullptr) {
           queue.lost.push_back({ms.comm, next});
           begun |= ms.started > ms.completed;

@@ -271,6 +271,11 @@ class Merger {
     if (!SameCount(f)) return false;
     Link* open = nullptr;
     for (Link& link : links_[f]) {
+      // The group of all is made before any other.
+      if (link.status == nullptr && link.used == kNoIndex && groups_[link.group].desc == "default_pg" && groups_[link.group].name == "0") {
+        const GroupStatus& first = files_[f].statuses[0];
+        if (first.pg_id == 0 && !Taken(f, &first)) link.status = &first;
+      }
       if (link.status != nullptr) continue;
       if (open != nullptr || link.used != kNoIndex) return false;
       open = &link;

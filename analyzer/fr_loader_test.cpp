@@ -345,6 +345,34 @@ TEST(FrLoader, OrderThatAnEntryContradictsIsNotUsed) {
   EXPECT_EQ(MemberIn(bundle, bundle.ranks[0], "C")->issued, kUnknown);
 }
 
+TEST(FrLoader, TheGroupOfAllIsMadeFirstAndTheLastThatIsLeftIsTheLast) {
+  FrDump dump;
+  dump.groups = {{.name = "0", .pg_id = 0, .enqueued = 10, .completed = 10},
+                 {.name = "5", .desc = "A", .pg_id = 7, .enqueued = 20, .completed = 20},
+                 {.name = "6", .desc = "B", .pg_id = 3, .enqueued = 30, .completed = 29}};
+  dump.entries = {{.seq = 30, .pg = "6", .desc = "B", .pg_id = 3}};
+  Bundle bundle = LoadDumps({dump, dump});
+  EXPECT_EQ(MemberIn(bundle, bundle.ranks[0], "default_pg")->issued, 10);
+  EXPECT_EQ(MemberIn(bundle, bundle.ranks[0], "A")->issued, 20);
+  EXPECT_EQ(MemberIn(bundle, bundle.ranks[0], "B")->issued, 30);
+}
+
+// A group that was begun before the oldest batch on record: what the counters do not hold is in it, and was not enqueued.
+TEST(FrLoader, CallsBeforeTheOldestBatchAreInTheOpenGroupToo) {
+  FrDump dump;
+  dump.groups = {{.enqueued = 4, .completed = 4}, {.name = "1", .desc = "PP", .pg_id = 1, .enqueued = 6, .completed = 6}};
+  dump.entries = {{.seq = 4, .state = "completed", .retired = true}, {.seq = 5}};
+  for (const char* op : {"nccl:send 0->1", "nccl:recv 0<-1"})
+    dump.entries.push_back({.op = op, .seq = 0, .pg = "1", .desc = "PP", .pg_id = 1, .is_p2p = true, .p2p_seq = 7});
+  dump.entries.push_back({.seq = 6});
+  const Bundle bundle = LoadDumps({dump});
+  const Rank& rank = bundle.ranks[0];
+  ASSERT_THAT(rank.ops, SizeIs(5));
+  EXPECT_EQ(rank.ops[0].state, OpState::kCompleted);
+  for (size_t i = 1; i < 5; ++i) EXPECT_EQ(rank.ops[i].state, OpState::kQueued) << i;
+  EXPECT_EQ(MemberIn(bundle, rank, "default_pg")->issued, 4);
+}
+
 TEST(FrLoader, OrderThatOtherRanksContradictIsNotUsed) {
   FrDump full, silent;
   full.groups = {{.name = "0", .desc = "world", .pg_id = 0, .enqueued = 10, .completed = 10},

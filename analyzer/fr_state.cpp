@@ -57,7 +57,7 @@ class StateJudge {
 
  private:
   void Count(const Op& op, const RawOp& raw) {
-    if (op.seq < 0) return;
+    if (op.seq < 0 || op.state == OpState::kQueued) return;  // what waits for its group's end was not enqueued
     Reached& reached = views_[op.membership].reached;
     int side = raw.p2p ? 1 : 0;
     reached.last[side] = std::max(reached.last[side], op.seq);
