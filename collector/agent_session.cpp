@@ -382,7 +382,21 @@ void AgentSession::Look(int64_t mono_ns) {
     LookAtJob(mono_ns, i, job.get());
     next_look_ = std::min(next_look_, std::max(job->lateness.NextLimit(), mono_ns + kSecond / 100));
   }
-  std::erase_if(jobs_, [this](const auto& entry) { return entry.second->look != look_; });
+  std::erase_if(jobs_, [this](const auto& entry) {
+    if (entry.second->look == look_) return false;
+    TellOver(entry.second->identity);
+    return true;
+  });
+}
+
+// Where this is lost, those above notice in time that nothing is said of the job any more.
+void AgentSession::TellOver(const JobIdentity& job) {
+  if (!welcome_) return;
+  Heartbeat heartbeat;
+  *heartbeat.mutable_job() = job;
+  heartbeat.set_host(options_.host);
+  heartbeat.set_over(true);
+  if (const absl::StatusOr<wire::Message> message = wire::Encode(wire::Type::kHeartbeat, heartbeat); message.ok()) (void)send_(*message);
 }
 
 void AgentSession::TellCost(int64_t mono_ns) {

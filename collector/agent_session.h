@@ -98,6 +98,7 @@ class AgentSession {
   void TellLate(const Job& job, absl::Span<const RankSight> ranks, const LateEvent& event);
   void TellEnded();
   void TellCost(int64_t mono_ns);
+  void TellOver(const JobIdentity& job);
   void SendHeartbeat(int64_t mono_ns, int64_t real_ns, size_t index, Job* job);
   void SendDigest(const CollectRequest& request);
   void SendChunks(int64_t mono_ns);

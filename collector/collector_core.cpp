@@ -20,6 +20,7 @@ constexpr int64_t kSecond = 1'000'000'000;
 // Without a tick for so long, this process itself was stopped: nobody may be blamed for that time.
 constexpr int64_t kAbsence = 3 * kSecond;
 constexpr int64_t kSaySame = 30 * kSecond;
+constexpr int64_t kPassedOver = 2 * kSecond;  // a job's heartbeats stopped and another's go on
 constexpr int64_t kSweepEvery = 10 * kSecond;
 constexpr int64_t kWatchFor = 60 * kSecond;
 constexpr size_t kMostWatchers = 4096;
@@ -258,6 +259,8 @@ void CollectorCore::OnHeartbeat(const wire::Received& received) {
   const Address address{received.peer, received.message.header.route};
   const bool direct = !heartbeat.host().empty() && address.route.empty();
   const std::string host = CleanUtf8(heartbeat.host(), 256);
+  if (const auto peer = peers_.find(received.peer); peer != peers_.end()) peer->second.beat_ns = now_;
+  if (heartbeat.over()) return Leave(heartbeat.job(), received.peer, direct ? host : "");
   Job* job = JobOf(heartbeat.job(), &heartbeat, direct ? host : "");
   if (job == nullptr) return;
   job->heard_ns = now_;
@@ -268,6 +271,7 @@ void CollectorCore::OnHeartbeat(const wire::Received& received) {
   seen.ended = RanksFrom(heartbeat.ended());
   seen.records_lost = heartbeat.records_lost();
   seen.lag_ns = heartbeat.oldest_age_ns();
+  job->lived |= !seen.alive.empty();
   counters_.heartbeat_lag_ns = seen.lag_ns;
   uint32_t child = 0;
   if (direct) {
@@ -602,7 +606,61 @@ void CollectorCore::Decide(Job* job, const Decision& decision) {
   }
 }
 
+// The sender speaks, and not of this job any more: that is no silence.
+bool CollectorCore::PassedOver(uint64_t peer, int64_t heard_ns) const {
+  const auto info = peers_.find(peer);
+  return info != peers_.end() && info->second.beat_ns - heard_ns > kPassedOver && now_ - info->second.beat_ns < options_.silent_after_ns;
+}
+
+// A host's agent, or (no host) a relay, speaks of a job no more.
+void CollectorCore::Leave(const JobIdentity& identity, uint64_t peer, const std::string& host) {
+  const auto keys = keys_of_.find(KeyOf(identity));
+  if (keys == keys_of_.end()) return;
+  for (const std::string& key : keys->second) {
+    Job* job = Find(key);
+    if (job == nullptr) continue;
+    if (const auto relay = job->relays.find(peer); host.empty() && relay != job->relays.end()) {
+      job->detector.progress().Forget(relay->second.child, now_);
+      job->detector.HostBack(relay->second.host);
+      for (const std::string& name : relay->second.silent_named) job->detector.HostBack(name);
+      job->relays.erase(relay);
+    }
+    if (const auto entry = job->hosts.find(host); !host.empty() && entry != job->hosts.end() && entry->second.address.peer == peer) {
+      if (entry->second.direct) job->detector.progress().Forget(entry->second.child, now_);
+      job->detector.HostBack(host);
+      job->hosts.erase(entry);
+    }
+  }
+}
+
+void CollectorCore::LookWhetherOver(Job* job) {
+  bool anybody = !job->relays.empty(), living = false, ended = false;
+  for (const auto& [name, host] : job->hosts) {
+    anybody |= host.direct;
+    living |= host.direct && (!host.seen.alive.empty() || host.seen.ended.empty());
+  }
+  for (const auto& [peer, relay] : job->relays) living |= !relay.seen.alive.empty() || relay.seen.ended.empty();
+  ended = anybody && !living;
+  // A job that died is judged first; one that ended well is over, and so is one that nobody speaks of, and one that had
+  // ended before this collector began.
+  const bool over = !anybody || (ended && (!job->lived || job->ended_badly.empty() || job->detector.level() == Level::kHung));
+  if (over == job->over) return;
+  job->over = over;
+  if (over) actions_->Say(absl::StrCat("job ", job->name, !anybody ? ": nobody speaks of it any more" : job->lived ? " has ended" : " had ended before"));
+  TellWatchers(job->key, nullptr);
+}
+
 void CollectorCore::LookForSilence(Job* job) {
+  std::vector<std::pair<uint64_t, std::string>> left;
+  for (const auto& [name, host] : job->hosts) {
+    if (host.direct && now_ - host.heard_ns >= options_.silent_after_ns && PassedOver(host.address.peer, host.heard_ns)) {
+      left.emplace_back(host.address.peer, name);
+    }
+  }
+  for (const auto& [peer, relay] : job->relays) {
+    if (now_ - relay.heard_ns >= options_.silent_after_ns && PassedOver(peer, relay.heard_ns)) left.emplace_back(peer, "");
+  }
+  for (const auto& [peer, name] : left) Leave(job->identity, peer, name);
   for (auto& [name, host] : job->hosts) {
     if (!host.direct) continue;
     const int64_t silent = now_ - host.heard_ns;
@@ -656,14 +714,18 @@ void CollectorCore::LookForSilence(Job* job) {
 }
 
 void CollectorCore::TickJob(Job* job) {
-  for (const Decision& decision : job->detector.Tick(now_)) Decide(job, decision);
+  // In what is over nobody can be late.
+  const bool judged = job->lived && (!job->over || job->detector.level() == Level::kHung);
+  if (judged) {
+    for (const Decision& decision : job->detector.Tick(now_)) Decide(job, decision);
+  }
   if (job->analysing) return;
   if (job->request != 0) {
     if (RoundIsIn(*job)) FinishRound(job);
   } else if (job->dump_wanted) {
     job->dump_wanted = false;
     StartRound(job, true);
-  } else if (!job->over) {
+  } else if (judged && !job->over) {
     const Wish wish = job->detector.Wanted(now_);
     if (wish.digests) {
       StartRound(job, false);
@@ -698,16 +760,7 @@ void CollectorCore::Tick(int64_t mono_ns, int64_t real_ns) {
     Job* job = Find(key);
     if (second) {
       LookForSilence(job);
-      bool any = !job->relays.empty() || !job->hosts.empty();
-      for (const auto& [name, host] : job->hosts) any &= !host.direct || (host.seen.alive.empty() && !host.seen.ended.empty());
-      for (const auto& [peer, relay] : job->relays) any &= relay.seen.alive.empty() && !relay.seen.ended.empty();
-      // A job that died is judged first; one that ended well is over.
-      const bool over = any && (job->ended_badly.empty() || job->detector.level() == Level::kHung);
-      if (over != job->over) {
-        job->over = over;
-        if (over) actions_->Say(absl::StrCat("job ", job->name, " has ended"));
-        TellWatchers(key, nullptr);
-      }
+      LookWhetherOver(job);
     }
     TickJob(job);
   }

@@ -129,6 +129,9 @@ class CollectorCore {
 
   void TickJob(Job* job);
   void LookForSilence(Job* job);
+  bool PassedOver(uint64_t peer, int64_t heard_ns) const;
+  void Leave(const JobIdentity& identity, uint64_t peer, const std::string& host);
+  void LookWhetherOver(Job* job);
   void Decide(Job* job, const Decision& decision);
   void StartRound(Job* job, bool by_hand);
   void StartSamples(Job* job, const std::vector<int32_t>& ranks);

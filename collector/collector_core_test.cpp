@@ -371,6 +371,96 @@ TEST_F(CollectorCoreTest, RestartsAreGenerationsOfTheirOwn) {
   EXPECT_EQ(fleet.core->StatusOf("train").ranks(), 8u);
 }
 
+// What relays say of two generations, the older of which nobody lives in any more.
+Heartbeat FromRelay(const Fleet& fleet, uint32_t restart, const Ranks& alive, const Ranks& ended, uint64_t issued) {
+  Heartbeat beat;
+  *beat.mutable_job() = fleet.identity();
+  beat.mutable_job()->set_restart_count(restart);
+  beat.set_hosts(2);
+  alive.To(beat.mutable_alive());
+  ended.To(beat.mutable_ended());
+  CommunicatorBeat* comm = beat.add_moved();
+  comm->set_id(0xa1 + restart);
+  comm->set_size(8);
+  comm->set_issued_min(issued);
+  comm->set_issued_max(issued);
+  comm->set_total_max(issued);
+  Ranks members = alive;
+  members.Unite(ended);
+  members.To(comm->mutable_members());
+  return beat;
+}
+
+void RelayArrives(Fleet* fleet, FleetAgent* relay) {
+  Hello hello;
+  hello.set_role(Hello::RELAY);
+  hello.set_host(relay->host);
+  hello.set_instance(relay->peer);
+  hello.set_protocol(1);
+  fleet->Say(relay, wire::Type::kHello, hello, wire::Role::kRelay);
+}
+
+// Relays that speak of the next generation alone are not silent about the one before, and nobody is late in it.
+TEST_F(CollectorCoreTest, AGenerationThatRelaysSpeakOfNoMoreIsNoSilence) {
+  Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
+  for (FleetAgent& agent : fleet.agents) agent.connected = false;
+  fleet.Start();
+  FleetAgent one, two;
+  one.host = "relay0", one.peer = 501;
+  two.host = "relay1", two.peer = 502;
+  RelayArrives(&fleet, &one);
+  RelayArrives(&fleet, &two);
+  const Ranks low = Ranks::Between(0, 3), high = Ranks::Between(4, 7);
+  // Told at moments that are seconds apart: one is behind the other, for ever.
+  fleet.Say(&one, wire::Type::kHeartbeat, FromRelay(fleet, 0, low, {}, 40), wire::Role::kRelay);
+  fleet.Say(&two, wire::Type::kHeartbeat, FromRelay(fleet, 0, high, {}, 47), wire::Role::kRelay);
+  for (int second = 0; second < 60; ++second) {
+    fleet.Say(&one, wire::Type::kHeartbeat, FromRelay(fleet, 1, low, {}, 10 + second), wire::Role::kRelay);
+    fleet.Say(&two, wire::Type::kHeartbeat, FromRelay(fleet, 1, high, {}, 10 + second), wire::Role::kRelay);
+    if (second == 1) {
+      Heartbeat over = FromRelay(fleet, 0, {}, {}, 0);
+      over.set_over(true);
+      fleet.Say(&one, wire::Type::kHeartbeat, over, wire::Role::kRelay);  // that of the other is lost
+    }
+    fleet.Pass(kSecond);
+  }
+  EXPECT_TRUE(fleet.decisions.empty()) << fleet.decisions[0].reason;
+  EXPECT_FALSE(fleet.Heard("silent"));
+  EXPECT_TRUE(fleet.Heard("nobody speaks of it any more"));
+  EXPECT_EQ(fleet.core->StatusOf("train").state(), "ended");
+  EXPECT_EQ(fleet.core->StatusOf("train/0/1").state(), "moving");
+  EXPECT_EQ(fleet.core->counters().rounds, 0u);
+}
+
+// A generation that died before this collector began is history, whatever its last numbers say.
+TEST_F(CollectorCoreTest, AGenerationThatEndedBeforeIsNotJudged) {
+  Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
+  for (FleetAgent& agent : fleet.agents) agent.connected = false;
+  fleet.Start();
+  FleetAgent one, two;
+  one.host = "relay0", one.peer = 501;
+  two.host = "relay1", two.peer = 502;
+  RelayArrives(&fleet, &one);
+  RelayArrives(&fleet, &two);
+  const Ranks low = Ranks::Between(0, 3), high = Ranks::Between(4, 7);
+  ProcessEnded end;
+  *end.mutable_job() = fleet.identity();
+  end.mutable_state()->set_life(ProcessState::KILLED);
+  end.mutable_state()->set_signal(9);
+  for (int second = 0; second < 60; ++second) {
+    fleet.Say(&one, wire::Type::kHeartbeat, FromRelay(fleet, 0, {}, low, 40), wire::Role::kRelay);
+    fleet.Say(&two, wire::Type::kHeartbeat, FromRelay(fleet, 0, {}, high, 47), wire::Role::kRelay);
+    fleet.Say(&one, wire::Type::kHeartbeat, FromRelay(fleet, 1, low, {}, 10 + second), wire::Role::kRelay);
+    fleet.Say(&two, wire::Type::kHeartbeat, FromRelay(fleet, 1, high, {}, 10 + second), wire::Role::kRelay);
+    end.set_rank(second % 8);
+    fleet.Say(&one, wire::Type::kEnded, end, wire::Role::kRelay);
+    fleet.Pass(kSecond);
+  }
+  EXPECT_TRUE(fleet.decisions.empty()) << fleet.decisions[0].reason;
+  EXPECT_EQ(fleet.core->StatusOf("train").state(), "ended");
+  EXPECT_EQ(fleet.core->StatusOf("train/0/1").state(), "moving");
+}
+
 TEST_F(CollectorCoreTest, APauseOfTheCollectorIsHeldAgainstNobody) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.Start();

@@ -34,6 +34,7 @@ struct PeerInfo {
   std::string host, boot_id, version;
   uint64_t instance = 0;
   int64_t heard_ns = 0;
+  int64_t beat_ns = 0;       // its last heartbeat, of whatever job
 };
 
 // Ranks as one sender's last heartbeat has them.
@@ -82,7 +83,8 @@ struct Job {
   std::vector<std::string> desyncs, lates;       // for top, newest last
   int64_t level_real_ns = 0;                     // since when it is moving, late, hung
   Level level = Level::kMoving;
-  bool over = false;                             // all ranks have ended
+  bool lived = false;                            // some rank of it was alive since this collector began
+  bool over = false;                             // all ranks have ended, or nobody speaks of it any more
 
   // The round of digests, or samples, that is under way.
   uint64_t request = 0;                          // 0: none

@@ -143,7 +143,14 @@ void Relay::Welcomed(const Welcome& welcome) {
   welcomed_ = true;
   everything_ = true;  // also after a mere reconnection: what was under way then may be lost
   if (upstream_instance_ == welcome.instance()) return;
-  // Another collector, or another relay above. The children tell what is not kept here: ends, waits, members.
+  // Another collector, or another relay above. The children tell what is not kept here: ends, waits, members. Ends and
+  // waits that were not sent yet go: a wait that was late then may be long over.
+  std::erase_if(urgent_, [this](const wire::Message& message) {
+    const bool told_again = message.header.type == wire::Type::kLate || message.header.type == wire::Type::kEnded;
+    if (told_again) urgent_bytes_ -= message.body.size();
+    return told_again;
+  });
+  late_.clear();
   upstream_instance_ = welcome.instance();
   for (const auto& [peer, child] : children_) WelcomeChild(peer);
   ForgetGhosts();
@@ -245,6 +252,8 @@ void Relay::OnHeartbeat(const wire::Received& received) {
   }
   counters_.heartbeats_in++;
   const std::string key = beat.job().SerializeAsString();
+  child->beat_ns = now_;
+  if (beat.over()) return Leave(child, key);
   const bool too_many = child->jobs.count(key) == 0 && received.role != wire::Role::kRelay && child->jobs.size() >= kMostJobsOfHost;
   if (jobs_.count(key) == 0 && !too_many && jobs_.size() < options_.most_jobs && key.size() <= 4 * kMostName) {
     jobs_[key] = std::make_unique<Job>();
@@ -271,9 +280,29 @@ void Relay::OnHeartbeat(const wire::Received& received) {
     if (static_cast<int>(said.silent_named.size()) == kMostSilentNamed) break;
     said.silent_named.push_back(host.substr(0, kMostName));
   }
-  said.heard_ns = child->beat_ns = now_;
+  said.heard_ns = now_;
   said.oldest_age_ns = std::max<int64_t>(0, beat.oldest_age_ns());
   for (const CommunicatorBeat& moved : beat.moved()) job->progress.Apply(child->number, now_, BeatFromProto(moved));
+}
+
+// The child speaks of the job no more; when nobody does, neither does this relay.
+void Relay::Leave(Child* child, const std::string& key) {
+  child->jobs.erase(key);
+  const auto job = jobs_.find(key);
+  if (job == jobs_.end()) return;
+  job->second->progress.Forget(child->number, now_);
+  if (std::any_of(children_.begin(), children_.end(), [&](const auto& other) { return other.second.jobs.count(key) != 0; })) return;
+  TellOver(job->second->identity);
+  jobs_.erase(job);
+}
+
+void Relay::TellOver(const JobIdentity& job) {
+  std::erase_if(late_, [&](const auto& late) { return late.second.report.job().SerializeAsString() == job.SerializeAsString(); });
+  if (!welcomed_) return;
+  Heartbeat beat;
+  *beat.mutable_job() = job;
+  beat.set_over(true);
+  if (const absl::StatusOr<wire::Message> frame = wire::Encode(wire::Type::kHeartbeat, beat); frame.ok()) (void)upstream_->Send(*frame);
 }
 
 void Relay::OnLate(const wire::Received& received) {
@@ -466,12 +495,12 @@ void Relay::Housekeep() {
     if (unheard > options_.silent_after_ns) child.silent = true;
     if (unheard > options_.forget_after_ns || (child.gone && child.jobs.empty())) over.push_back(peer);
     // It speaks, and not of this job any more: that has ended, or another generation of it has begun.
-    std::erase_if(child.jobs, [&](const auto& said) {
-      const bool passed_over = child.beat_ns - said.second.heard_ns > kPassedOver;
-      if (child.silent || (!passed_over && now_ - said.second.heard_ns <= options_.silent_after_ns)) return false;
-      if (const auto job = jobs_.find(said.first); job != jobs_.end()) job->second->progress.Forget(child.number, now_);
-      return true;
-    });
+    std::vector<std::string> left;
+    for (const auto& [key, said] : child.jobs) {
+      const bool passed_over = child.beat_ns - said.heard_ns > kPassedOver;
+      if (!child.silent && (passed_over || now_ - said.heard_ns > options_.silent_after_ns)) left.push_back(key);
+    }
+    for (const std::string& key : left) Leave(&child, key);
     counters_.children_silent += child.silent;
   }
   for (const uint64_t peer : over) Drop(peer);

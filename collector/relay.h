@@ -118,6 +118,8 @@ class Relay {
   void SendHeartbeats(int64_t real_ns);
   void SendLate(Late* late);
   void Housekeep();
+  void Leave(Child* child, const std::string& job);
+  void TellOver(const JobIdentity& job);
   void Drop(uint64_t peer);
   void ForgetGhosts();
   Child* ChildOf(uint64_t peer);

@@ -302,6 +302,68 @@ TEST_F(RelayTest, AJobThatHasEndedIsForgotten) {
   }));
 }
 
+// A generation ends while no collector is there, with a wait that was late in it: who comes next hears of neither.
+TEST_F(RelayTest, ANewCollectorHearsNothingOfAGenerationThatEndedBefore) {
+  Agent* a = Add("node0", 1);
+  Agent* b = Add("node1", 2);
+  const auto lives = [](const std::string& host, const Ranks& ranks, uint32_t restart, bool over = false) {
+    Heartbeat beat;
+    EXPECT_TRUE(wire::DecodeBody(BeatOf(host, ranks, 41), &beat).ok());
+    *beat.mutable_job() = JobOf(restart);
+    beat.set_over(over);
+    return *Encode(Type::kHeartbeat, beat);
+  };
+  ASSERT_TRUE(a->client->Send(lives("node0", Ranks::Between(0, 3), 0)).ok());
+  ASSERT_TRUE(b->client->Send(lives("node1", Ranks::Between(4, 7), 0)).ok());
+  ASSERT_TRUE(Wait([&] { return !beats_.empty() && beats_.back().hosts() == 2; }));
+  const std::string endpoint = root_->endpoint();
+  root_.reset();
+  ASSERT_TRUE(Wait([&] { return !relay_->connected(); }));
+  LateReport late;
+  *late.mutable_job() = JobOf(0);
+  late.set_host("node0");
+  late.set_communicator(0xa1);
+  late.set_in_flight_ns(6'000'000'000);
+  late.set_limit_ns(5'000'000'000);
+  ASSERT_TRUE(a->client->Send(*Encode(Type::kLate, late)).ok());
+  ASSERT_TRUE(Wait([&] { return relay_->counters().late_in == 1; }));
+  const uint64_t before = relay_->counters().heartbeats_in;
+  for (Agent* agent : {a, b}) {
+    const Ranks ranks = agent == a ? Ranks::Between(0, 3) : Ranks::Between(4, 7);
+    ASSERT_TRUE(agent->client->Send(lives(agent->host, ranks, 0, true)).ok());
+    ASSERT_TRUE(agent->client->Send(lives(agent->host, ranks, 1)).ok());
+  }
+  ASSERT_TRUE(Wait([&] { return relay_->counters().heartbeats_in >= before + 4; }));
+  beats_.clear();
+  wire::ServerOptions options = LoopbackServer();
+  options.endpoints = {endpoint};
+  root_ = std::make_unique<TestServer>(options);
+  Root(78);
+  ASSERT_TRUE(Wait([&] { return beats_.size() >= 3; }));
+  for (const Heartbeat& beat : beats_) EXPECT_EQ(beat.job().restart_count(), 1u);
+  EXPECT_TRUE(Of(Type::kLate).empty());
+}
+
+// Said by an agent whose job has ended for good, and passed on at once.
+TEST_F(RelayTest, ThatAJobIsOverIsPassedOnWhenTheLastSaysSo) {
+  Agent* a = Add("node0", 1);
+  Agent* b = Add("node1", 2);
+  ASSERT_TRUE(a->client->Send(BeatOf("node0", Ranks::Between(0, 3), 41)).ok());
+  ASSERT_TRUE(b->client->Send(BeatOf("node1", Ranks::Between(4, 7), 41)).ok());
+  ASSERT_TRUE(Wait([&] { return !beats_.empty() && beats_.back().hosts() == 2; }));
+  Heartbeat over;
+  *over.mutable_job() = JobOf();
+  over.set_over(true);
+  over.set_host("node0");
+  ASSERT_TRUE(a->client->Send(*Encode(Type::kHeartbeat, over)).ok());
+  ASSERT_TRUE(Wait([&] { return beats_.back().hosts() == 1; }));
+  EXPECT_FALSE(beats_.back().over());
+  EXPECT_EQ(beats_.back().silent_hosts(), 0u);
+  over.set_host("node1");
+  ASSERT_TRUE(b->client->Send(*Encode(Type::kHeartbeat, over)).ok());
+  ASSERT_TRUE(Wait([&] { return beats_.back().over(); }));
+}
+
 // An agent that goes back to its own relay.
 TEST_F(RelayTest, WhoSaysByeIsNoHole) {
   Agent* a = Add("node0", 1);

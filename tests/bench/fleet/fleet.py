@@ -244,7 +244,6 @@ class Fleet:
         rank = random.Random(self.options.seed * 1000 + number).randrange(self.ranks)
         t0 = mono() + 1.0
         self.command_all(f"run {self.restart} {int(t0 * 1e9)} {rank} {STEPS_BEFORE_FAULT}")
-        time.sleep(5)  # the relays have forgotten the generation before
         self.start_collector(f"run{number}")
         collector = self.collector
         if not self.wait_for_ranks(60):
