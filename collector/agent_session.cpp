@@ -159,7 +159,7 @@ void AgentSession::Receive(const wire::Message& message, int64_t mono_ns) {
       if (Welcome welcome; decode(&welcome)) OnWelcome(welcome, mono_ns);
       break;
     case wire::Type::kCollect:
-      if (CollectRequest request; decode(&request)) OnRequest(request);
+      if (CollectRequest request; decode(&request)) OnRequest(request, mono_ns);
       break;
     case wire::Type::kAck:
       if (ChunkAck ack; decode(&ack)) OnAck(ack);
@@ -209,7 +209,7 @@ void AgentSession::OnWelcome(const Welcome& welcome, int64_t mono_ns) {
   next_heartbeat_ = next_ = mono_ns;
 }
 
-void AgentSession::OnRequest(const CollectRequest& request) {
+void AgentSession::OnRequest(const CollectRequest& request, int64_t mono_ns) {
   ++counters_.requests;
   if (request.cancel()) {
     source_->Cancel(request.request());
@@ -227,7 +227,7 @@ void AgentSession::OnRequest(const CollectRequest& request) {
   }
   switch (request.phase()) {
     case CollectRequest::DIGEST:
-      SendDigest(request);
+      SendDigest(request, mono_ns);
       break;
     case CollectRequest::EVIDENCE:
     case CollectRequest::EVERYTHING:
@@ -251,9 +251,29 @@ void AgentSession::OnAck(const ChunkAck& ack) {
   }
 }
 
-void AgentSession::SendDigest(const CollectRequest& request) {
+// What only looks over time tell of a rank.
+void AgentSession::AddAges(const CollectRequest& request, int64_t mono_ns, Digest* digest) const {
+  const auto job = jobs_.find(request.job().SerializeAsString());
+  if (job == jobs_.end()) return;
+  absl::flat_hash_map<int32_t, int32_t> slots;
+  for (size_t i = 0; i < source_->jobs(); ++i) {
+    if (source_->job(i).SerializeAsString() != job->first) continue;
+    for (const RankSight& sight : source_->ranks(i)) slots[sight.rank] = sight.view.slot;
+  }
+  const Lateness& lateness = job->second->lateness;
+  for (RankDigest& rank : *digest->mutable_ranks()) {
+    const auto slot = slots.find(rank.rank().rank());
+    if (slot == slots.end() || rank.progress_age_ns() != 0) continue;
+    const int64_t progress = lateness.ProgressOf(slot->second), activity = lateness.ActivityOf(slot->second);
+    if (progress > 0) rank.set_progress_age_ns(std::max<int64_t>(1, mono_ns - progress));
+    if (activity > 0) rank.set_activity_age_ns(std::max<int64_t>(1, mono_ns - activity));
+  }
+}
+
+void AgentSession::SendDigest(const CollectRequest& request, int64_t mono_ns) {
   Digest whole;
   source_->FillDigest(request, &whole);
+  AddAges(request, mono_ns, &whole);
   *whole.mutable_job() = request.job();
   whole.set_host(options_.host);
   whole.set_boot_id(options_.boot_id);

@@ -90,7 +90,7 @@ class AgentSession {
   };
 
   void OnWelcome(const Welcome& welcome, int64_t mono_ns);
-  void OnRequest(const CollectRequest& request);
+  void OnRequest(const CollectRequest& request, int64_t mono_ns);
   void OnAck(const ChunkAck& ack);
   void SayHello(int64_t mono_ns);
   void Look(int64_t mono_ns);
@@ -100,7 +100,8 @@ class AgentSession {
   void TellCost(int64_t mono_ns);
   void TellOver(const JobIdentity& job);
   void SendHeartbeat(int64_t mono_ns, int64_t real_ns, size_t index, Job* job);
-  void SendDigest(const CollectRequest& request);
+  void SendDigest(const CollectRequest& request, int64_t mono_ns);
+  void AddAges(const CollectRequest& request, int64_t mono_ns, Digest* digest) const;
   void SendChunks(int64_t mono_ns);
   void Queue(wire::Type type, const google::protobuf::MessageLite& message, uint64_t request, int order);
   void Flush();

@@ -136,22 +136,22 @@ const Case kTrue[] = {
        p->lost_ns = 40 * kSecond;
      }, 3 * kMinute, 0, true, "lost host", 10 * kSecond, -1},
     {"InitThatNeverCompletes", [](JobPlan* p) { Add(p, 5, -1, Doing::kSleep, kEver); }, 5 * kMinute, 0, true, "host stall", 0, 5},
-    {"AWaitOutsideNccl", [](JobPlan* p) { Add(p, 5, 40, Doing::kSleep, kEver); }, 3 * kMinute, 0, true, "host stall", 10 * kSecond, 5},
+    {"AWaitOutsideNccl", [](JobPlan* p) { Add(p, 5, 40, Doing::kSleep, kEver); }, 3 * kMinute, 0, true, "host stall", 9 * kSecond, 5},
     {"AWaitOutsideNcclWithoutMarks", [](JobPlan* p) {
        p->marks = false;
        Add(p, 5, 40, Doing::kSleep, kEver);
-     }, 3 * kMinute, 0, true, "host stall", 10 * kSecond, 5},
+     }, 3 * kMinute, 0, true, "host stall", 9 * kSecond, 5},
     {"AGpuThatStandsStill", [](JobPlan* p) { p->slow.push_back({40, 2, kEver, 1000, 5}); }, 3 * kMinute, 0, true, "gpu stall",
      10 * kSecond, 5},
     {"TheSameCheckpointWithoutIO", [](JobPlan* p) { Add(p, 0, 20, Doing::kSleep, 180 * kSecond); }, 5 * kMinute, 0, true,
-     "host stall", 10 * kSecond, 0},
+     "host stall", 9 * kSecond, 0},
     {"ACheckpointThatStopsHalfway", [](JobPlan* p) {
        p->more = [](int rank, int64_t step, int64_t, std::mt19937_64*) -> std::optional<Pause> {
          if (rank != 0 || step != 21) return std::nullopt;
          return Pause{0, 21, Doing::kSleep, kEver};
        };
        Add(p, 0, 20, Doing::kIo, 90 * kSecond);
-     }, 5 * kMinute, 0, true, "host stall", 10 * kSecond, 0},
+     }, 5 * kMinute, 0, true, "host stall", 9 * kSecond, 0},
 };
 
 INSTANTIATE_TEST_SUITE_P(Suite, Quiet, ::testing::Combine(::testing::ValuesIn(kQuiet), ::testing::Values(8, 256)), Name);

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine.h"
+#include "collector/process_sample.h"
 #include "proto/wire.pb.h"
 
 namespace lockstep::testing {
@@ -332,6 +333,10 @@ void WatchedJob::Look(int number) {
     input.host = absl::StrCat("host", number);
     detector_.Late(now_, input);
   }
+  if (now_ - host.sampled_ns >= 1050 * kMs) {
+    host.sampled_ns = now_;
+    for (int rank = first; rank < first + plan_.ranks_a_host; ++rank) Watch(rank);
+  }
   host.progress.Observe(local, ring_views);
   if (now_ < host.next_beat) return;
   host.next_beat = now_ + kSecond;
@@ -364,6 +369,29 @@ void WatchedJob::Sample(int number) {
   }
 }
 
+// As HostSource lets ProcessSampler do of ranks without progress.
+void WatchedJob::Watch(int number) {
+  RankState& rank = ranks_[static_cast<size_t>(number)];
+  const Host& host = hosts_[static_cast<size_t>(number / plan_.ranks_a_host)];
+  const int64_t still = now_ + host.offset - host.lateness.ProgressOf(number % plan_.ranks_a_host);
+  if (rank.process.life != Life::kRunning || still < 1500 * kMs) {
+    rank.seen_ns = rank.seen_idle_ns = 0;
+    return;
+  }
+  if (rank.seen_ns != 0) {
+    const int64_t gap = now_ - rank.seen_ns;
+    if (AtWork(gap, rank.cpu - rank.seen_cpu, rank.io - rank.seen_io)) {
+      rank.seen_idle_ns = 0;
+    } else if (rank.seen_idle_ns == 0 && gap >= 900 * kMs) {
+      rank.seen_idle_ns = rank.seen_ns;
+    }
+  }
+  if (rank.seen_ns != 0 && now_ - rank.seen_ns < 2 * kSecond) return;
+  rank.seen_ns = now_;
+  rank.seen_cpu = rank.cpu;
+  rank.seen_io = rank.io;
+}
+
 RankMotion WatchedJob::MotionOf(int number) const {
   const Host& host = hosts_[static_cast<size_t>(number / plan_.ranks_a_host)];
   RankMotion motion;
@@ -374,6 +402,8 @@ RankMotion WatchedJob::MotionOf(int number) const {
   const int slot = number % plan_.ranks_a_host;
   motion.progress_age_ns = now_ + host.offset - host.lateness.ProgressOf(slot);
   motion.activity_age_ns = now_ + host.offset - host.lateness.ActivityOf(slot);
+  const RankState& rank = ranks_[static_cast<size_t>(number)];
+  if (rank.seen_idle_ns != 0) motion.idle_ns = now_ - rank.seen_idle_ns;
   return motion;
 }
 
@@ -420,6 +450,7 @@ void WatchedJob::Judge(bool all) {
     if (!fresh && motion.progress_age_ns >= 0) {
       motion.progress_age_ns += now_ - gathered_ns_;
       motion.activity_age_ns += now_ - gathered_ns_;
+      if (motion.idle_ns >= 0) motion.idle_ns += now_ - gathered_ns_;
     }
     motion.silent_ns = MotionOf(rank).silent_ns;
     return motion;

@@ -115,12 +115,14 @@ class WatchedJob {
     int64_t cpu = 0, io = 0, counted_ns = 0;
     // Samples.
     int64_t sample_ns = 0, sample_cpu = 0, sample_io = 0;
+    // Those of its host's agent.
+    int64_t seen_ns = 0, seen_cpu = 0, seen_io = 0, seen_idle_ns = 0;
     Process process;
   };
   struct Host {
     Lateness lateness;
     HostProgress progress;
-    int64_t offset = 0, next_beat = 0;
+    int64_t offset = 0, next_beat = 0, sampled_ns = 0;
     bool lost = false;
     int64_t heard_ns = 0;
   };
@@ -131,6 +133,7 @@ class WatchedJob {
   ring::Snapshot Ring(int rank) const;
   void Look(int host);
   void Sample(int rank);
+  void Watch(int rank);
   void Gather();
   void Resample();
   void Judge(bool all);

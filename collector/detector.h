@@ -38,6 +38,10 @@ struct DetectorLimits {
   int64_t idle_after = 5'000'000'000;              // beyond the limit: it was watched for so long and did nothing
   int64_t idle_after_work = 20'000'000'000;        // likewise, of one that was seen at work in the same wait
   int64_t host_stall_after = 10'000'000'000;       // a root that sleeps outside NCCL: at least
+  // The same, where the agent of its host saw it do nothing for seen_idle without a gap: beyond the limit, and at least.
+  int64_t seen_idle = 5'500'000'000;
+  int64_t idle_seen_after = 4'000'000'000;
+  int64_t host_stall_seen_after = 9'000'000'000;
   int64_t storage_stall_after = 30'000'000'000;    // the same in uninterruptible sleep: file servers fail over
   int64_t gpu_stall_after = 10'000'000'000;        // a root whose GPU, or whose collective, stands still: at least
   int64_t compute_after = 120'000'000'000;         // a root that waits for its own GPU without NCCL work on it

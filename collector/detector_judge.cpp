@@ -3,14 +3,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "collector/detector.h"
+#include "collector/process_sample.h"
 #include "collector/say.h"
 
 namespace lockstep {
 namespace {
-
-// Threads that only keep watch (a framework's watchdog) use a little CPU and write a line now and then.
-constexpr double kIdleCpuShare = 0.05;
-constexpr double kIdleBytesPerSecond = 4096;
 
 bool Definite(FindingKind kind) {
   switch (kind) {
@@ -31,12 +28,7 @@ bool Definite(FindingKind kind) {
   }
 }
 
-bool Busy(const RootView& root) {
-  if (root.sample_gap_ns <= 0) return false;
-  const double seconds = static_cast<double>(root.sample_gap_ns) / 1e9;
-  if (static_cast<double>(root.cpu_ns) > kIdleCpuShare * seconds * 1e9) return true;
-  return static_cast<double>(root.io_bytes) > kIdleBytesPerSecond * seconds;
-}
+bool Busy(const RootView& root) { return AtWork(root.sample_gap_ns, root.cpu_ns, root.io_bytes); }
 
 }  // namespace
 
@@ -52,7 +44,7 @@ void Detector::NoteSamples(int64_t now, const RootFinding& finding) {
       watched.worked = true;
       watched.idle_since_ns = 0;
     } else if (watched.idle_since_ns == 0) {
-      watched.idle_since_ns = now - root.sample_gap_ns;
+      watched.idle_since_ns = now - std::max(root.sample_gap_ns, root.idle_ns);
     }
     // Between two waits a process is alive, however little CPU it takes.
     if (watched.idle_since_ns != 0 && root.activity_age_ns >= 0) {
@@ -129,7 +121,7 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
 
   bool ended = false, stopped = false, busy = false, outside = false, unknown = false, blind_io = false, in_d = false;
   bool compute = false, serves = false, unsampled = false, worked = false;
-  int64_t silent = 0, least_idle = INT64_MAX, least_activity = INT64_MAX;
+  int64_t silent = 0, least_idle = INT64_MAX, least_activity = INT64_MAX, least_seen_idle = INT64_MAX;
   for (const RootView& root : finding.roots) {
     ended |= root.ended;
     stopped |= root.stopped;
@@ -149,6 +141,9 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
     const bool idle = watched != watched_.end() && watched->second.idle_since_ns != 0;
     least_idle = std::min(least_idle, idle ? now - watched->second.idle_since_ns : 0);
     worked |= watched != watched_.end() && watched->second.worked;
+    // By its own host's agent, without a gap: nothing between two of the collector's samples can have been missed.
+    const int64_t since_activity = root.activity_age_ns >= 0 ? root.activity_age_ns : INT64_MAX;
+    least_seen_idle = std::min({least_seen_idle, root.idle_ns, since_activity});
   }
   if (ended) {
     decision.limit_ns = limits_.dead_settle;
@@ -189,6 +184,9 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
   if (!outside) return after(0, init ? "init" : "blocked", "the root is blocked and does not move");
 
   int64_t least = std::max(limits_.host_stall_after, LimitOf(finding.comm) + limits_.idle_after);
+  if (least_seen_idle >= limits_.seen_idle && !worked) {
+    least = std::max(limits_.host_stall_seen_after, LimitOf(finding.comm) + limits_.idle_seen_after);
+  }
   if (in_d) least = std::max(least, limits_.storage_stall_after);
   if (blind_io) least = std::max(least, limits_.unseen_after);
   decision.limit_ns = std::max(decision.limit_ns, least);

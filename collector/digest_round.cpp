@@ -57,6 +57,7 @@ RankMotion MotionIn(const RankDigest& digest) {
   RankMotion motion;
   if (digest.progress_age_ns() > 0) motion.progress_age_ns = digest.progress_age_ns();
   if (digest.activity_age_ns() > 0) motion.activity_age_ns = digest.activity_age_ns();
+  if (digest.idle_ns() > 0) motion.idle_ns = digest.idle_ns();
   return motion;
 }
 
@@ -211,6 +212,7 @@ RankMotion DigestRound::MotionOfRank(int32_t rank) const {
   const int64_t since = now_ns_ - (found->second.at_ns == 0 ? asked_ns_ : found->second.at_ns);
   if (motion.progress_age_ns >= 0) motion.progress_age_ns += since;
   if (motion.activity_age_ns >= 0) motion.activity_age_ns += since;
+  if (motion.idle_ns >= 0) motion.idle_ns += since;
   if (motion.silent_ns > 0) motion.silent_ns += since;
   return motion;
 }

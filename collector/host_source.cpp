@@ -35,7 +35,7 @@ constexpr int64_t kMs = 1'000'000, kSecond = 1000 * kMs;
 // A file that no recorder has made readable by then is none of its.
 constexpr int64_t kUnreadableAfter = 60 * kSecond;
 // A rank that has not moved for so long has its CPU and I/O sampled, so that a request finds two samples.
-constexpr int64_t kSampleAfter = 2 * kSecond;
+constexpr int64_t kSampleAfter = 1500 * kMs;
 constexpr int64_t kSampleEvery = 1050 * kMs;
 constexpr int64_t kCostShare = 100;
 constexpr int64_t kLongestPause = 10 * kSecond;
@@ -415,6 +415,7 @@ bool HostSource::LookAt(int64_t mono_ns, bool sample, Ring* ring) {
   if (mark != ring->progress_mark) {
     ring->progress_mark = mark;
     ring->progress_ns = mono_ns;
+    ring->sampler.Forget();
   }
   if (sample && mono_ns - ring->progress_ns >= kSampleAfter) ring->sampler.Sample(ring->pid, &ring->process);
   return true;
@@ -574,6 +575,11 @@ void HostSource::FillDigest(const CollectRequest& request, Digest* out) {
     inputs.push_back(std::move(input));
   }
   EncodeDigest(BundleFromRings(std::move(inputs)), wanted.ok() ? wanted->List() : std::vector<int32_t>(), out);
+  const int64_t now = MonotonicNs();
+  for (RankDigest& digest : *out->mutable_ranks()) {
+    const auto ring = std::find_if(rings.begin(), rings.end(), [&](const Ring* r) { return r->alive && r->rank == digest.rank().rank(); });
+    if (ring != rings.end() && (*ring)->sampler.idle_since_ns() > 0) digest.set_idle_ns(now - (*ring)->sampler.idle_since_ns());
+  }
 }
 
 void HostSource::Gather(const CollectRequest& request) {

@@ -81,6 +81,7 @@ RootView ViewOfRoot(const Rank& rank, FindingKind kind, const RankMotion& motion
   view.cpu_ns = process.cpu_ns_between_samples;
   view.io_bytes = process.io_bytes_between_samples;
   view.activity_age_ns = motion.activity_age_ns;
+  view.idle_ns = motion.idle_ns;
   return view;
 }
 

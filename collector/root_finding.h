@@ -17,6 +17,7 @@ struct RankMotion {
   int64_t progress_age_ns = -1;  // Lateness::ProgressOf, as an age when the rank's data was taken; -1 not known
   int64_t activity_age_ns = -1;  // Lateness::ActivityOf, likewise
   int64_t silent_ns = 0;         // nothing was heard of its host's agent for so long
+  int64_t idle_ns = -1;          // samples a second apart, since it made progress, have seen it do nothing for so long; -1 not known
 };
 
 // A process that is named as a root.
@@ -32,6 +33,7 @@ struct RootView {
   int64_t silent_ns = 0;               // of its host's agent
   int64_t sample_gap_ns = 0;           // 0: not sampled twice
   int64_t cpu_ns = -1, io_bytes = -1;  // between the samples; -1 unknown
+  int64_t idle_ns = -1;                // RankMotion::idle_ns
   int64_t activity_age_ns = -1;        // since it entered or left a recorded call or wait; -1 unknown
 };
 

@@ -146,6 +146,8 @@ class SyntheticHost : public AgentSource {
     for (RankDigest& digest : *out->mutable_ranks()) {
       digest.set_progress_age_ns(job_.Stalled(now) ? now - job_.fault_ns() : 1'000'000);
       digest.set_activity_age_ns(digest.progress_age_ns());
+      // As samples that begin when nothing has moved for a while would have it.
+      if (job_.Stalled(now)) digest.set_idle_ns(std::max<int64_t>(0, now - job_.fault_ns() - 3 * kSecond));
     }
   }
 
