@@ -23,6 +23,7 @@
 #include "analyzer/interrupt.h"
 #include "analyzer/load.h"
 #include "analyzer/output_file.h"
+#include "analyzer/load_stacks.h"
 #include "analyzer/report.h"
 #include "analyzer/report_start.h"
 #include "analyzer/topology.h"
@@ -224,8 +225,13 @@ int Run(int argc, char** argv) {
     progress.Loaded(absl::StrCat(bundle->ranks.size(), bundle->ranks.size() == 1 ? " rank" : " ranks"));
     const Verdict verdict = Analyze(*bundle, options.analyze);
     status = ExitStatus(verdict);
+    MergedStacks stacks;
+    std::string why;
+    if (options.format == "html" && options.paths.size() == 1 && !ReadStacks(options.paths[0] + "/stacks.json", &stacks, &why)) {
+      stacks.refused = {why};
+    }
     report = options.format == "json"   ? ReportJson(verdict)
-             : options.format == "html" ? ReportHtml(verdict, *bundle)
+             : options.format == "html" ? ReportHtml(verdict, *bundle, &stacks)
                                         : ReportText(verdict, *bundle);
     if (options.start && options.format == "text") report += "\n" + StartUpReport(verdict);
   }

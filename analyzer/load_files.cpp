@@ -24,7 +24,8 @@ constexpr size_t kMaxFiles = 1u << 20;
 
 bool HoldsNoData(const std::string& name) {
   return absl::StartsWith(name, ".") || absl::StartsWith(name, "README") || absl::EndsWith(name, ".log") ||
-         name == "verdict.json" || name == "verdict.txt" || name == "report.html" || name == "index.lsi";
+         name == "verdict.json" || name == "verdict.txt" || name == "report.html" || name == "stacks.json" ||
+         name == "index.lsi";
 }
 
 class Walk {

@@ -118,7 +118,7 @@ void OpenSection(std::string_view id, std::string_view title, std::string* out) 
   absl::StrAppend(out, "<section id=\"", std::string(id), "\"><h2>", Escaped(title), "</h2>\n");
 }
 
-std::string ReportHtml(const Verdict& verdict, const Bundle& bundle) {
+std::string ReportHtml(const Verdict& verdict, const Bundle& bundle, const MergedStacks* merged) {
   const ReportContent content = BuildReport(verdict, bundle);
   const bool healthy = verdict.verdict() == VERDICT_HEALTHY;
   const bool mild = verdict.verdict() == VERDICT_LATE || verdict.verdict() == VERDICT_SLOW || verdict.verdict() == VERDICT_INCOMPLETE_DATA;
@@ -143,7 +143,7 @@ std::string ReportHtml(const Verdict& verdict, const Bundle& bundle) {
   }
   AppendSequences(verdict, bundle, roles, &out);
   AppendRankMap(roles, &out);
-  AppendStacks(bundle, roles, &out);
+  AppendStacks(bundle, roles, merged, &out);
   if (!verdict.findings().empty()) AppendEvidence(verdict.findings(0), &out);
   AppendDoubts(content.first, &out);
   AppendLastCalls(verdict, bundle, roles, &out);

@@ -13,6 +13,8 @@
 
 namespace lockstep {
 
+struct MergedStacks;
+
 // Printable text with <, >, &, " and ' written as entities, cut to `limit` columns.
 std::string Escaped(std::string_view text, size_t limit = 2000);
 
@@ -38,7 +40,7 @@ void AppendLastCalls(const Verdict& verdict, const Bundle& bundle, const std::ve
 // Ranks by what they were seen doing.
 void AppendStates(const Bundle& bundle, const std::vector<RankRole>& roles, std::string* out);
 // Native and Python stacks, outermost frame first, merged where they agree.
-void AppendStacks(const Bundle& bundle, const std::vector<RankRole>& roles, std::string* out);
+void AppendStacks(const Bundle& bundle, const std::vector<RankRole>& roles, const MergedStacks* merged, std::string* out);
 void AppendBandwidths(const Verdict& verdict, std::string* out);
 void AppendArrivals(const Verdict& verdict, std::string* out);
 void AppendClocks(const Verdict& verdict, const Bundle& bundle, std::string* out);

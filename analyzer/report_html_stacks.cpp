@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <memory>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/load_stacks.h"
 #include "analyzer/process_evidence.h"
 #include "analyzer/report_html_parts.h"
 #include "analyzer/report_state.h"
@@ -68,18 +70,20 @@ void AppendNode(const Node& top, size_t* left, int depth, std::string* out) {
 
 using Stacks = std::vector<std::vector<std::string>>;
 
-// A rank may have several stacks; it counts once wherever they go the same way.
-void AppendTree(const char* title, const Bundle& bundle, const std::vector<RankRole>& roles, const std::function<Stacks(const Rank&)>& stacks_of,
-                std::string* out) {
+// A rank may have several stacks; it counts once wherever they go the same way. `each` calls its argument with the stacks of
+// each rank, ascending.
+using EachRank = std::function<void(const std::function<void(int32_t, const Stacks&)>&)>;
+
+void AppendTree(const std::string& title, const std::vector<RankRole>& roles, const EachRank& each, std::string* out) {
   Node root;
-  for (const Rank& rank : bundle.ranks) {
-    const bool named = rank.rank >= 0 && static_cast<size_t>(rank.rank) < roles.size() && roles[rank.rank] == RankRole::kCulprit;
-    const auto add = [&rank](std::vector<int32_t>* ranks) {
-      const bool fresh = ranks->empty() || ranks->back() != rank.rank;
-      if (fresh) ranks->push_back(rank.rank);
+  each([&](int32_t rank, const Stacks& stacks) {
+    const bool named = rank >= 0 && static_cast<size_t>(rank) < roles.size() && roles[static_cast<size_t>(rank)] == RankRole::kCulprit;
+    const auto add = [rank](std::vector<int32_t>* ranks) {
+      const bool fresh = ranks->empty() || ranks->back() != rank;
+      if (fresh) ranks->push_back(rank);
       return fresh;
     };
-    for (const std::vector<std::string>& stack : stacks_of(rank)) {
+    for (const std::vector<std::string>& stack : stacks) {
       const std::vector<std::string> frames = Frames(stack, kMaxFrames);
       if (frames.empty()) continue;
       Node* node = &root;
@@ -90,7 +94,7 @@ void AppendTree(const char* title, const Bundle& bundle, const std::vector<RankR
       }
       add(&node->ends);
     }
-  }
+  });
   if (root.children.empty()) return;
   absl::StrAppend(out, "<h3>", title, "</h3>\n");
   std::vector<const Node*> order;
@@ -109,11 +113,31 @@ Stacks ThreadStacks(const Rank& rank) {
 
 }  // namespace
 
-void AppendStacks(const Bundle& bundle, const std::vector<RankRole>& roles, std::string* out) {
+void AppendStacks(const Bundle& bundle, const std::vector<RankRole>& roles, const MergedStacks* merged, std::string* out) {
   std::string body;
-  AppendTree("Python", bundle, roles, [](const Rank& rank) { return Stacks{rank.process.python_stack}; }, &body);
-  AppendTree("Native", bundle, roles, [](const Rank& rank) { return Stacks{rank.process.stack}; }, &body);
-  AppendTree("All threads", bundle, roles, ThreadStacks, &body);
+  const auto tree = [&](const char* title, const std::function<Stacks(const Rank&)>& stacks_of) {
+    AppendTree(title, roles, [&](const std::function<void(int32_t, const Stacks&)>& take) {
+      for (const Rank& rank : bundle.ranks) take(rank.rank, stacks_of(rank));
+    }, &body);
+  };
+  tree("Python", [](const Rank& rank) { return Stacks{rank.process.python_stack}; });
+  tree("Native", [](const Rank& rank) { return Stacks{rank.process.stack}; });
+  tree("All threads", ThreadStacks);
+  if (merged != nullptr) {
+    std::map<int32_t, std::vector<const MergedStack*>> of;
+    for (const MergedStack& stack : merged->stacks) {
+      for (const int32_t rank : stack.ranks) of[rank].push_back(&stack);
+    }
+    AppendTree(absl::StrCat("All threads of ", merged->ranks.size(), " ranks, merged on their way"), roles,
+               [&](const std::function<void(int32_t, const Stacks&)>& take) {
+                 for (const auto& [rank, list] : of) {
+                   Stacks stacks;
+                   for (const MergedStack* stack : list) stacks.push_back(stack->frames);
+                   take(rank, stacks);
+                 }
+               }, &body);
+    for (const std::string& line : merged->refused) absl::StrAppend(&body, "<p class=\"soft\">", Escaped(line, 400), "</p>");
+  }
   MergedLines refused;
   size_t count = 0;
   for (const Rank& rank : bundle.ranks) {

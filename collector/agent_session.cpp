@@ -24,6 +24,7 @@ constexpr size_t kMostQueued = 65536;
 // Parts of a digest, before compression.
 constexpr size_t kDigestPartBytes = size_t{1} << 20;
 constexpr size_t kMostCheckpoints = 8;
+constexpr size_t kMostStacks = 16;  // requests
 // Without a look for so long this process itself was stopped: no rank may be blamed for that time.
 constexpr int64_t kAbsence = 3 * kSecond;
 
@@ -229,7 +230,13 @@ void AgentSession::OnRequest(const CollectRequest& request, int64_t mono_ns) {
     case CollectRequest::DIGEST:
       SendDigest(request, mono_ns);
       break;
-    case CollectRequest::EVIDENCE:
+    case CollectRequest::EVIDENCE: {
+      const absl::StatusOr<Ranks> merged = Ranks::From(request.merged());
+      while (stacks_.size() >= kMostStacks) stacks_.erase(stacks_.begin());
+      if (merged.ok()) stacks_[request.request()].merged = *merged;
+      source_->Gather(request);
+      break;
+    }
     case CollectRequest::EVERYTHING:
       source_->Gather(request);
       break;
@@ -268,6 +275,36 @@ void AgentSession::AddAges(const CollectRequest& request, int64_t mono_ns, Diges
     if (progress > 0) rank.set_progress_age_ns(std::max<int64_t>(1, mono_ns - progress));
     if (activity > 0) rank.set_activity_age_ns(std::max<int64_t>(1, mono_ns - activity));
   }
+}
+
+// Stacks of all go into one tree, which relays merge; of the ranks that the request names one by one their reports, too.
+void AgentSession::SendEvidence(HostEvidence evidence) {
+  evidence.set_host(options_.host);
+  const uint64_t request = evidence.request();
+  const bool last = evidence.last();
+  if (const auto found = stacks_.find(request); found != stacks_.end()) {
+    Stacks& stacks = found->second;
+    *stacks.report.mutable_job() = evidence.job();
+    google::protobuf::RepeatedPtrField<EvidenceReport> reports;
+    reports.Swap(evidence.mutable_reports());
+    for (EvidenceReport& report : reports) {
+      stacks.tree.Add(report);
+      stacks.ranks.Add(report.rank());
+      const std::string& why = report.process().evidence().stacks_refused();
+      if (!why.empty() && stacks.report.refused_size() < 8) stacks.report.add_refused(absl::StrCat(options_.host, ": ", why));
+      if (!stacks.merged.Contains(report.rank())) evidence.add_reports()->Swap(&report);
+    }
+    if (last) {
+      stacks.report.set_request(request);
+      *stacks.report.mutable_tree() = stacks.tree.ToMessage();
+      stacks.ranks.To(stacks.report.mutable_ranks());
+      Queue(wire::Type::kStacks, stacks.report, request, kEvidenceAnswer);
+      stacks_.erase(found);
+    }
+    if (!last && evidence.reports().empty() && evidence.problem().empty()) return;
+  }
+  ++counters_.evidence;
+  Queue(wire::Type::kEvidence, evidence, request, kEvidenceAnswer);
 }
 
 void AgentSession::SendDigest(const CollectRequest& request, int64_t mono_ns) {
@@ -536,9 +573,7 @@ void AgentSession::Tick(int64_t mono_ns, int64_t real_ns) {
   TellEnded();
   HostEvidence evidence;
   while (source_->NextEvidence(&evidence)) {
-    evidence.set_host(options_.host);
-    ++counters_.evidence;
-    Queue(wire::Type::kEvidence, evidence, evidence.request(), kEvidenceAnswer);
+    SendEvidence(std::move(evidence));
     evidence.Clear();
   }
   Flush();

@@ -24,7 +24,9 @@
 
 #include "absl/status/status.h"
 #include "collector/agent_source.h"
+#include "collector/evidence/stack_tree.h"
 #include "collector/lateness.h"
+#include "collector/rank_set.h"
 #include "collector/wire/frame.h"
 
 namespace lockstep {
@@ -89,6 +91,14 @@ class AgentSession {
     int order = 0;         // smaller ones are sent first
   };
 
+  // Stacks of one request's ranks on their way into one tree.
+  struct Stacks {
+    Ranks merged;  // of whom nothing but the tree goes up
+    StackTree tree;
+    StackReport report;
+    Ranks ranks;
+  };
+
   void OnWelcome(const Welcome& welcome, int64_t mono_ns);
   void OnRequest(const CollectRequest& request, int64_t mono_ns);
   void OnAck(const ChunkAck& ack);
@@ -98,6 +108,7 @@ class AgentSession {
   void TellLate(const Job& job, absl::Span<const RankSight> ranks, const LateEvent& event);
   void TellEnded();
   void TellCost(int64_t mono_ns);
+  void SendEvidence(HostEvidence evidence);
   void TellOver(const JobIdentity& job);
   void SendHeartbeat(int64_t mono_ns, int64_t real_ns, size_t index, Job* job);
   void SendDigest(const CollectRequest& request, int64_t mono_ns);
@@ -112,6 +123,7 @@ class AgentSession {
   ChunkStore* const store_;
   const SendFunction send_;
   std::map<std::string, std::unique_ptr<Job>> jobs_;  // by serialized identity
+  std::map<uint64_t, Stacks> stacks_;  // by request
   std::deque<Queued> queue_;
   size_t queued_bytes_ = 0;
   std::map<std::string, int64_t> out_;  // chunks sent, when

@@ -1,12 +1,15 @@
 # The collector: what it decides (pure), what it keeps on disk, its process, and the dump verb. Included by CMakeLists.txt.
 add_library(lockstep_gather STATIC
   collector_core.cpp
+  collector_core_desync.cpp
   collector_core_incident.cpp
+  collector_core_stacks.cpp
   collector_incident.cpp
   collector_job.cpp
   collector_options.cpp
   digest_round.cpp
   incident_store.cpp
+  recorder_facts.cpp
   relay.cpp
   verdict_hook.cpp
   work_lane.cpp)

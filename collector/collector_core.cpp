@@ -123,6 +123,8 @@ void CollectorCore::Receive(int64_t mono_ns, const wire::Received& received) {
       return OnDigest(received);
     case wire::Type::kEvidence:
       return OnEvidence(received);
+    case wire::Type::kStacks:
+      return OnStacks(received);
     case wire::Type::kChunk:
       return OnChunk(received);
     case wire::Type::kClientRequest:
@@ -247,7 +249,7 @@ Job* CollectorCore::JobOf(const JobIdentity& identity, const Heartbeat* heartbea
   jobs_[made->key] = std::move(job);
   // An incident of it that was being gathered before this process began.
   for (auto& [name, incident] : incidents_) {
-    if (incident->job.empty() && KeyOf(incident->state.identity) == base) incident->job = made->key;
+    if (incident->job.empty() && KeyOf(incident->state.identity) == base) TakeUp(incident.get(), made);
   }
   return made;
 }
@@ -271,6 +273,7 @@ void CollectorCore::OnHeartbeat(const wire::Received& received) {
   seen.ended = RanksFrom(heartbeat.ended());
   seen.records_lost = heartbeat.records_lost();
   seen.lag_ns = heartbeat.oldest_age_ns();
+  seen.facts.Add(heartbeat);
   job->lived |= !seen.alive.empty();
   counters_.heartbeat_lag_ns = seen.lag_ns;
   uint32_t child = 0;
@@ -348,6 +351,7 @@ void CollectorCore::OnHeartbeat(const wire::Received& received) {
     const CommBeat beat = BeatFromProto(proto);
     job->detector.progress().Apply(child, now_, beat);
     for (const Desync& desync : job->desync.Apply(child, beat)) {
+      GatherDesync(job, desync);
       if (!desync.confirmed) continue;
       actions_->Say(absl::StrCat("job ", job->name, ": ", DesyncText(desync), "; the job runs on"));
       Keep(&job->desyncs, DesyncText(desync));
@@ -560,7 +564,20 @@ void CollectorCore::Judge(Job* job, bool all_ranks) {
   if (decision.hung()) Declare(job, &decision);
 }
 
+// By an earlier life of this collector. The job may have stood still all the while; and who is told of it, is told once.
+bool CollectorCore::WasDeclared(Job* job) {
+  const std::string identity = job->identity.SerializeAsString();
+  for (auto before = before_.begin(); before != before_.end(); ++before) {
+    if (before->identity.SerializeAsString() != identity || !before->Is(job->round->verdict())) continue;
+    actions_->Say(absl::StrCat("job ", job->name, ": this was declared before: ", before->folder));
+    before_.erase(before);
+    return true;
+  }
+  return false;
+}
+
 void CollectorCore::Declare(Job* job, const Decision* decision) {
+  if (WasDeclared(job)) return;
   if (IsStall(job->round->verdict().verdict())) return MakeIncident(job, decision);
   // The digests alone look like a job that might still move; the detector knows better.
   job->analysing = true;
@@ -767,6 +784,7 @@ void CollectorCore::Tick(int64_t mono_ns, int64_t real_ns) {
   std::vector<Gathering*> incidents;
   for (const auto& [name, incident] : incidents_) incidents.push_back(incident.get());
   for (Gathering* incident : incidents) TickIncident(incident);
+  TickFreshStacks();
   for (Watcher& watcher : watchers_) {
     if (now_ < watcher.next_ns) continue;
     watcher.next_ns = now_ + kSecond;
@@ -856,6 +874,11 @@ void CollectorCore::OnClient(const wire::Received& received) {
     }
     case ClientRequest::DETAIL: {
       if (jobs.size() != 1) return fail(jobs.empty() ? "no such job" : absl::StrCat("which job? ", list(jobs)));
+      if (request.missing_stacks() && request.fresh()) {
+        if (!may_dump) return fail("this key may only look (role reader); taking stacks stops processes for a moment and needs one of role operator");
+        if (std::string why = AskFreshStacks(jobs[0], from, request.request()); !why.empty()) return fail(why);
+        return;
+      }
       FillDetail(*jobs[0], now_, request, &reply);
       reply.set_done(true);
       return Send(from, wire::Type::kClientReply, reply);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <set>
@@ -39,8 +40,13 @@ struct CoreOptions {
   // the third.
   int64_t digest_least_ns = 2'000'000'000, digest_quiet_ns = 1'000'000'000, digest_most_ns = 15'000'000'000;
   int64_t evidence_ns = 15'000'000'000;            // for all of it
+  size_t fresh_ranks = 16;                         // of which stacks are taken when somebody asks
+  int64_t ask_evidence_again_ns = 5'000'000'000;   // of a host from which nothing came for so long
   size_t evidence_ranks = 64;
+  size_t merged_ranks = 256;                       // of which stacks alone are asked
   size_t everything_hosts = 16;                    // asked for whole rings at the same time
+  size_t desync_gatherings = 4, desync_ranks = 64; // of one job: for silent desyncs, and of how many ranks each
+  int64_t desync_confirm_ns = 60'000'000'000;      // not seen a second time for so long: it was none
   int64_t ask_again_ns = 10'000'000'000;           // a host of which nothing came
   int64_t give_up_ns = 60'000'000'000;             // likewise: done without it
   size_t most_jobs = 1024, most_hosts = 65536;     // of one job
@@ -66,8 +72,8 @@ class CoreActions {
   // A verdict, as verdict.txt has it.
   virtual void Print(const std::string& block) = 0;
   virtual void Decided(const Decision& decision, const std::string& job, int64_t real_ns) = 0;
-  // The command of --on-verdict, if there is one.
-  virtual void OnVerdict(const std::string& job, const std::string& json) = 0;
+  // The command of --on-verdict, if there is one. `mark`: a file that tells that it was started; empty: none can be written.
+  virtual void OnVerdict(const std::string& job, const std::string& json, const std::string& mark) = 0;
   // Loads the incident's folder, analyses it and writes its verdict files anew; on the final lane, may be another process.
   virtual absl::Status Finalise(const std::string& folder, Incident* incident) = 0;
 };
@@ -94,6 +100,8 @@ class CollectorCore {
   void Tick(int64_t mono_ns, int64_t real_ns);
   // An incident that an earlier process had begun to gather. Before anything is received.
   void Resume(const IncidentState& state);
+  // Likewise, a hang that was declared by one: it is not declared again.
+  void Remember(DeclaredBefore before) { before_.push_back(std::move(before)); }
 
   const CoreCounters& counters() const { return counters_; }
   // Gathering is under way, or work is out.
@@ -109,6 +117,16 @@ class CollectorCore {
     int64_t next_ns = 0;
   };
 
+  // Stacks that somebody wants to see now.
+  struct FreshStacks {
+    Address to;
+    uint64_t client_request = 0, request = 0;
+    Ranks wanted, got;
+    StackTree tree;
+    std::vector<std::string> refused;
+    int64_t until_ns = 0;
+  };
+
   bool Decode(const wire::Message& message, google::protobuf::MessageLite* into);
   void Send(const Address& to, wire::Type type, const google::protobuf::MessageLite& message);
   void OnHello(const wire::Received& received);
@@ -117,8 +135,13 @@ class CollectorCore {
   void OnEnded(const wire::Received& received);
   void OnDigest(const wire::Received& received);
   void OnEvidence(const wire::Received& received);
+  void OnStacks(const wire::Received& received);
+  void WriteStacksOf(Gathering* incident);
+  void LookWhetherDone(Gathering* incident, HostGathering* gathering);
   void OnChunk(const wire::Received& received);
   void OnClient(const wire::Received& received);
+  std::string AskFreshStacks(Job* job, const Address& to, uint64_t client_request);
+  void TickFreshStacks();
   void OnBye(const wire::Received& received);
 
   Job* JobOf(const JobIdentity& identity, const Heartbeat* heartbeat, const std::string& host);
@@ -145,11 +168,16 @@ class CollectorCore {
 
   void TickIncident(Gathering* incident);
   void StartEvidence(Gathering* incident);
+  void AskForEvidence(Gathering* incident, const std::string& host, HostGathering* gathering);
+  void TakeUp(Gathering* incident, Job* job);
+  bool WasDeclared(Job* job);
   void AfterEvidence(Gathering* incident);
   void WriteVerdict(Gathering* incident, std::function<void()> then);
   void StartEverything(Gathering* incident);
   void AskForEverything(Gathering* incident, const std::string& host, HostGathering* gathering);
   void StartFinal(Gathering* incident);
+  void GatherDesync(Job* job, const Desync& desync);
+  void AbandonDesync(Gathering* incident);
   void Commit(Gathering* incident);
   void Tell(Gathering* incident, const std::string& progress, bool done);
   void TellWatchers(const std::string& job, const Incident* incident);
@@ -168,6 +196,8 @@ class CollectorCore {
   absl::flat_hash_map<std::string, std::vector<std::string>> keys_of_;  // serialized identity -> keys
   std::map<std::string, std::unique_ptr<Gathering>> incidents_;    // by name; whole ones for a while
   std::vector<Watcher> watchers_;
+  std::vector<DeclaredBefore> before_;
+  std::list<FreshStacks> fresh_;
   uint32_t children_ = 0;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   size_t tasks_out_ = 0;

@@ -16,12 +16,36 @@ namespace lockstep {
 namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
+constexpr int64_t kStacksGrace = 2 * kSecond;  // relays hold stacks for a quarter of a second each
 constexpr int64_t kActiveFor = 2 * kSecond;  // a host that sends nothing for so long holds nobody else up
+
+Ranks RanksFrom(const RankSet& message) {
+  absl::StatusOr<Ranks> ranks = Ranks::From(message);
+  return ranks.ok() ? *std::move(ranks) : Ranks();
+}
 
 std::string PlainName(const std::string& name) {
   std::string file = DumpFileName(name);
   file.resize(file.size() - 4);
   return file.substr(0, 80);
+}
+
+// Takes the evidence of an incident whose digests are lost.
+std::shared_ptr<DigestRound> EvidenceAlone(const IncidentState& state) {
+  Bundle bundle;
+  for (const auto& [host, ranks] : state.evidence) {
+    for (const int32_t number : ranks.List(65536)) {
+      Rank rank;
+      rank.rank = number;
+      rank.host = host;
+      bundle.ranks.push_back(std::move(rank));
+    }
+  }
+  std::sort(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& a, const Rank& b) { return a.rank < b.rank; });
+  bundle.ranks_expected = state.ranks_expected;
+  auto round = std::make_shared<DigestRound>();
+  round->Adopt(std::move(bundle));
+  return round;
 }
 
 }  // namespace
@@ -44,6 +68,8 @@ void CollectorCore::MakeIncident(Job* job, const Decision* decision) {
   state.folder = absl::StrCat(options_.out, "/", name);
   state.identity = job->identity;
   state.everything = decision != nullptr || job->asked_everything;
+  state.declared = decision != nullptr;
+  state.people = job->name;
   state.evidence_request = NextRequest();
   state.everything_request = NextRequest();
   state.stalled_ns = job->round->bundle().known_stalled ? std::max<int64_t>(job->round->bundle().stalled_ns, 1) : 0;
@@ -76,7 +102,9 @@ void CollectorCore::MakeIncident(Job* job, const Decision* decision) {
     const auto found = incidents_.find(name);
     if (found == incidents_.end()) return;
     Gathering* incident = found->second.get();
-    if (declared) actions_->OnVerdict(incident->people, ReportJson(incident->incident.verdict()));
+    if (declared) {
+      actions_->OnVerdict(incident->people, ReportJson(incident->incident.verdict()), incident->dead ? "" : ToldMark(incident->state.folder));
+    }
     if (incident->dead) return;
     const std::shared_ptr<DigestRound> round = incident->round;
     const IncidentState state = incident->state;
@@ -98,7 +126,7 @@ void CollectorCore::WriteVerdict(Gathering* incident, std::function<void()> then
     std::string text, json;
     Verdict verdict;
     absl::Status status;
-    std::vector<int32_t> evidence;
+    std::vector<int32_t> evidence, merged;
   };
   auto written = std::make_shared<Written>();
   const std::shared_ptr<DigestRound> round = incident->round;
@@ -108,11 +136,12 @@ void CollectorCore::WriteVerdict(Gathering* incident, std::function<void()> then
   ++tasks_out_;
   actions_->Work(
       {CoreTask::Lane::kAnalysis,
-       [round, written, most = options_.evidence_ranks] {
+       [round, written, most = options_.evidence_ranks, merged = options_.merged_ranks] {
          written->verdict = round->verdict();
          written->text = ReportText(round->verdict(), round->bundle());
          written->json = ReportJson(round->verdict());
          written->evidence = round->EvidenceRanks(most);
+         written->merged = round->StackRanks(merged, written->evidence);
        },
        [this, alive = alive_, name, written, first, then](int64_t now) {
          if (!*alive) return;
@@ -129,8 +158,12 @@ void CollectorCore::WriteVerdict(Gathering* incident, std::function<void()> then
            actions_->Print(written->text);
            for (int32_t rank : written->evidence) {
              for (const auto& [host, ranks] : incident->state.hosts) {
-               if (ranks.Contains(rank)) incident->evidence[host].ranks.Add(rank);
+               if (ranks.Contains(rank)) incident->state.evidence[host].Add(rank);
              }
+           }
+           const Ranks merged = Ranks::Of(written->merged);
+           for (const auto& [host, ranks] : incident->state.hosts) {
+             if (const Ranks here = ranks.Common(merged); !here.empty()) incident->state.merged[host] = here;
            }
            Tell(incident, "verdict from digests", false);
          }
@@ -206,24 +239,43 @@ void CollectorCore::TellWatchers(const std::string& key, const Incident* inciden
 void CollectorCore::StartEvidence(Gathering* incident) {
   incident->phase = Gathering::Phase::kEvidence;
   incident->phase_ns = now_;
-  Job* job = Find(incident->job);
+  for (const auto& [host, ranks] : incident->state.evidence) incident->evidence[host].ranks = ranks;
+  for (const auto& [host, ranks] : incident->state.merged) incident->evidence[host].merged = ranks;
   for (auto& [host, gathering] : incident->evidence) {
-    gathering.asked_ns = gathering.heard_ns = now_;
-    const auto known = job == nullptr ? std::map<std::string, JobHost>::iterator() : job->hosts.find(host);
-    if (job == nullptr || known == job->hosts.end() || known->second.silent) {
-      gathering.given_up = true;
-      continue;
-    }
-    gathering.asked = true;
-    CollectRequest request;
-    request.set_request(incident->state.evidence_request);
-    *request.mutable_job() = incident->state.identity;
-    request.set_phase(CollectRequest::EVIDENCE);
-    gathering.ranks.To(request.mutable_ranks());
-    request.set_incident(incident->state.name);
-    gathering.asked_at = known->second.address;
-    Send(gathering.asked_at, wire::Type::kCollect, request);
+    gathering.heard_ns = now_;
+    AskForEvidence(incident, host, &gathering);
+    // Who is silent now will hardly speak in time; after a restart of this process nobody has spoken yet.
+    if (!gathering.asked && !incident->resumed) gathering.given_up = true;
   }
+}
+
+void CollectorCore::AskForEvidence(Gathering* incident, const std::string& host, HostGathering* gathering) {
+  Job* job = Find(incident->job);
+  if (job == nullptr) return;
+  CollectRequest request;
+  request.set_request(incident->state.evidence_request);
+  *request.mutable_job() = incident->state.identity;
+  request.set_phase(CollectRequest::EVIDENCE);
+  gathering->ranks.To(request.mutable_ranks());
+  gathering->merged.To(request.mutable_merged());
+  request.set_incident(incident->state.name);
+  const auto known = job->hosts.find(host);
+  if (known != job->hosts.end()) {
+    if (known->second.silent || known->second.address.peer == 0) return;
+    gathering->asked_at = known->second.address;
+    Send(gathering->asked_at, wire::Type::kCollect, request);
+  } else {
+    // Behind a relay; which route leads there the answer will tell.
+    bool any = false;
+    for (const auto& [peer, relay] : job->relays) {
+      if (relay.silent || !relay.seen.All().Intersects(gathering->ranks.empty() ? gathering->merged : gathering->ranks)) continue;
+      Send({peer, {}}, wire::Type::kCollect, request);
+      any = true;
+    }
+    if (!any) return;
+  }
+  gathering->asked = true;
+  gathering->asked_ns = now_;
 }
 
 void CollectorCore::OnEvidence(const wire::Received& received) {
@@ -235,7 +287,8 @@ void CollectorCore::OnEvidence(const wire::Received& received) {
     const auto host = incident->evidence.find(CleanUtf8(evidence->host(), 256));
     if (host == incident->evidence.end()) return;
     host->second.heard_ns = now_;
-    if (evidence->last()) host->second.done = true;
+    if (evidence->last()) host->second.last = true;  // the stacks come in another message, merged on their way
+    LookWhetherDone(incident.get(), &host->second);
     if (incident->round == nullptr) return;
     const std::shared_ptr<DigestRound> round = incident->round;
     actions_->Work({CoreTask::Lane::kAnalysis, [round, evidence] { round->TakeEvidence(*evidence); }, [](int64_t) {}});
@@ -243,11 +296,73 @@ void CollectorCore::OnEvidence(const wire::Received& received) {
   }
 }
 
+void CollectorCore::LookWhetherDone(Gathering* incident, HostGathering* gathering) {
+  Ranks all = gathering->ranks;
+  all.Unite(gathering->merged);
+  gathering->done |= gathering->last && incident->stacks_of.ContainsAll(all);
+}
+
+// Merged by relays, or of one host. What comes after the evidence's time is kept, too.
+void CollectorCore::OnStacks(const wire::Received& received) {
+  auto report = std::make_shared<StackReport>();
+  if (!Decode(received.message, report.get())) return;
+  for (FreshStacks& fresh : fresh_) {
+    if (fresh.request != report->request()) continue;
+    fresh.tree.Merge(StackTree::FromMessage(report->tree(), 256));
+    fresh.got.Unite(RanksFrom(report->ranks()));
+    for (const std::string& line : report->refused()) {
+      if (fresh.refused.size() < 16) fresh.refused.push_back(CleanUtf8(line, 512));
+    }
+    return;
+  }
+  for (const auto& [name, incident] : incidents_) {
+    if (incident->state.evidence_request != report->request() || report->request() == 0) continue;
+    if (incident->dead || incident->phase == Gathering::Phase::kFinal || incident->phase == Gathering::Phase::kDone) return;
+    const Ranks ranks = RanksFrom(report->ranks());
+    incident->stacks_of.Unite(ranks);
+    for (auto& [host, gathering] : incident->evidence) {
+      if (!gathering.merged.Intersects(ranks) && !gathering.ranks.Intersects(ranks)) continue;
+      gathering.heard_ns = now_;
+      LookWhetherDone(incident.get(), &gathering);
+    }
+    for (const std::string& line : report->refused()) {
+      if (incident->stacks_refused.size() < 64) incident->stacks_refused.push_back(CleanUtf8(line, 512));
+    }
+    const std::shared_ptr<StackTree> stacks = incident->stacks;
+    actions_->Work({CoreTask::Lane::kDisk, [stacks, report] { stacks->Merge(StackTree::FromMessage(report->tree())); }, [](int64_t) {}});
+    if (incident->phase == Gathering::Phase::kEverything) WriteStacksOf(incident.get());
+    return;
+  }
+}
+
+void CollectorCore::WriteStacksOf(Gathering* incident) {
+  if (incident->stacks_of.empty()) return;
+  const std::shared_ptr<StackTree> stacks = incident->stacks;
+  const std::string folder = incident->state.folder, name = incident->state.name;
+  auto status = std::make_shared<absl::Status>();
+  ++tasks_out_;
+  actions_->Work({CoreTask::Lane::kDisk,
+                  [stacks, folder, status, ranks = incident->stacks_of, refused = incident->stacks_refused] {
+                    *status = WriteStacks(folder, *stacks, ranks, refused);
+                  },
+                  [this, alive = alive_, name, status](int64_t) {
+                    if (!*alive) return;
+                    --tasks_out_;
+                    const auto found = incidents_.find(name);
+                    if (!status->ok() && found != incidents_.end()) {
+                      SayOnce(found->second.get(), absl::StrCat("the merged stacks could not be kept: ", status->message()));
+                    }
+                  }});
+}
+
 void CollectorCore::AfterEvidence(Gathering* incident) {
   const std::string name = incident->state.name;
+  WriteStacksOf(incident);
   for (const auto& [host, gathering] : incident->evidence) {
-    if (!gathering.done) incident->missing.push_back(absl::StrCat("no evidence came in time from ", host, " (ranks ", gathering.ranks.Text(), ")"));
+    if (gathering.done || gathering.ranks.empty()) continue;
+    incident->missing.push_back(absl::StrCat("no evidence came in time from ", host, " (ranks ", gathering.ranks.Text(), ")"));
   }
+  incident->state.evidence_done = true;
   if (incident->round == nullptr) return incident->state.everything ? StartEverything(incident) : StartFinal(incident);
   const std::shared_ptr<DigestRound> round = incident->round;
   const IncidentState state = incident->state;
@@ -255,9 +370,9 @@ void CollectorCore::AfterEvidence(Gathering* incident) {
   auto error = std::make_shared<absl::Status>();
   ++tasks_out_;
   actions_->Work({CoreTask::Lane::kAnalysis,
-                  [round, state, error] {
-                    round->Reanalyse(0);
-                    *error = WriteDigests(state, round->bundle());
+                  [round, state, error, alone = incident->without_digests] {
+                    if (!alone) round->Reanalyse(0);
+                    *error = WriteDigests(state, round->bundle(), alone);
                   },
                   [this, alive = alive_, name, error](int64_t now) {
                     if (!*alive) return;
@@ -266,6 +381,12 @@ void CollectorCore::AfterEvidence(Gathering* incident) {
                     const auto found = incidents_.find(name);
                     if (found == incidents_.end()) return;
                     if (!error->ok()) SayOnce(found->second.get(), absl::StrCat("the digests could not be kept: ", error->message()));
+                    if (found->second->without_digests) {
+                      // The verdict that was written before stands until the whole is there.
+                      found->second->working = false;
+                      found->second->round = nullptr;
+                      return found->second->state.everything ? StartEverything(found->second.get()) : StartFinal(found->second.get());
+                    }
                     WriteVerdict(found->second.get(), [this, name] {
                       const auto at = incidents_.find(name);
                       if (at == incidents_.end() || at->second->dead) return;
@@ -281,6 +402,9 @@ void CollectorCore::StartEverything(Gathering* incident) {
   incident->phase = Gathering::Phase::kEverything;
   incident->phase_ns = now_;
   for (const auto& [host, ranks] : incident->state.hosts) incident->everything[host].ranks = ranks;
+  for (const std::string& host : incident->whole) {
+    if (const auto entry = incident->everything.find(host); entry != incident->everything.end()) entry->second.done = true;
+  }
 }
 
 void CollectorCore::AskForEverything(Gathering* incident, const std::string& host, HostGathering* gathering) {
@@ -291,6 +415,7 @@ void CollectorCore::AskForEverything(Gathering* incident, const std::string& hos
   *request.mutable_job() = incident->state.identity;
   request.set_phase(CollectRequest::EVERYTHING);
   request.set_incident(incident->state.name);
+  if (!incident->state.desync.text.empty()) gathering->ranks.To(request.mutable_ranks());
   const auto known = job->hosts.find(host);
   if (known != job->hosts.end() && known->second.address.peer != 0 && !known->second.silent) {
     gathering->asked_at = known->second.address;
@@ -337,7 +462,9 @@ void CollectorCore::OnChunk(const wire::Received& received) {
     return;
   }
   for (auto* hosts : {&incident->evidence, &incident->everything}) {
-    if (const auto host = hosts->find(chunk->host()); host != hosts->end()) host->second.heard_ns = now_;
+    auto host = hosts->find(chunk->host());
+    if (host == hosts->end()) host = hosts->find("");
+    if (host != hosts->end()) host->second.heard_ns = now_;
   }
   const size_t bytes = chunk->data().size();
   waiting_chunk_bytes_ += bytes;
@@ -416,7 +543,11 @@ void CollectorCore::Commit(Gathering* incident) {
                     for (const auto& [address, ack] : acks) Send(address, wire::Type::kAck, ack);
                     for (const IncidentStore::File& file : result->files) {
                       if (!file.whole || absl::EndsWith(file.name, ".evidence.lsd")) continue;
-                      if (const auto host = incident->everything.find(file.host); host != incident->everything.end()) host->second.done = true;
+                      if (const auto host = incident->everything.find(file.host); host != incident->everything.end()) {
+                        host->second.done = true;
+                      } else {
+                        incident->whole.insert(file.host);
+                      }
                     }
                   }});
 }
@@ -429,8 +560,18 @@ void CollectorCore::TickIncident(Gathering* incident) {
   switch (incident->phase) {
     case Gathering::Phase::kEvidence: {
       bool all = true;
-      for (const auto& [host, gathering] : incident->evidence) all &= gathering.done || gathering.given_up;
-      if (all || now_ - incident->phase_ns >= options_.evidence_ns) AfterEvidence(incident);
+      for (auto& [host, gathering] : incident->evidence) {
+        // An agent of an older version sends no stacks of its own.
+        if (gathering.last && now_ - gathering.heard_ns >= kStacksGrace) gathering.done = true;
+        if (gathering.done || gathering.given_up) continue;
+        all = false;
+        // Lost on its way, or its agent was started anew, or this process.
+        const int64_t since = now_ - std::max(gathering.asked_ns, gathering.heard_ns);
+        if (since >= (gathering.asked ? options_.ask_evidence_again_ns : kSecond)) AskForEvidence(incident, host, &gathering);
+      }
+      // After a restart the agents need their time to find here.
+      const int64_t most = options_.evidence_ns + (incident->resumed ? options_.ask_again_ns : 0);
+      if (all || now_ - incident->phase_ns >= most) AfterEvidence(incident);
       return;
     }
     case Gathering::Phase::kEverything: {
@@ -440,6 +581,11 @@ void CollectorCore::TickIncident(Gathering* incident) {
         if (gathering.done || gathering.given_up) continue;
         ++left;
         if (!gathering.asked) continue;
+        if (host.empty() && !incident->whole.empty() && now_ - gathering.heard_ns > options_.ask_again_ns / 2) {
+          gathering.done = true;  // which hosts these are nobody knew: whoever has them has sent
+          --left;
+          continue;
+        }
         if (now_ - gathering.heard_ns > options_.give_up_ns) {
           gathering.given_up = true;
           --left;
@@ -466,7 +612,12 @@ void CollectorCore::TickIncident(Gathering* incident) {
         AskForEverything(incident, host, &gathering);
         ++active;
       }
-      if (left == 0 && incident->unacknowledged.empty() && !incident->committing) StartFinal(incident);
+      if (left != 0 || !incident->unacknowledged.empty() || incident->committing) return;
+      if (!incident->state.desync.text.empty() && !incident->state.desync.confirmed && !incident->resumed) {
+        if (now_ - incident->phase_ns > options_.desync_confirm_ns) AbandonDesync(incident);
+        return;
+      }
+      StartFinal(incident);
       return;
     }
     default:
@@ -536,11 +687,19 @@ void CollectorCore::StartFinal(Gathering* incident) {
                   }});
 }
 
+void CollectorCore::TakeUp(Gathering* incident, Job* job) {
+  incident->job = job->key;
+  if (!job->incident.empty() && job->incident > incident->state.name) return;  // a newer one
+  job->incident = incident->state.name;
+  job->last_incident = std::make_shared<Incident>(incident->incident);
+}
+
 void CollectorCore::Resume(const IncidentState& state) {
   auto made = std::make_unique<Gathering>();
   Gathering* incident = made.get();
   incident->state = state;
-  incident->people = state.identity.job();
+  incident->resumed = true;
+  incident->people = state.people.empty() ? state.identity.job() : state.people;
   *incident->incident.mutable_job() = state.identity;
   incident->incident.set_path(state.folder);
   incident->phase_ns = now_;
@@ -553,6 +712,8 @@ void CollectorCore::Resume(const IncidentState& state) {
   struct Result {
     absl::Status status;
     std::vector<IncidentStore::File> files;
+    VerdictTexts verdict;
+    std::shared_ptr<DigestRound> round;
   };
   auto result = std::make_shared<Result>();
   ++tasks_out_;
@@ -562,6 +723,13 @@ void CollectorCore::Resume(const IncidentState& state) {
                     result->status = opened.status();
                     if (!opened.ok()) return;
                     result->files = (*opened)->Files();
+                    result->verdict = ReadVerdictTexts(state.folder);
+                    if (absl::StatusOr<Bundle> digests = state.evidence_done ? absl::NotFoundError("") : ReadDigests(state.folder); digests.ok()) {
+                      digests->known_stalled = state.stalled_ns > 0;
+                      digests->stalled_ns = state.stalled_ns;
+                      result->round = std::make_shared<DigestRound>();
+                      result->round->Adopt(*std::move(digests));
+                    }
                     *store = std::move(*opened);
                   },
                   [this, alive = alive_, name, result](int64_t now) {
@@ -577,12 +745,23 @@ void CollectorCore::Resume(const IncidentState& state) {
                       return;
                     }
                     incident->ready = true;
-                    if (!incident->state.everything) return StartFinal(incident);
-                    StartEverything(incident);
-                    for (const IncidentStore::File& file : result->files) {
-                      if (!file.whole || absl::EndsWith(file.name, ".evidence.lsd")) continue;
-                      if (const auto host = incident->everything.find(file.host); host != incident->everything.end()) host->second.done = true;
+                    incident->incident.set_text(result->verdict.text);
+                    incident->round = result->round;
+                    // Started before it was killed? The mark tells.
+                    if (incident->state.declared && !result->verdict.json.empty()) {
+                      actions_->OnVerdict(incident->people, result->verdict.json, ToldMark(incident->state.folder));
                     }
+                    for (const IncidentStore::File& file : result->files) {
+                      if (file.whole && !absl::EndsWith(file.name, ".evidence.lsd")) incident->whole.insert(file.host);
+                    }
+                    if (!incident->state.evidence_done) {
+                      if (incident->round == nullptr) {
+                        incident->round = EvidenceAlone(incident->state);
+                        incident->without_digests = true;
+                      }
+                      return StartEvidence(incident);
+                    }
+                    incident->state.everything ? StartEverything(incident) : StartFinal(incident);
                   }});
 }
 

@@ -12,6 +12,7 @@
 #include "analyzer/engine.h"
 #include "analyzer/engine_test_job.h"
 #include "analyzer/load.h"
+#include "analyzer/load_stacks.h"
 #include "collector/core_test_fleet.h"
 
 namespace lockstep {
@@ -128,6 +129,79 @@ TEST_F(CollectorCoreTest, EvidenceIsAskedOfTheCulpritAndFewOthers) {
   EXPECT_LT(asked.size(), 16u) << "not everybody";
 }
 
+// Of more of each class of victims stacks come merged, and lie in stacks.json and the report.
+TEST_F(CollectorCoreTest, StacksOfVictimsAreOneTreeInTheIncident) {
+  Fleet fleet(Hung(2, 2, 8, 5), 2, out_);
+  fleet.options.evidence_ranks = 4;
+  fleet.Start();
+  fleet.Pass(60 * kSecond);
+  fleet.stop_ns = fleet.now;
+  ASSERT_TRUE(fleet.PassUntil(180 * kSecond, [&] { return !fleet.printed.empty() && !fleet.core->busy(); }));
+  Ranks merged, named;
+  for (const FleetAgent& agent : fleet.agents) {
+    for (const CollectRequest& request : agent.requests) {
+      if (request.phase() != CollectRequest::EVIDENCE) continue;
+      merged.Unite(*Ranks::From(request.merged()));
+      named.Unite(*Ranks::From(request.ranks()));
+    }
+  }
+  EXPECT_LE(named.size(), 4u);
+  EXPECT_TRUE(named.Contains(5));
+  EXPECT_GT(merged.size(), 4u);
+  EXPECT_FALSE(merged.Intersects(named));
+  const std::string folder = Incidents()[0];
+  MergedStacks stacks;
+  std::string why;
+  ASSERT_TRUE(ReadStacks(folder + "/stacks.json", &stacks, &why)) << why;
+  EXPECT_EQ(stacks.ranks.size(), merged.size() + named.size());
+  size_t ranks = 0;
+  for (const MergedStack& stack : stacks.stacks) {
+    ranks += stack.ranks.size();
+    EXPECT_THAT(stack.frames, ::testing::ElementsAre("wait", HasSubstr("of_node"), "main"));
+  }
+  EXPECT_EQ(ranks, stacks.ranks.size());
+  EXPECT_THAT(Content(folder + "/report.html"), HasSubstr("of_node2"));
+}
+
+TEST_F(CollectorCoreTest, AgentsWithoutMergedStacksHoldTheEvidenceForAMomentOnly) {
+  Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
+  fleet.sends_stacks = false;
+  fleet.Start();
+  fleet.Pass(60 * kSecond);
+  fleet.stop_ns = fleet.now;
+  ASSERT_TRUE(fleet.PassUntil(120 * kSecond, [&] { return !fleet.printed.empty(); }));
+  const int64_t from = fleet.now;
+  ASSERT_TRUE(fleet.PassUntil(60 * kSecond, [&] { return !fleet.core->busy(); }));
+  EXPECT_LT(fleet.now - from, 8 * kSecond);
+}
+
+// top: stacks taken at this moment, by whom may stop a process.
+TEST_F(CollectorCoreTest, FreshStacksAreForOperators) {
+  Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
+  fleet.Start();
+  fleet.Pass(30 * kSecond);
+  ClientRequest request;
+  request.set_kind(ClientRequest::DETAIL);
+  request.set_job("train");
+  request.set_missing_stacks(true);
+  request.set_fresh(true);
+  request.set_request(1);
+  fleet.Ask(1, wire::Role::kReader, request);
+  ASSERT_EQ(fleet.replies.size(), 1u);
+  EXPECT_THAT(fleet.replies[0].error(), HasSubstr("reader"));
+  fleet.Ask(1, wire::Role::kOperator, request);
+  ASSERT_EQ(fleet.replies.size(), 2u);
+  EXPECT_THAT(fleet.replies[1].error(), HasSubstr("nobody is waited for"));
+  fleet.stop_ns = fleet.now;
+  ASSERT_TRUE(fleet.PassUntil(120 * kSecond, [&] { return !fleet.printed.empty(); }));
+  fleet.replies.clear();
+  fleet.Ask(1, wire::Role::kOperator, request);
+  ASSERT_TRUE(fleet.PassUntil(30 * kSecond, [&] { return !fleet.replies.empty() && fleet.replies.back().done(); }));
+  std::string text;
+  for (const std::string& line : fleet.replies.back().lines()) text += line + "\n";
+  EXPECT_THAT(text, HasSubstr("of_node2"));
+}
+
 TEST_F(CollectorCoreTest, ADeadRankIsTheCause) {
   Fleet fleet(Hung(2, 2, 2, 3, HostFault::kDie), 4, out_);
   fleet.Start();
@@ -204,6 +278,145 @@ TEST_F(CollectorCoreTest, ACollectorStartedAnewInTheMiddleOfGatheringGoesOn) {
   EXPECT_EQ(have, 24u);
   EXPECT_EQ(lines, 24u) << "each id once";
   EXPECT_THAT(Read(folder).findings(0).culprit_ranks(), ::testing::ElementsAre(5));
+}
+
+// Killed in each phase of an incident, again and again: it goes on where it was.
+class KilledIn : public CollectorCoreTest, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(KilledIn, ThePhaseIsTakenUpAndEverythingIsSaidOnce) {
+  const std::string phase = GetParam();
+  Fleet fleet(Hung(2, 2, 2, 5), 1, out_);
+  fleet.options.everything_hosts = 2;
+  fleet.Start();
+  fleet.Pass(60 * kSecond);
+  fleet.stop_ns = fleet.now;
+  for (FleetAgent& agent : fleet.agents) {
+    if (phase == "evidence") agent.answers_evidence = false;
+    if (phase == "everything") agent.sends_files = false;
+  }
+  fleet.hold_disk = phase == "verdict";
+  const auto asked = [&](CollectRequest::Phase what) {
+    size_t count = 0;
+    for (const FleetAgent& agent : fleet.agents) {
+      for (const CollectRequest& request : agent.requests) count += request.phase() == what;
+    }
+    return count;
+  };
+  ASSERT_TRUE(fleet.PassUntil(120 * kSecond, [&] {
+    if (phase == "verdict") return !fleet.printed.empty();
+    if (phase == "told") return !fleet.verdicts.empty();
+    if (phase == "evidence") return asked(CollectRequest::EVIDENCE) > 0;
+    return asked(CollectRequest::EVERYTHING) > 0;
+  }));
+  for (int life = 0; life < 3; ++life) {
+    fleet.Restart(100 + static_cast<uint64_t>(life));
+    fleet.hold_disk = false;
+    fleet.Pass((life * 3 + 1) * kSecond);
+  }
+  for (FleetAgent& agent : fleet.agents) {
+    agent.answers_evidence = agent.sends_files = true;
+    agent.requests.clear();  // an agent makes a file once for a request
+  }
+  ASSERT_TRUE(fleet.PassUntil(600 * kSecond, [&] { return !fleet.verdicts.empty() && !fleet.core->busy(); }));
+  fleet.Pass(120 * kSecond);
+  EXPECT_EQ(Incidents().size(), 1u) << "what was declared before is not declared again";
+  EXPECT_EQ(fleet.verdicts.size(), 1u) << "--on-verdict runs once";
+  const std::string folder = Incidents()[0];
+  EXPECT_THAT(Content(folder + "/manifest.json"), HasSubstr("\"whole\": true"));
+  EXPECT_THAT(Read(folder).findings(0).culprit_ranks(), ::testing::ElementsAre(5));
+  EXPECT_EQ(fleet.core->StatusOf("train").state(), "hung");
+  if (phase == "evidence") {
+    EXPECT_GT(asked(CollectRequest::EVIDENCE), 0u) << "asked again";
+  }
+  if (phase == "everything") {
+    const size_t before = asked(CollectRequest::EVIDENCE);
+    fleet.Restart(200);
+    fleet.Pass(60 * kSecond);
+    EXPECT_EQ(asked(CollectRequest::EVIDENCE), before) << "it is on disk";
+    EXPECT_EQ(Incidents().size(), 1u) << "nor after the incident was whole";
+    EXPECT_EQ(fleet.verdicts.size(), 1u);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Phases, KilledIn, ::testing::Values("verdict", "told", "evidence", "everything"),
+                         [](const auto& info) { return std::string(info.param); });
+
+// Of one communicator of two hosts: what one of its ranks hashes at one number.
+Heartbeat Hashed(const Fleet& fleet, const FleetAgent& agent, uint64_t seq, uint64_t hash, uint64_t id = 0xd5) {
+  Heartbeat beat;
+  *beat.mutable_job() = fleet.identity();
+  beat.set_host(agent.host);
+  beat.set_hosts(1);
+  beat.set_mono_ns(fleet.now);
+  Ranks::Of(agent.ranks).To(beat.mutable_alive());
+  CommunicatorBeat* comm = beat.add_moved();
+  comm->set_id(id);
+  comm->set_name("dp_7");
+  comm->set_size(8);
+  comm->set_issued_min(seq);
+  comm->set_issued_max(seq);
+  comm->set_total_max(seq);
+  Ranks::Of(agent.ranks).To(comm->mutable_members());
+  comm->add_checkpoint(seq);
+  comm->add_checkpoint_hash(hash);
+  return beat;
+}
+
+// The rings are asked for when it is first seen, long before it is told; once for a communicator.
+TEST_F(CollectorCoreTest, TheRingsOfASilentDesyncAreSavedAtFirstSight) {
+  Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
+  fleet.Start();
+  fleet.Pass(20 * kSecond);
+  const auto everything = [&] {
+    size_t count = 0;
+    for (const FleetAgent& agent : fleet.agents) {
+      for (const CollectRequest& request : agent.requests) count += request.phase() == CollectRequest::EVERYTHING;
+    }
+    return count;
+  };
+  for (FleetAgent& agent : fleet.agents) fleet.Say(&agent, wire::Type::kHeartbeat, Hashed(fleet, agent, 112, 7));
+  for (FleetAgent& agent : fleet.agents) fleet.Say(&agent, wire::Type::kHeartbeat, Hashed(fleet, agent, 128, agent.host == "node2" ? 9 : 8));
+  fleet.Pass(5 * kSecond);
+  EXPECT_FALSE(fleet.Heard("issued different operations")) << "seen once";
+  EXPECT_GE(everything(), 4u);
+  EXPECT_EQ(Incidents().size(), 1u);
+  for (const FleetAgent& agent : fleet.agents) {
+    for (const CollectRequest& request : agent.requests) {
+      EXPECT_NE(request.phase(), CollectRequest::EVIDENCE) << "a job that runs is not stopped for its stacks";
+      EXPECT_GT(request.ranks().first_size(), 0);
+    }
+  }
+  const size_t before = everything();
+  for (uint64_t seq = 144; seq < 512; seq += 16) {
+    for (FleetAgent& agent : fleet.agents) fleet.Say(&agent, wire::Type::kHeartbeat, Hashed(fleet, agent, seq, agent.host == "node2" ? seq : 8));
+  }
+  EXPECT_TRUE(fleet.Heard("issued different operations"));
+  ASSERT_TRUE(fleet.PassUntil(120 * kSecond, [&] { return !fleet.core->busy(); }));
+  EXPECT_EQ(everything(), before);
+  ASSERT_EQ(Incidents().size(), 1u);
+  const std::string folder = Incidents()[0];
+  EXPECT_TRUE(std::filesystem::exists(folder + "/node2.lsd"));
+  EXPECT_THAT(Content(folder + "/verdict.json"), HasSubstr("SILENT_DESYNC"));
+  EXPECT_THAT(Content(folder + "/verdict.json"), HasSubstr("dp_7"));
+  EXPECT_TRUE(fleet.verdicts.empty()) << "nothing hangs: nobody is paged";
+  EXPECT_EQ(fleet.core->StatusOf("train").state(), "moving");
+}
+
+// A group that failed takes back what it had hashed; and however many communicators part, few are gathered.
+TEST_F(CollectorCoreTest, DesyncsThatAreTakenBackLeaveNothingAndManyAreBounded) {
+  Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
+  fleet.Start();
+  fleet.Pass(20 * kSecond);
+  for (uint64_t id = 1; id <= 20; ++id) {
+    for (FleetAgent& agent : fleet.agents) {
+      fleet.Say(&agent, wire::Type::kHeartbeat, Hashed(fleet, agent, 128, agent.host == "node2" ? 9 : 8, 0xd000 + id));
+    }
+  }
+  fleet.Pass(5 * kSecond);
+  EXPECT_EQ(Incidents().size(), fleet.options.desync_gatherings);
+  fleet.Pass(120 * kSecond);
+  EXPECT_TRUE(Incidents().empty());
+  EXPECT_FALSE(fleet.core->busy());
 }
 
 TEST_F(CollectorCoreTest, DumpByHandIsForOperators) {

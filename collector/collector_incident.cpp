@@ -9,13 +9,13 @@
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine.h"
 #include "analyzer/load.h"
+#include "analyzer/load_stacks.h"
 #include "analyzer/lsd_writer.h"
 #include "analyzer/report.h"
 #include "collector/incident.h"
@@ -25,6 +25,7 @@ namespace {
 
 constexpr char kStateFile[] = "/.gathering.json";
 constexpr char kFinalFile[] = "/.verdict.pb";
+constexpr char kToldFile[] = "/.told";
 constexpr char kDigestsFile[] = "digests.lsd";
 constexpr size_t kMostStateBytes = 64u << 20;
 constexpr size_t kMostNamed = 4096;  // ranks or hosts in a manifest
@@ -67,6 +68,38 @@ std::string Text(const nlohmann::json& json, const char* name) {
 
 }  // namespace
 
+namespace {
+
+void PutHosts(const std::map<std::string, Ranks>& hosts, Json* json) {
+  *json = Json::array();
+  for (const auto& [host, ranks] : hosts) json->push_back({{"host", host}, {"ranks", RanksJson(ranks)}});
+}
+
+void GetHosts(const nlohmann::json& json, const char* name, std::map<std::string, Ranks>* hosts) {
+  const auto list = json.find(name);
+  if (list == json.end() || !list->is_array()) return;
+  for (const nlohmann::json& entry : *list) {
+    if (!entry.is_object() || Text(entry, "host").empty()) continue;
+    Ranks& ranks = (*hosts)[Text(entry, "host")];
+    const auto runs = entry.find("ranks");
+    if (runs == entry.end() || !runs->is_array()) continue;
+    for (const nlohmann::json& run : *runs) {
+      if (run.is_array() && run.size() == 2 && run[0].is_number_integer() && run[1].is_number_integer()) {
+        ranks.AddRun(run[0].get<int32_t>(), run[1].get<int32_t>());
+      }
+    }
+  }
+}
+
+bool Flag(const nlohmann::json& json, const char* name) {
+  const auto found = json.find(name);
+  return found != json.end() && found->is_boolean() && found->get<bool>();
+}
+
+}  // namespace
+
+std::string ToldMark(const std::string& folder) { return folder + kToldFile; }
+
 std::string StateText(const IncidentState& state) {
   Json json;
   json["format"] = 1;
@@ -81,8 +114,22 @@ std::string StateText(const IncidentState& state) {
   json["stalled_ns"] = state.stalled_ns;
   json["ranks_expected"] = state.ranks_expected;
   json["captured_real_ns"] = state.captured_real_ns;
-  json["hosts"] = Json::array();
-  for (const auto& [host, ranks] : state.hosts) json["hosts"].push_back({{"host", host}, {"ranks", RanksJson(ranks)}});
+  json["declared"] = state.declared;
+  json["evidence_done"] = state.evidence_done;
+  json["people"] = state.people;
+  if (!state.desync.text.empty()) {
+    Json& desync = json["desync"];
+    desync["text"] = state.desync.text;
+    desync["communicator"] = state.desync.comm;
+    desync["name"] = state.desync.comm_name;
+    desync["size"] = state.desync.size;
+    desync["sequence"] = state.desync.seq;
+    desync["ranks"] = state.desync.odd;
+    desync["confirmed"] = state.desync.confirmed;
+  }
+  PutHosts(state.hosts, &json["hosts"]);
+  PutHosts(state.evidence, &json["evidence"]);
+  PutHosts(state.merged, &json["merged"]);
   return Dump(json);
 }
 
@@ -99,23 +146,29 @@ absl::StatusOr<IncidentState> ParseState(const std::string& text) {
   }
   state.evidence_request = Number<uint64_t>(json, "evidence_request", 0);
   state.everything_request = Number<uint64_t>(json, "everything_request", 0);
-  if (const auto all = json.find("everything"); all != json.end() && all->is_boolean()) state.everything = all->get<bool>();
+  state.everything = Flag(json, "everything");
+  state.declared = Flag(json, "declared");
+  state.evidence_done = Flag(json, "evidence_done");
+  state.people = Text(json, "people");
   state.stalled_ns = Number<int64_t>(json, "stalled_ns", 0);
   state.ranks_expected = Number<int32_t>(json, "ranks_expected", 0);
   state.captured_real_ns = Number<int64_t>(json, "captured_real_ns", 0);
-  if (const auto hosts = json.find("hosts"); hosts != json.end() && hosts->is_array()) {
-    for (const nlohmann::json& entry : *hosts) {
-      if (!entry.is_object() || Text(entry, "host").empty()) continue;
-      Ranks& ranks = state.hosts[Text(entry, "host")];
-      const auto runs = entry.find("ranks");
-      if (runs == entry.end() || !runs->is_array()) continue;
-      for (const nlohmann::json& run : *runs) {
-        if (run.is_array() && run.size() == 2 && run[0].is_number_integer() && run[1].is_number_integer()) {
-          ranks.AddRun(run[0].get<int32_t>(), run[1].get<int32_t>());
-        }
+  if (const auto desync = json.find("desync"); desync != json.end() && desync->is_object()) {
+    state.desync.text = Text(*desync, "text");
+    state.desync.comm = Number<uint64_t>(*desync, "communicator", 0);
+    state.desync.comm_name = Text(*desync, "name");
+    state.desync.size = Number<int32_t>(*desync, "size", 0);
+    state.desync.seq = Number<uint64_t>(*desync, "sequence", 0);
+    state.desync.confirmed = Flag(*desync, "confirmed");
+    if (const auto ranks = desync->find("ranks"); ranks != desync->end() && ranks->is_array()) {
+      for (const nlohmann::json& rank : *ranks) {
+        if (rank.is_number_integer()) state.desync.odd.push_back(rank.get<int32_t>());
       }
     }
   }
+  GetHosts(json, "hosts", &state.hosts);
+  GetHosts(json, "evidence", &state.evidence);
+  GetHosts(json, "merged", &state.merged);
   return state;
 }
 
@@ -128,7 +181,10 @@ std::vector<IncidentState> FindUnfinished(const std::string& out, std::vector<st
     if (!absl::StartsWith(name, "lockstep-incident-")) continue;
     const std::string folder = absl::StrCat(out, "/", name);
     const absl::StatusOr<std::string> text = ReadSmall(folder + kStateFile, kMostStateBytes);
-    if (absl::IsNotFound(text.status())) continue;
+    if (absl::IsNotFound(text.status())) {
+      rmdir(folder.c_str());  // empty: killed before anything was written
+      continue;
+    }
     absl::StatusOr<IncidentState> state = text.ok() ? ParseState(*text) : text.status();
     if (!state.ok()) {
       problems->push_back(absl::StrCat(folder, " cannot be taken up again: ", state.status().message()));
@@ -141,6 +197,80 @@ std::vector<IncidentState> FindUnfinished(const std::string& out, std::vector<st
   closedir(dir);
   std::sort(found.begin(), found.end(), [](const IncidentState& a, const IncidentState& b) { return a.name < b.name; });
   return found;
+}
+
+bool DeclaredBefore::Is(const Verdict& verdict) const {
+  if (!known) return true;
+  if (verdict.findings().empty()) return kind.empty();
+  const Finding& finding = verdict.findings(0);
+  return kind == FindingKind_Name(finding.kind()) && communicator == finding.communicator().id() && sequence == finding.sequence() &&
+         std::equal(culprits.begin(), culprits.end(), finding.culprit_ranks().begin(), finding.culprit_ranks().end());
+}
+
+std::vector<DeclaredBefore> FindDeclared(const std::string& out, size_t most) {
+  std::vector<std::pair<int64_t, std::string>> folders;  // by when they were last written to
+  DIR* dir = opendir(out.c_str());
+  if (dir == nullptr) return {};
+  while (const dirent* entry = readdir(dir)) {
+    const std::string folder = absl::StrCat(out, "/", entry->d_name);
+    struct stat info {};
+    if (!absl::StartsWith(entry->d_name, "lockstep-incident-") || lstat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) continue;
+    folders.emplace_back(info.st_mtime, folder);
+  }
+  closedir(dir);
+  std::sort(folders.rbegin(), folders.rend());
+  if (folders.size() > most) folders.resize(most);
+  std::vector<DeclaredBefore> found;
+  for (const auto& [when, folder] : folders) {
+    DeclaredBefore before;
+    before.folder = folder;
+    const absl::StatusOr<std::string> state = ReadSmall(folder + kStateFile, kMostStateBytes);
+    const absl::StatusOr<std::string> manifest = ReadSmall(folder + "/manifest.json", kMostStateBytes);
+    bool declared = false;
+    if (const absl::StatusOr<IncidentState> open = state.ok() ? ParseState(*state) : state.status(); open.ok()) {
+      before.identity = open->identity;
+      declared = open->declared;
+    } else if (manifest.ok()) {
+      const nlohmann::json json = nlohmann::json::parse(*manifest, nullptr, false);
+      if (!json.is_object()) continue;
+      before.identity.set_job(Text(json, "job"));
+      before.identity.set_step(Text(json, "step"));
+      before.identity.set_restart_count(Number<uint32_t>(json, "restart_count", 0));
+      before.identity.set_uid(Number<uint32_t>(json, "uid", 0));
+      declared = Flag(json, "declared");
+    }
+    if (!declared) continue;
+    const absl::StatusOr<std::string> verdict = ReadSmall(folder + "/verdict.json", kMostStateBytes);
+    const nlohmann::json json = verdict.ok() ? nlohmann::json::parse(*verdict, nullptr, false) : nlohmann::json();
+    if (json.is_object()) {
+      before.known = true;
+      const auto findings = json.find("findings");
+      if (findings != json.end() && findings->is_array() && !findings->empty() && (*findings)[0].is_object()) {
+        const nlohmann::json& first = (*findings)[0];
+        before.kind = Text(first, "kind");
+        before.sequence = Number<int64_t>(first, "sequence", 0);
+        if (const auto comm = first.find("communicator"); comm != first.end() && comm->is_object()) before.communicator = Text(*comm, "id");
+        if (const auto ranks = first.find("culprit_ranks"); ranks != first.end() && ranks->is_array()) {
+          for (const nlohmann::json& rank : *ranks) {
+            if (rank.is_number_integer()) before.culprits.push_back(rank.get<int32_t>());
+          }
+        }
+      }
+    }
+    found.push_back(std::move(before));
+  }
+  return found;
+}
+
+VerdictTexts ReadVerdictTexts(const std::string& folder) {
+  return {ReadSmall(folder + "/verdict.txt", kMostStateBytes).value_or(""), ReadSmall(folder + "/verdict.json", kMostStateBytes).value_or("")};
+}
+
+absl::StatusOr<Bundle> ReadDigests(const std::string& folder) {
+  struct stat info {};
+  const std::string path = absl::StrCat(folder, "/", kDigestsFile);
+  if (stat(path.c_str(), &info) != 0) return absl::NotFoundError(absl::StrCat(path, ": ", strerror(errno)));
+  return LoadPaths({path});
 }
 
 absl::Status MakeIncidentFolder(const std::string& folder) {
@@ -162,6 +292,8 @@ std::string ManifestText(const IncidentState& state, bool whole, const std::vect
   json["job"] = state.identity.job();
   json["step"] = state.identity.step();
   json["restart_count"] = state.identity.restart_count();
+  json["uid"] = state.identity.uid();
+  json["declared"] = state.declared;
   json["ranks_expected"] = state.ranks_expected;
   json["known_stalled"] = state.stalled_ns > 0;
   json["stalled_ns"] = state.stalled_ns;
@@ -169,6 +301,7 @@ std::string ManifestText(const IncidentState& state, bool whole, const std::vect
   json["whole"] = whole && missing.empty();
   json["nodes"] = Json::array();
   for (const auto& [host, ranks] : state.hosts) {
+    if (host.empty()) continue;
     Json node = {{"host", host}, {"file", DumpFileName(host)}, {"ranks", ranks.List(kMostNamed)}};
     json["nodes"].push_back(std::move(node));
   }
@@ -178,17 +311,38 @@ std::string ManifestText(const IncidentState& state, bool whole, const std::vect
 
 }  // namespace
 
+absl::Status WriteState(const IncidentState& state) { return WriteFileSafely(state.folder + kStateFile, StateText(state)); }
+
 absl::Status WriteVerdictFiles(const IncidentState& state, const std::string& text, const std::string& json, bool whole,
                                const std::vector<std::string>& missing) {
   // The state first: what has it will be finished, whatever happens.
-  absl::Status result = whole ? absl::OkStatus() : WriteFileSafely(state.folder + kStateFile, StateText(state));
+  absl::Status result = whole ? absl::OkStatus() : WriteState(state);
   result.Update(WriteFileSafely(state.folder + "/verdict.txt", text));
   result.Update(WriteFileSafely(state.folder + "/verdict.json", json));
   result.Update(WriteFileSafely(state.folder + "/manifest.json", ManifestText(state, whole, missing)));
   return result;
 }
 
-absl::Status WriteDigests(const IncidentState& state, const Bundle& bundle) {
+absl::Status WriteStacks(const std::string& folder, const StackTree& tree, const Ranks& looked_at, const std::vector<std::string>& refused) {
+  const StackTreeMessage message = tree.ToMessage();
+  Json json;
+  json["format"] = 1;
+  json["ranks"] = RanksJson(looked_at);
+  json["left_out"] = RanksJson(tree.left_out());
+  json["refused"] = refused;
+  json["nodes"] = Json::array();
+  int run = 0;
+  for (int i = 0; i < message.parent_size(); ++i) {
+    Json ranks = Json::array();
+    for (uint32_t end = static_cast<uint32_t>(run) + message.runs(i); static_cast<uint32_t>(run) < end; ++run) {
+      ranks.push_back({message.first(run), message.last(run)});
+    }
+    json["nodes"].push_back({{"parent", message.parent(i)}, {"frame", i == 0 ? "" : message.texts(static_cast<int>(message.text(i)))}, {"ranks", ranks}});
+  }
+  return WriteFileSafely(folder + "/stacks.json", Dump(json));
+}
+
+absl::Status WriteDigests(const IncidentState& state, const Bundle& bundle, bool evidence_alone) {
   DumpHeader header;
   header.set_tool_version(LOCKSTEP_VERSION);
   header.set_job(state.identity.job());
@@ -196,9 +350,37 @@ absl::Status WriteDigests(const IncidentState& state, const Bundle& bundle) {
   header.set_restart_count(state.identity.restart_count());
   header.set_captured_real_ns(state.captured_real_ns);
   header.set_ranks_expected(bundle.ranks_expected);
-  std::vector<size_t> all(bundle.ranks.size());
-  std::iota(all.begin(), all.end(), 0);
+  std::vector<size_t> all;
+  for (size_t i = 0; i < bundle.ranks.size(); ++i) {
+    if (!evidence_alone || bundle.ranks[i].process.evidence != nullptr) all.push_back(i);
+  }
+  if (all.empty() && evidence_alone) return absl::OkStatus();
   return WriteLsd(bundle, all, header, absl::StrCat(state.folder, "/", kDigestsFile));
+}
+
+void AddDesync(const DesyncFacts& desync, Verdict* verdict) {
+  if (desync.text.empty()) return;
+  for (const Finding& finding : verdict->findings()) {
+    if (finding.kind() == SILENT_DESYNC) return;
+  }
+  Finding first;
+  first.set_kind(SILENT_DESYNC);
+  for (const int32_t rank : desync.odd) {
+    first.add_culprit_ranks(rank);
+    first.add_culprits()->set_rank(rank);
+  }
+  first.mutable_communicator()->set_id(absl::StrCat(absl::Hex(desync.comm, absl::kZeroPad16)));
+  first.mutable_communicator()->set_name(desync.comm_name);
+  first.mutable_communicator()->set_size(desync.size);
+  first.set_sequence(static_cast<int64_t>(desync.seq));
+  first.set_confidence(desync.confirmed ? 0.9 : 0.6);
+  first.set_summary(desync.text);
+  first.set_advice("compare what these ranks' code did between the two numbers; the job runs on, its results may differ");
+  google::protobuf::RepeatedPtrField<Finding> others;
+  others.Swap(verdict->mutable_findings());
+  *verdict->add_findings() = std::move(first);
+  for (Finding& other : others) verdict->add_findings()->Swap(&other);
+  if (verdict->verdict() != VERDICT_HUNG && verdict->verdict() != VERDICT_CRASHED) verdict->set_verdict(VERDICT_DESYNC);
 }
 
 absl::Status FinaliseFolder(const std::string& folder) {
@@ -215,6 +397,7 @@ absl::Status FinaliseFolder(const std::string& folder) {
   Ranks known;
   for (const Rank& rank : bundle->ranks) known.Add(rank.rank);
   for (const auto& [host, ranks] : state->hosts) {
+    if (host.empty()) continue;  // hosts behind relays whose names were not known
     struct stat info {};
     Ranks unknown = ranks;
     unknown.Subtract(known);
@@ -231,14 +414,20 @@ absl::Status FinaliseFolder(const std::string& folder) {
     problem.text = absl::StrCat("whole rings of ", host, " did not come: of ranks ", ranks.Text(), " only digests are there");
     bundle->problems.push_back(std::move(problem));
   }
-  const Verdict verdict = Analyze(*bundle);
+  // Of a desync the rings of few ranks were asked for: that of the others nothing is known says nothing.
+  if (!state->desync.text.empty()) bundle->ranks_expected = static_cast<int32_t>(bundle->ranks.size());
+  Verdict verdict = Analyze(*bundle);
+  AddDesync(state->desync, &verdict);
   Incident incident;
   *incident.mutable_job() = state->identity;
   incident.set_path(folder);
   *incident.mutable_verdict() = verdict;
   incident.set_text(ReportText(verdict, *bundle));
   incident.set_whole(missing.empty());
-  absl::Status result = WriteFileSafely(folder + "/report.html", ReportHtml(verdict, *bundle));
+  MergedStacks stacks;
+  std::string why;
+  if (!ReadStacks(folder + "/stacks.json", &stacks, &why)) stacks.refused = {why};
+  absl::Status result = WriteFileSafely(folder + "/report.html", ReportHtml(verdict, *bundle, &stacks));
   result.Update(WriteVerdictFiles(*state, incident.text(), ReportJson(verdict), true, missing));
   result.Update(WriteFileSafely(folder + kFinalFile, incident.SerializeAsString()));
   return result;

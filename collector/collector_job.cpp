@@ -114,7 +114,7 @@ void FillStatus(const Job& job, int64_t now, int64_t real_ns, JobStatus* status)
   uint64_t lost = 0;
   int64_t lag = 0;
   uint32_t agents = 0, silent = 0;
-  std::string blind;
+  Facts facts;
   const auto add = [&](const RanksSeen& seen) {
     alive.Unite(seen.alive);
     stopped.Unite(seen.stopped);
@@ -122,6 +122,7 @@ void FillStatus(const Job& job, int64_t now, int64_t real_ns, JobStatus* status)
     ended.Unite(seen.ended);
     lost += seen.records_lost;
     lag = std::max(lag, seen.lag_ns);
+    facts.Add(seen.facts);
   };
   for (const auto& [name, host] : job.hosts) {
     if (!host.direct) continue;
@@ -153,6 +154,7 @@ void FillStatus(const Job& job, int64_t now, int64_t real_ns, JobStatus* status)
   in_d.To(status->mutable_in_d());
   status->set_records_lost(lost);
   status->set_heartbeat_lag_ns(lag);
+  facts.To(status);
   if (!job.duplicates.empty()) status->add_blind(absl::StrCat("ranks ", job.duplicates.Text(), " are claimed by several hosts"));
   for (const std::string& line : job.lates) status->add_late_arrivals(line);
   for (const std::string& line : job.desyncs) status->add_late_arrivals(line);
@@ -160,6 +162,10 @@ void FillStatus(const Job& job, int64_t now, int64_t real_ns, JobStatus* status)
     // The rest of it may be large; who wants it asks for the incident.
     Incident* incident = status->mutable_last_incident();
     *incident = *job.last_incident;
+    // Links are measured from whole records alone: what the last analysis of them found.
+    for (const Finding& finding : incident->verdict().findings()) {
+      if (finding.kind() == SLOW_LINK && status->slow_links_size() < 16) status->add_slow_links(finding.summary());
+    }
   }
 
   // Communicators that stand alike fold into one line: same size, kind of name, standing and second of age.

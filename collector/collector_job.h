@@ -15,6 +15,7 @@
 #include "collector/detector.h"
 #include "collector/digest_round.h"
 #include "collector/rank_set.h"
+#include "collector/recorder_facts.h"
 #include "collector/wire/keys.h"
 #include "proto/wire.pb.h"
 
@@ -42,6 +43,7 @@ struct RanksSeen {
   Ranks alive, stopped, in_d, ended;
   uint64_t records_lost = 0;
   int64_t lag_ns = 0;
+  Facts facts;
   Ranks All() const;
 };
 
@@ -81,6 +83,7 @@ struct Job {
   int64_t began_real_ns = 0, heard_ns = 0;
   int32_t world_size = 0;
   std::vector<std::string> desyncs, lates;       // for top, newest last
+  std::map<uint64_t, std::string> desync_incidents;  // communicator -> name of the incident
   int64_t level_real_ns = 0;                     // since when it is moving, late, hung
   Level level = Level::kMoving;
   bool lived = false;                            // some rank of it was alive since this collector began

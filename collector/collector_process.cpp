@@ -113,8 +113,8 @@ class CollectorProcess : public CoreActions {
       Say(std::string(status.message()));
     }
   }
-  void OnVerdict(const std::string& job, const std::string& json) override {
-    if (hook_ != nullptr) hook_->Run(job, json);
+  void OnVerdict(const std::string& job, const std::string& json, const std::string& mark) override {
+    if (hook_ != nullptr) hook_->Run(job, json, mark);
   }
   absl::Status Finalise(const std::string& folder, Incident* incident) override {
     // In a process of its own: the files came from the network, and memory is given back.
@@ -176,6 +176,7 @@ class CollectorProcess : public CoreActions {
     core_->Tick(MonotonicNs(), RealtimeNs());
     std::vector<std::string> problems;
     for (const IncidentState& state : FindUnfinished(out_, &problems)) core_->Resume(state);
+    for (DeclaredBefore& before : FindDeclared(out_)) core_->Remember(std::move(before));
     for (const std::string& problem : problems) Say(problem);
     Say(absl::StrCat("the collector listens on ", absl::StrJoin(server_->endpoints(), ", "), "; incidents go to ", out_));
     LeaveWord();

@@ -47,9 +47,10 @@ class Fleet : public CoreActions {
   std::map<uint64_t, Welcome> welcomes;
   bool hold_disk = false;                                 // disk work waits
   bool lose_acks = false;
+  bool sends_stacks = true;                               // false: agents of a version before there were merged stacks
 
   void Start(uint64_t instance = 7);
-  void Restart(uint64_t instance);                        // the collector dies and comes again
+  void Restart(uint64_t instance);                        // the collector dies and comes again; who is late is told again
   // Lets time pass: ticks, heartbeats once a second, whatever work was asked for.
   void Pass(int64_t ns);
   // Until it holds, at most so long.
@@ -64,7 +65,7 @@ class Fleet : public CoreActions {
   void Say(const std::string& line) override { said.push_back(line); }
   void Print(const std::string& block) override { printed.push_back(block); }
   void Decided(const Decision& decision, const std::string&, int64_t) override { decisions.push_back(decision); }
-  void OnVerdict(const std::string&, const std::string& json) override { verdicts.push_back(json); }
+  void OnVerdict(const std::string&, const std::string& json, const std::string& mark) override;
   absl::Status Finalise(const std::string& folder, Incident* incident) override;
 
  private:
@@ -77,7 +78,7 @@ class Fleet : public CoreActions {
 
   const Bundle bundle_;
   const std::string job_;
-  int64_t next_heartbeat_ = 0;
+  int64_t next_heartbeat_ = 0, started_ns_ = 0;
   uint64_t beats_ = 0;
   std::deque<CoreTask> tasks_, disk_;
   uint64_t chunk_ids_;

@@ -137,6 +137,7 @@ class Detector {
   int64_t since_ns() const { return since_ns_; }  // of the level
   int64_t LimitOf(uint64_t comm) const;
   const Decision& declared() const { return declared_; }
+  const RootFinding& finding() const { return finding_; }  // the last that was judged
   const DetectorLimits& limits() const { return limits_; }
   // The longest wait known; 0: nobody waits.
   int64_t LongestWait(int64_t now) const;

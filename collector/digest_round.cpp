@@ -181,6 +181,12 @@ void DigestRound::Analyse(const Facts& facts) {
   LookForRoot();
 }
 
+void DigestRound::Adopt(Bundle bundle) {
+  bundle_ = std::move(bundle);
+  place_.clear();
+  for (size_t i = 0; i < bundle_.ranks.size(); ++i) place_[bundle_.ranks[i].rank] = i;
+}
+
 void DigestRound::Reanalyse(int64_t stalled_ns) {
   if (stalled_ns > 0) {
     bundle_.known_stalled = true;
@@ -284,6 +290,23 @@ std::vector<int32_t> DigestRound::EvidenceRanks(size_t most) const {
   }
   std::sort(ranks.begin(), ranks.end());
   return ranks;
+}
+
+std::vector<int32_t> DigestRound::StackRanks(size_t most, const std::vector<int32_t>& others) const {
+  constexpr int kOfEachClass = 32;
+  std::set<int32_t> ranks;
+  const std::set<int32_t> left_out(others.begin(), others.end());
+  for (const Finding& finding : verdict_.findings()) {
+    for (const ChainLink& link : finding.chain()) {
+      // Spread over the class: neighbours share a host and often a state.
+      const int count = std::min(link.ranks_size(), kOfEachClass);
+      for (int i = 0; i < count && ranks.size() < most; ++i) {
+        const int32_t rank = link.ranks(static_cast<int>(int64_t{i} * link.ranks_size() / count));
+        if (place_.contains(rank) && left_out.count(rank) == 0) ranks.insert(rank);
+      }
+    }
+  }
+  return {ranks.begin(), ranks.end()};
 }
 
 }  // namespace lockstep

@@ -50,6 +50,8 @@ class DigestRound {
   };
   // Bundle, verdict and root from everything added. Nothing may be added afterwards.
   void Analyse(const Facts& facts);
+  // In the place of digests: what an earlier life of the collector has kept of them.
+  void Adopt(Bundle bundle);
   // The same bundle once more: with the evidence taken since, and, where stalled_ns is not 0, known to stand still.
   void Reanalyse(int64_t stalled_ns);
   // The detector's word for how long it has stood still, into what was found already.
@@ -67,6 +69,8 @@ class DigestRound {
   size_t ranks() const { return bundle_.ranks.size(); }
   // Whom to ask for evidence: the culprits, those next to them in the chain, one of each class of victims; at most so many.
   std::vector<int32_t> EvidenceRanks(size_t most) const;
+  // Of whom stacks alone are worth having, in one tree: more of each class of victims, not those of `others`; at most so many.
+  std::vector<int32_t> StackRanks(size_t most, const std::vector<int32_t>& others) const;
   // How long nobody has moved of those involved in the first finding; -1: not known.
   int64_t still_ns() const { return root_.still_ns; }
 

@@ -584,12 +584,14 @@ void HostSource::FillDigest(const CollectRequest& request, Digest* out) {
 
 void HostSource::Gather(const CollectRequest& request) {
   const std::vector<Ring*> rings = RingsOf(request);
-  const absl::StatusOr<Ranks> wanted = Ranks::From(request.ranks());
+  const absl::StatusOr<Ranks> wanted = Ranks::From(request.ranks()), merged = Ranks::From(request.merged());
+  Ranks asked = wanted.ok() ? *wanted : Ranks();
+  if (merged.ok() && request.phase() == CollectRequest::EVIDENCE) asked.Unite(*merged);
   WorkOrder order;
   order.request = request;
   for (const Ring* ring : rings) {
     // Numbers of ranks that have none are given by the whole job's rings: then all are read.
-    if (wanted.ok() && !wanted->empty() && ring->rank >= 0 && !wanted->Contains(ring->rank)) continue;
+    if (!asked.empty() && ring->rank >= 0 && !asked.Contains(ring->rank)) continue;
     WorkRing work;
     work.fd = fcntl(ring->file.fd, F_DUPFD_CLOEXEC, 3);
     if (work.fd < 0) continue;

@@ -101,7 +101,8 @@ class Workshop final : public HostWorkshop {
     }
     const bool again = making_.contains(key) || dumps_.size() >= kMostOrders ||
                        spool_->Knows(request, FileNameOf(options_.host, phase));
-    if (again || order.rings.empty()) {
+    const bool stacks_alone = phase == CollectRequest::EVIDENCE && order.request.ranks().first().empty() && !order.request.merged().first().empty();
+    if (again || stacks_alone || order.rings.empty()) {
       CloseAll(&order.rings);
     } else {
       making_.insert(key);

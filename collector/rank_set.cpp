@@ -104,6 +104,12 @@ void Ranks::Unite(const Ranks& other) {
     runs_ = other.runs_;
     return;
   }
+  // One host's into a cluster's: thousands of times, in any order.
+  constexpr size_t kFew = 8;
+  if (other.runs_.size() <= kFew) {
+    for (const Run& run : other.runs_) AddRun(run.first, run.last);
+    return;
+  }
   std::vector<Run> united;
   united.reserve(runs_.size() + other.runs_.size());
   auto a = runs_.begin();

@@ -18,6 +18,8 @@ constexpr int64_t kLateExpires = 60 * kSecond;
 constexpr int64_t kPassedOver = 2 * kSecond;  // a job's heartbeats stopped and another's go on
 constexpr size_t kMostLate = 65536;
 constexpr int kMostSilentNamed = 64;
+constexpr size_t kMostStacks = 64;    // requests of which stacks are under way
+constexpr int kMostRefused = 64;
 constexpr int kBeatsPerHeartbeat = 4096;
 constexpr int kReadAtOnce = 1024;
 // A heartbeat that was shed somewhere leaves numbers behind that never come again where nothing moves: all are told anew.
@@ -97,6 +99,9 @@ void Relay::Step(int64_t mono_ns, int64_t real_ns) {
     if (now_ >= next_late_) {
       for (auto& [key, late] : late_) {
         if (late.dirty) SendLate(&late);
+      }
+      for (auto& [request, stacks] : stacks_) {
+        if (stacks.dirty) SendStacks(&stacks);
       }
       next_late_ = now_ + options_.late_ns;
     }
@@ -192,6 +197,8 @@ void Relay::FromChild(wire::Received received) {
       return OnHeartbeat(received);
     case wire::Type::kLate:
       return OnLate(received);
+    case wire::Type::kStacks:
+      return OnStacks(received);
     case wire::Type::kEnded:
     case wire::Type::kDigest:
     case wire::Type::kEvidence:
@@ -273,6 +280,8 @@ void Relay::OnHeartbeat(const wire::Received& received) {
   said.in_d = Read(beat.in_d());
   said.ended = Read(beat.ended());
   said.lost = beat.records_lost();
+  said.facts = Facts();
+  said.facts.Add(beat);
   said.hosts = beat.host().empty() ? beat.hosts() : 1;
   said.silent_hosts = beat.silent_hosts();
   said.silent_named.clear();
@@ -351,6 +360,34 @@ void Relay::SendLate(Late* late) {
   late->dirty = false;
 }
 
+void Relay::OnStacks(const wire::Received& received) {
+  StackReport report;
+  if (!wire::DecodeBody(received.message, &report).ok() || (stacks_.size() >= kMostStacks && stacks_.count(report.request()) == 0)) {
+    counters_.malformed++;
+    return;
+  }
+  Stacks& stacks = stacks_[report.request()];
+  *stacks.report.mutable_job() = report.job();
+  stacks.report.set_request(report.request());
+  stacks.tree.Merge(StackTree::FromMessage(report.tree()));
+  stacks.ranks.Unite(Read(report.ranks()));
+  for (std::string& line : *report.mutable_refused()) {
+    if (stacks.report.refused_size() < kMostRefused) stacks.report.add_refused(line.substr(0, 2 * kMostName));
+  }
+  stacks.heard_ns = now_;
+  stacks.dirty = true;
+}
+
+void Relay::SendStacks(Stacks* stacks) {
+  *stacks->report.mutable_tree() = stacks->tree.ToMessage();
+  stacks->ranks.To(stacks->report.mutable_ranks());
+  if (absl::StatusOr<wire::Message> frame = wire::Encode(wire::Type::kStacks, stacks->report); frame.ok()) SendUp(*std::move(frame));
+  stacks->report.Clear();
+  stacks->tree.Clear();
+  stacks->ranks = Ranks();
+  stacks->dirty = false;
+}
+
 void Relay::Forward(wire::Received received) {
   wire::Message& message = received.message;
   if (message.header.route.size() >= wire::kMostHops) {
@@ -403,7 +440,8 @@ void Relay::Distribute(const wire::Message& message) {
   }
   counters_.requests++;
   const std::string job = request.job().SerializeAsString();
-  const Ranks ranks = request.cancel() ? Ranks() : Read(request.ranks());
+  Ranks ranks = request.cancel() ? Ranks() : Read(request.ranks());
+  if (!request.cancel()) ranks.Unite(Read(request.merged()));
   for (const auto& [peer, child] : children_) {
     if (Concerned(child, job, ranks)) (void)server_->Send(peer, message);
   }
@@ -417,6 +455,7 @@ void Relay::SendHeartbeats(int64_t real_ns) {
     beat.set_real_ns(real_ns);
     Ranks alive, stopped, in_d, ended;
     uint64_t lost = 0;
+    Facts facts;
     uint32_t hosts = 0, silent = 0;
     int64_t oldest = 0;
     bool any = false;
@@ -430,6 +469,7 @@ void Relay::SendHeartbeats(int64_t real_ns) {
       any = true;
       ended.Unite(last.ended);
       lost += last.lost;
+      facts.Add(last.facts);
       if (child.silent) {
         silent += std::max<uint32_t>(1, last.hosts) + last.silent_hosts;
         name_silent(child.host);
@@ -449,6 +489,7 @@ void Relay::SendHeartbeats(int64_t real_ns) {
     in_d.To(beat.mutable_in_d());
     ended.To(beat.mutable_ended());
     beat.set_records_lost(lost);
+    facts.To(&beat);
     beat.set_hosts(hosts);
     beat.set_silent_hosts(silent);
     beat.set_oldest_age_ns(oldest);
@@ -458,6 +499,7 @@ void Relay::SendHeartbeats(int64_t real_ns) {
     size_t next = 0;
     do {
       beat.clear_moved();
+      if (next > 0) beat.clear_recorders();  // said in the first
       for (; next < moved.size() && beat.moved_size() < kBeatsPerHeartbeat; next++) BeatToProto(moved[next], beat.add_moved());
       absl::StatusOr<wire::Message> frame = wire::Encode(wire::Type::kHeartbeat, beat);
       if (frame.ok() && upstream_->Send(*frame).ok()) {
@@ -505,6 +547,7 @@ void Relay::Housekeep() {
   }
   for (const uint64_t peer : over) Drop(peer);
   std::erase_if(late_, [&](const auto& late) { return now_ - late.second.heard_ns > kLateExpires; });
+  std::erase_if(stacks_, [&](const auto& stacks) { return now_ - stacks.second.heard_ns > kLateExpires; });
   std::erase_if(jobs_, [&](const auto& job) {
     return now_ - job.second->heard_ns > options_.silent_after_ns &&
            std::none_of(children_.begin(), children_.end(), [&](const auto& child) { return child.second.jobs.count(job.first) != 0; });

@@ -16,8 +16,10 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "collector/evidence/stack_tree.h"
 #include "collector/progress.h"
 #include "collector/rank_set.h"
+#include "collector/recorder_facts.h"
 #include "collector/wire/client.h"
 #include "collector/wire/server.h"
 #include "proto/wire.pb.h"
@@ -75,6 +77,7 @@ class Relay {
   struct ChildJob {
     Ranks alive, stopped, in_d, ended;
     uint64_t lost = 0;
+    Facts facts;
     uint32_t hosts = 0, silent_hosts = 0;
     std::vector<std::string> silent_named;
     int64_t heard_ns = 0, oldest_age_ns = 0;
@@ -103,12 +106,23 @@ class Relay {
     int64_t sent_ns = 0, heard_ns = 0;
   };
 
+  // Stacks of many children for one request. Only what was not sent on yet: whoever gets it unites it again.
+  struct Stacks {
+    StackReport report;  // without tree and ranks
+    StackTree tree;
+    Ranks ranks;
+    bool dirty = false;
+    int64_t heard_ns = 0;
+  };
+
   Relay(const RelayOptions& options) : options_(options) {}
   void FromUpstream(wire::Message message);
   void FromChild(wire::Received received);
   void OnHello(const wire::Received& received);
   void OnHeartbeat(const wire::Received& received);
   void OnLate(const wire::Received& received);
+  void OnStacks(const wire::Received& received);
+  void SendStacks(Stacks* stacks);
   void Distribute(const wire::Message& message);
   void Welcomed(const Welcome& welcome);
   void WelcomeChild(uint64_t peer);
@@ -132,6 +146,7 @@ class Relay {
   std::map<uint64_t, Child> children_;  // by connection
   std::map<std::string, std::unique_ptr<Job>> jobs_;
   std::map<std::string, Late> late_;
+  std::map<uint64_t, Stacks> stacks_;  // by request
   std::deque<wire::Message> urgent_, chunks_;  // wait for the upstream
   size_t urgent_bytes_ = 0, chunk_bytes_ = 0;
   uint32_t numbers_ = 0;

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "collector/evidence/stack_tree.h"
 #include "collector/wire/test_peers.h"
 
 namespace lockstep {
@@ -362,6 +363,80 @@ TEST_F(RelayTest, ThatAJobIsOverIsPassedOnWhenTheLastSaysSo) {
   over.set_host("node1");
   ASSERT_TRUE(b->client->Send(*Encode(Type::kHeartbeat, over)).ok());
   ASSERT_TRUE(Wait([&] { return beats_.back().over(); }));
+}
+
+// Equal stacks of many hosts are one on their way up; what arrives in several messages makes the same tree.
+TEST_F(RelayTest, StacksOfManyHostsAreOneTree) {
+  StackTree all;
+  Ranks ranks;
+  std::vector<Agent*> agents;
+  for (int i = 0; i < 4; ++i) agents.push_back(Add("node" + std::to_string(i), static_cast<uint64_t>(i + 1)));
+  for (int i = 0; i < 4; ++i) {
+    StackTree own;
+    StackReport report;
+    *report.mutable_job() = JobOf();
+    report.set_request(5);
+    for (int rank = 8 * i; rank < 8 * i + 8; ++rank) {
+      std::vector<std::string> frames = {"wait", "step", "main"};
+      if (rank == 13) frames = {"read", "load_data", "main"};
+      own.Add(frames, rank);
+      all.Add(frames, rank);
+      ranks.Add(rank);
+    }
+    *report.mutable_tree() = own.ToMessage();
+    Ranks::Between(8 * i, 8 * i + 7).To(report.mutable_ranks());
+    if (i == 2) report.add_refused("node2: ptrace is refused");
+    ASSERT_TRUE(agents[static_cast<size_t>(i)]->client->Send(*Encode(Type::kStacks, report)).ok());
+  }
+  StackTree merged;
+  Ranks told;
+  std::vector<std::string> refused;
+  size_t taken = 0;
+  ASSERT_TRUE(Wait([&] {
+    const std::vector<const Received*> messages = Of(Type::kStacks);
+    for (; taken < messages.size(); ++taken) {
+      StackReport report;
+      EXPECT_TRUE(wire::DecodeBody(messages[taken]->message, &report).ok());
+      EXPECT_EQ(report.request(), 5u);
+      merged.Merge(StackTree::FromMessage(report.tree()));
+      told.Unite(*Ranks::From(report.ranks()));
+      refused.insert(refused.end(), report.refused().begin(), report.refused().end());
+    }
+    return told == ranks;
+  }));
+  EXPECT_TRUE(merged == all);
+  EXPECT_EQ(merged.stacks(), 2u);
+  EXPECT_LE(taken, 4u);
+  EXPECT_EQ(refused, std::vector<std::string>{"node2: ptrace is refused"});
+}
+
+// What top shows: versions and modes of all, folded; the costs that are highest.
+TEST_F(RelayTest, WhatRecordersAreAndCostIsUnited) {
+  Agent* a = Add("node0", 1);
+  Agent* b = Add("node1", 2);
+  const auto beat = [](const std::string& host, const Ranks& ranks, const std::string& version, uint32_t call_ns, uint32_t permille) {
+    Heartbeat heartbeat;
+    EXPECT_TRUE(wire::DecodeBody(BeatOf(host, ranks, 41), &heartbeat).ok());
+    RecorderFacts* facts = heartbeat.add_recorders();
+    ranks.To(facts->mutable_ranks());
+    facts->set_version(version);
+    facts->set_gpu_mode("done");
+    facts->set_call_ns(call_ns);
+    facts->set_ring_bytes(1000);
+    heartbeat.add_agent_version("0.2.0");
+    heartbeat.set_agent_cpu_permille(permille);
+    return *Encode(Type::kHeartbeat, heartbeat);
+  };
+  ASSERT_TRUE(Wait([&] {
+    (void)a->client->Send(beat("node0", Ranks::Between(0, 3), "0.2.0", 25, 6));
+    (void)b->client->Send(beat("node1", Ranks::Between(4, 7), "0.2.0", 31, 9));
+    return !beats_.empty() && beats_.back().hosts() == 2 && beats_.back().recorders_size() == 1 &&
+           Ranks::From(beats_.back().recorders(0).ranks())->size() == 8;
+  }));
+  EXPECT_EQ(beats_.back().recorders(0).call_ns(), 31u);
+  EXPECT_EQ(beats_.back().recorders(0).ring_bytes(), 2000u);
+  EXPECT_EQ(beats_.back().agent_version_size(), 1);
+  EXPECT_EQ(beats_.back().agent_cpu_permille(), 9u);
 }
 
 // An agent that goes back to its own relay.

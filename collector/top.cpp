@@ -110,10 +110,11 @@ void TopSession::Ask(ClientRequest request, const JobStatus& job) {
   }
 }
 
-void TopSession::AskStacks(const JobStatus& job) {
+void TopSession::AskStacks(const JobStatus& job, bool fresh) {
   ClientRequest request;
   request.set_kind(ClientRequest::DETAIL);
   request.set_missing_stacks(true);
+  request.set_fresh(fresh);
   Ask(std::move(request), job);
 }
 

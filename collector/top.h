@@ -31,7 +31,8 @@ class TopSession {
   std::string TakeError();
 
   // Each answers later, by lines(). Only one at a time: a new one forgets the one before.
-  void AskStacks(const JobStatus& job);
+  // Of the ranks that the others wait for: as the last incident has them, or taken now (not with a reader's key).
+  void AskStacks(const JobStatus& job, bool fresh = false);
   void AskRank(const JobStatus& job, int32_t rank);
   void Dump(const JobStatus& job);
   // What the last question brought so far; changes while a dump goes on.

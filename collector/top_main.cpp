@@ -186,6 +186,12 @@ class Keys {
           Follow("STACKS of the ranks that the others wait for");
         }
         break;
+      case 'S':
+        if (job != nullptr) {
+          session_->AskStacks(*job, true);
+          Follow("STACKS taken now, of the ranks that the others wait for");
+        }
+        break;
       case 'd':
         if (job != nullptr) {
           asking_ = Asking::kDump;

@@ -304,7 +304,8 @@ Lines Help() {
   Add(&lines, TopStyle::kHeading, "KEYS");
   for (const char* text : {
            "w        why: the last verdict of this job",
-           "s        stacks of the ranks that the others wait for",
+           "s        stacks of the ranks that the others wait for, from the last incident",
+           "S        the same, taken now (an operator's key; a reader may not stop processes)",
            "d        take a dump now (needs an operator's key)",
            "g        group: communicators, roles, hosts, rails",
            "f        find a rank: where it is and what it does",
@@ -388,7 +389,7 @@ std::vector<TopLine> RenderTop(const std::vector<JobStatus>& jobs, const TopStat
   lines.resize(height - 1);
   std::string last = PrintableText(state.prompt);
   if (last.empty()) {
-    last = absl::StrCat("w why s stacks d dump g group: ", TopGroupName(state.group), " f find TAB job ? help q quit");
+    last = absl::StrCat("w why s/S stacks d dump g group: ", TopGroupName(state.group), " f find TAB job ? help q quit");
   }
   lines.push_back({std::move(last), TopStyle::kDim});
   for (TopLine& line : lines) line.text = Cut(std::move(line.text), width);

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "collector/proc.h"
 #include "collector/say.h"
@@ -26,15 +28,35 @@ namespace {
 
 constexpr size_t kMostJobs = 64;
 constexpr int64_t kMs = 1'000'000;
+// Leaves the mark, unless it is there: then the command has been started. Where no mark can be left at all, a full disk for
+// one, people are told all the same.
+constexpr char kOnce[] = R"((set -C; : > "$1") 2> /dev/null || { [ -e "$1" ] && exit 0; }; exec /bin/sh -c "$0")";
+
+// Whole before the command begins: it gets all of it even where this process is killed meanwhile.
+absl::StatusOr<int> InputFile(const std::string& input) {
+  const int fd = memfd_create("verdict", MFD_CLOEXEC);
+  if (fd < 0) return absl::UnavailableError(absl::StrCat("no memory for its input: ", strerror(errno)));
+  for (size_t written = 0; written < input.size();) {
+    const ssize_t n = write(fd, input.data() + written, input.size() - written);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) {
+      close(fd);
+      return absl::UnavailableError(absl::StrCat("no memory for its input: ", strerror(errno)));
+    }
+    written += static_cast<size_t>(n);
+  }
+  lseek(fd, 0, SEEK_SET);
+  return fd;
+}
 
 }  // namespace
 
 absl::Status RunWithInput(const std::vector<std::string>& argv, const std::string& input, int64_t limit_ns) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return absl::UnavailableError(absl::StrCat("no pipe: ", strerror(errno)));
+  const absl::StatusOr<int> in = InputFile(input);
+  if (!in.ok()) return in.status();
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, ends[0], STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, *in, STDIN_FILENO);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
@@ -51,24 +73,13 @@ absl::Status RunWithInput(const std::vector<std::string>& argv, const std::strin
   const int error = posix_spawn(&pid, words[0], &actions, &attributes, words.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
-  close(ends[0]);
-  if (error != 0) {
-    close(ends[1]);
-    return absl::UnavailableError(absl::StrCat("cannot start ", argv[0], ": ", strerror(error)));
-  }
-  fcntl(ends[1], F_SETFL, O_NONBLOCK);
+  close(*in);
+  if (error != 0) return absl::UnavailableError(absl::StrCat("cannot start ", argv[0], ": ", strerror(error)));
   const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   const int64_t until = MonotonicNs() + limit_ns;
-  size_t written = 0;
-  int in = ends[1];
   bool late = false;
   int status = 0;
-  // SIGPIPE is ignored by this process's owner: a command that does not read its input is none of our business.
   for (;;) {
-    if (in >= 0 && written == input.size()) {
-      close(in);
-      in = -1;
-    }
     const pid_t ended = waitpid(pid, &status, WNOHANG);
     if (ended == pid || (ended < 0 && errno != EINTR)) break;
     const int64_t left = until - MonotonicNs();
@@ -77,15 +88,9 @@ absl::Status RunWithInput(const std::vector<std::string>& argv, const std::strin
       kill(-pid, SIGKILL);
       continue;
     }
-    pollfd polled[2] = {{pidfd, POLLIN, 0}, {in, POLLOUT, 0}};
-    poll(polled, 2, late ? 100 : static_cast<int>(std::clamp<int64_t>(left / kMs + 1, 1, pidfd >= 0 ? 1000 : 20)));
-    if (in >= 0 && polled[1].revents != 0) {
-      const ssize_t n = write(in, input.data() + written, std::min<size_t>(input.size() - written, 65536));
-      if (n > 0) written += static_cast<size_t>(n);
-      if (n < 0 && errno != EAGAIN && errno != EINTR) written = input.size();
-    }
+    pollfd polled = {pidfd, POLLIN, 0};
+    poll(&polled, 1, late ? 100 : static_cast<int>(std::clamp<int64_t>(left / kMs + 1, 1, pidfd >= 0 ? 1000 : 20)));
   }
-  if (in >= 0) close(in);
   if (pidfd >= 0) close(pidfd);
   if (late) {
     return absl::DeadlineExceededError(absl::StrCat("it took longer than ", DurationText(limit_ns), " and was ended"));
@@ -101,14 +106,16 @@ VerdictHook::VerdictHook(std::string command, int64_t limit_ns, std::function<vo
 
 VerdictHook::~VerdictHook() {
   std::unique_lock lock(mutex_);
-  for (auto& [job, json] : next_) json.clear();
+  for (auto& [job, told] : next_) told.json.clear();
   idle_.wait(lock, [this] { return next_.empty(); });
 }
 
-void VerdictHook::Run(const std::string& job, const std::string& json) {
+void VerdictHook::Run(const std::string& job, const std::string& json, const std::string& mark) {
   std::unique_lock lock(mutex_);
   const auto [at, fresh] = next_.try_emplace(job);
-  at->second = json;
+  // What a newer one takes the place of is not told later either.
+  if (!at->second.mark.empty()) close(open(at->second.mark.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  at->second = {json, mark};
   if (!fresh) return;
   if (next_.size() > kMostJobs) {
     next_.erase(at);
@@ -122,10 +129,12 @@ void VerdictHook::Run(const std::string& job, const std::string& json) {
 void VerdictHook::Work(std::string job) {
   std::unique_lock lock(mutex_);
   for (;;) {
-    const std::string json = std::exchange(next_[job], "");
-    if (json.empty()) break;
+    const Told told = std::exchange(next_[job], {});
+    if (told.json.empty()) break;
     lock.unlock();
-    const absl::Status status = RunWithInput({"/bin/sh", "-c", command_}, json, limit_ns_);
+    std::vector<std::string> words = {"/bin/sh", "-c", command_};
+    if (!told.mark.empty()) words = {"/bin/sh", "-c", kOnce, command_, told.mark};
+    const absl::Status status = RunWithInput(words, told.json, limit_ns_);
     say_(status.ok() ? absl::StrCat("the command of --on-verdict has taken the verdict of job ", job)
                      : absl::StrCat("the command of --on-verdict failed for job ", job, ": ", status.message()));
     lock.lock();

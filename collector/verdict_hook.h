@@ -1,5 +1,6 @@
 // The command of --on-verdict: gets each verdict as JSON on standard input, within a time limit, and never more than one at
-// a time for a job. What it does is the site's affair; whether it worked is logged.
+// a time for a job. For one incident it is started once, however often the collector is killed and started anew: the command's
+// own process leaves the incident's mark before it begins. What it does is the site's affair; whether it worked is logged.
 #ifndef LOCKSTEP_COLLECTOR_VERDICT_HOOK_H_
 #define LOCKSTEP_COLLECTOR_VERDICT_HOOK_H_
 
@@ -25,10 +26,14 @@ class VerdictHook {
   VerdictHook(std::string command, int64_t limit_ns, std::function<void(const std::string&)> say);
   // Waits for what runs, at most its limit.
   ~VerdictHook();
-  // Starts the command, or, while it runs for this job, keeps the verdict until it ends: of several the newest.
-  void Run(const std::string& job, const std::string& json);
+  // Starts the command, or, while it runs for this job, keeps the verdict until it ends: of several the newest. `mark` is a
+  // file: where it exists the command was started before; empty: there is none.
+  void Run(const std::string& job, const std::string& json, const std::string& mark = "");
 
  private:
+  struct Told {
+    std::string json, mark;
+  };
   void Work(std::string job);
 
   const std::string command_;
@@ -36,7 +41,7 @@ class VerdictHook {
   const std::function<void(const std::string&)> say_;
   std::mutex mutex_;
   std::condition_variable idle_;
-  std::map<std::string, std::string> next_;  // of jobs whose command runs: what is to be told then; empty: nothing
+  std::map<std::string, Told> next_;  // of jobs whose command runs: what is to be told then; empty: nothing
 };
 
 }  // namespace lockstep

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -47,6 +48,44 @@ TEST_F(VerdictHookTest, ItNeedNotReadIt) {
 TEST_F(VerdictHookTest, OneThatHangsIsEndedWithItsChildren) {
   const absl::Status status = RunWithInput({"/bin/sh", "-c", "sleep 1000 & wait"}, "x", 200'000'000);
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+}
+
+// Whoever runs the hook is killed at all kinds of moments and begins anew: the command runs once, and gets all of its input.
+TEST_F(VerdictHookTest, KilledAndStartedAnewItRunsOnceForAMark) {
+  const std::string json(300'000, 'v');
+  for (int round = 0; round < 30; ++round) {
+    const std::string mark = folder_ + "/mark" + std::to_string(round), out = folder_ + "/out" + std::to_string(round);
+    for (int life = 0; life < 3; ++life) {
+      const pid_t child = fork();
+      ASSERT_GE(child, 0);
+      if (child == 0) {
+        {
+          std::atomic<bool> over = false;
+          VerdictHook hook("cat >> " + out + "; echo end >> " + out, 60'000'000'000, [&over](const std::string&) { over = true; });
+          hook.Run("job", json, mark);
+          while (!over) usleep(1000);
+        }
+        _exit(0);
+      }
+      if (life < 2) {
+        usleep(static_cast<useconds_t>((round * 397 + life * 211) % 6000));  // a random moment
+        kill(child, SIGKILL);
+      }
+      int status = 0;
+      ASSERT_EQ(waitpid(child, &status, 0), child);
+    }
+    for (int i = 0; i < 600 && Content("out" + std::to_string(round)).find("end") == std::string::npos; ++i) usleep(10'000);
+    EXPECT_EQ(Content("out" + std::to_string(round)), json + "end\n") << "round " << round;
+  }
+}
+
+TEST_F(VerdictHookTest, AMarkThatCannotBeLeftKeepsTheVerdictFromNobody) {
+  {
+    VerdictHook hook("cat >> " + folder_ + "/out", 60'000'000'000, [](const std::string&) {});
+    hook.Run("job", "v", folder_ + "/no/such/folder/mark");
+    for (int i = 0; i < 600 && Content("out") != "v"; ++i) usleep(100'000);
+  }
+  EXPECT_EQ(Content("out"), "v");
 }
 
 TEST_F(VerdictHookTest, NeverTwoAtATimeForOneJobAndTheNewestIsToldNext) {

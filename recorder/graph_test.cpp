@@ -117,6 +117,16 @@ TEST_P(EachMarksTest, LaunchesIssueWhatWasCapturedInTheOrderOfTheCalls) {
   EXPECT_EQ(tickets, std::string(GetParam()) == "off" ? 0u : 30u);
 }
 
+// A rank that replays a step beside one that issues it call by call has done the same.
+TEST_F(GraphTest, AReplayHashesAsTheCallsThatItStandsFor) {
+  const Snapshot ring = Record("beside", "LOCKSTEP_GPU=done");
+  ASSERT_THAT(ring.comms, SizeIs(2));
+  EXPECT_EQ(ring.comms[0].issued_seq, 1u + 3 * 10);
+  EXPECT_EQ(ring.comms[0].issued_seq, ring.comms[1].issued_seq);
+  EXPECT_NE(ring.comms[0].signature_hash, 0u);
+  EXPECT_EQ(ring.comms[0].signature_hash, ring.comms[1].signature_hash);
+}
+
 TEST_P(EachMarksTest, CapturesOfEveryModeAreLeftAsTheyAre) {
   const Snapshot ring = Record("modes", std::string("LOCKSTEP_GPU=") + GetParam());
   size_t captured = 0;

@@ -3,6 +3,7 @@
 #include "recorder/comms.h"
 #include "recorder/driver.h"
 #include "recorder/ops.h"
+#include "recorder/signature.h"
 #include "recorder/slots.h"
 #include "recorder/streams.h"
 
@@ -24,7 +25,7 @@ struct Lane {
   CommLocal* comm;
   uint64_t comm_created;
   ring::PeerEntry* peer_entry;
-  uint64_t signature;  // rolling, of the collectives
+  RolledSteps steps;  // of the collectives
   int32_t peer;
   uint32_t operations;
   Direction direction;
@@ -189,12 +190,6 @@ ring::GraphOp* NewOp() noexcept {
   return nullptr;
 }
 
-uint64_t RollCaptured(uint64_t hash, const CapturedOp& op) noexcept {
-  const uint64_t what = static_cast<uint64_t>(op.kind) | uint64_t{op.datatype} << 16 | uint64_t{op.reduction} << 24 |
-                        static_cast<uint64_t>(static_cast<uint32_t>(op.root_or_peer)) << 32;
-  return Mix(Mix(hash ^ what) + op.count);
-}
-
 Lane* FindLane(uint32_t graph, const CommLocal* comm, Direction direction, int32_t peer) noexcept {
   GraphLocal* local = &g_graphs[graph];
   Lane* lanes = g_lanes[graph];
@@ -206,6 +201,7 @@ Lane* FindLane(uint32_t graph, const CommLocal* comm, Direction direction, int32
   if (local->lanes == ring::kMaxGraphLanes) return nullptr;
   Lane* lane = &lanes[local->lanes++];
   *lane = {};
+  lane->steps = {1, 0};
   lane->comm = const_cast<CommLocal*>(comm);
   lane->comm_created = created;
   lane->direction = direction;
@@ -229,7 +225,7 @@ void AddToLane(uint32_t graph, const CapturedOp& op) noexcept {
     return;
   }
   ++lane->operations;
-  if (collective) lane->signature = RollCaptured(lane->signature, op);
+  if (collective) lane->steps.Add(SignatureOf(op.kind, op.datatype, op.reduction, op.root_or_peer, op.count));
 }
 
 void AddToGraph(uint32_t graph, const CapturedOp& op) noexcept {
@@ -293,7 +289,7 @@ LOCKSTEP_COLD void Append(uint32_t to, uint32_t from) noexcept {
       continue;
     }
     own->operations += lane.operations;
-    own->signature = Mix(own->signature ^ lane.signature);
+    own->steps.Add(lane.steps);
   }
   into->unnumbered |= g_graphs[from].unnumbered;
   uint32_t copied = 0;
@@ -329,7 +325,7 @@ void Issue(Lane* lane, uint64_t now) noexcept {
   }
   const uint64_t before = entry->issued_seq;
   const uint64_t after = before + lane->operations;
-  const uint64_t hash = Mix(entry->signature_hash ^ lane->signature) + lane->operations;
+  const uint64_t hash = lane->steps.After(entry->signature_hash);
   lane->before_issued = before;
   lane->before_hash = entry->signature_hash;
   // As in BeginOp: a reader that sees issued_seq and issued_check equal twice has the hash that belongs to them.

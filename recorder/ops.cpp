@@ -7,6 +7,7 @@
 #include "recorder/host_memory.h"
 #include "recorder/profiler_events.h"
 #include "recorder/real.h"
+#include "recorder/signature.h"
 #include "recorder/slots.h"
 #include "recorder/streams.h"
 
@@ -27,17 +28,6 @@ uint8_t Stage(OpStage stage) noexcept {
 // A newer NCCL's datatypes keep their numbers.
 uint8_t Datatype(int32_t datatype) noexcept {
   return datatype < ring::kNoDatatype ? static_cast<uint8_t>(datatype) : ring::kNoDatatype - 1;
-}
-
-// Rolling over all collectives; equal on all members while they do the same.
-uint64_t Roll(uint64_t hash, const Op& op, uint8_t reduction) noexcept {
-  const uint64_t what = static_cast<uint64_t>(op.kind) | static_cast<uint64_t>(op.datatype & 0xff) << 16 |
-                        static_cast<uint64_t>(reduction) << 24 |
-                        static_cast<uint64_t>(static_cast<uint32_t>(op.root_or_peer)) << 32;
-  hash = (hash ^ what) * 0x9fb21c651e98df25u;
-  hash ^= hash >> 29;
-  hash = (hash + op.count) * 0xd6e8feb86659fd93u;
-  return hash ^ hash >> 32;
 }
 
 LOCKSTEP_COLD uint8_t CustomReduction(const CommLocal* comm, int32_t handle) noexcept {
@@ -402,7 +392,8 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
   undo->collective = collective;
   if (LOCKSTEP_LIKELY(collective)) {
     const uint64_t before = entry->issued_seq;
-    const uint64_t hash = Roll(entry->signature_hash, op, reduction);
+    const uint64_t hash =
+        Roll(entry->signature_hash, SignatureOf(op.kind, Datatype(op.datatype), reduction, op.root_or_peer, op.count));
     undo->issued = before;
     undo->other = entry->signature_hash;
     SetEntering(thread, true);

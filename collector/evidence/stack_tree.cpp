@@ -89,6 +89,11 @@ void StackTree::Add(const EvidenceReport& report) {
   for (const ThreadStack& thread : evidence.threads()) Add(StackTexts(thread, evidence), report.rank());
 }
 
+void StackTree::Clear() {
+  stacks_.clear();
+  left_out_ = Ranks();
+}
+
 void StackTree::Merge(const StackTree& other) {
   for (const auto& [key, ranks] : other.stacks_) Put(key.second, ranks);
   left_out_.Unite(other.left_out_);

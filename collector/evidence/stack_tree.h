@@ -28,6 +28,7 @@ class StackTree {
   // Every thread's stack.
   void Add(const EvidenceReport& report);
   void Merge(const StackTree& other);
+  void Clear();
 
   StackTreeMessage ToMessage() const;
   // Damaged or hostile messages give a tree of what can be understood of them.

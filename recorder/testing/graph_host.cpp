@@ -76,6 +76,36 @@ void Finish(const Rank& rank) {
   CHECK(cudaStreamDestroy(rank.stream));
 }
 
+// The same calls on two communicators: on one as replays, some of them captured with more calls into another graph, on the
+// other one by one.
+int Beside() {
+  const Rank replaying = Start(), plain = Start();
+  CHECK(AllReduce(replaying));
+  cudaGraph_t inner = Capture(replaying), outer = nullptr;
+  cudaGraphExec_t inner_exec = nullptr, outer_exec = nullptr;
+  CHECK(cudaGraphInstantiate(&inner_exec, inner));
+  CHECK(cudaStreamBeginCapture(replaying.stream, cudaStreamCaptureModeGlobal));
+  CHECK(AllReduce(replaying, 9));
+  CHECK(cudaGraphLaunch(inner_exec, replaying.stream));
+  CHECK(cudaStreamEndCapture(replaying.stream, &outer));
+  CHECK(cudaGraphInstantiate(&outer_exec, outer));
+  for (int i = 0; i < 3; ++i) {
+    CHECK(cudaGraphLaunch(inner_exec, replaying.stream));
+    CHECK(AllReduce(replaying, 7));
+    CHECK(cudaGraphLaunch(outer_exec, replaying.stream));
+  }
+  CHECK(AllReduce(plain));
+  for (int i = 0; i < 3; ++i) {
+    Issue(plain);
+    CHECK(AllReduce(plain, 7));
+    CHECK(AllReduce(plain, 9));
+    Issue(plain);
+  }
+  CHECK(cudaStreamSynchronize(plain.stream));
+  CHECK(cudaStreamSynchronize(replaying.stream));
+  return 0;
+}
+
 int Replays() {
   const Rank rank = Start();
   CHECK(AllReduce(rank));
@@ -272,6 +302,7 @@ int main(int, char** argv) {
   const std::string mode = argv[1] != nullptr ? argv[1] : "";
   int status = 2;
   if (mode == "replays") status = Replays();
+  if (mode == "beside") status = Beside();
   if (mode == "kin") status = Kin();
   if (mode == "modes") status = Modes();
   if (mode == "stuck") status = Stuck();

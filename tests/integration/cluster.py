@@ -99,6 +99,7 @@ class Cluster:
         self.agents = [None] * hosts
         self.ranks = []
         self.world = hosts * per_host
+        self.prefix = []  # what starts programs elsewhere: in another network namespace
 
     def path(self, *names):
         return os.path.join(self.folder, *names)
@@ -109,10 +110,10 @@ class Cluster:
         environment.update(more)
         return environment
 
-    def start(self, program, name, *arguments, **environment):
+    def start(self, program, name, *arguments, prefix=None, **environment):
         log = open(self.path(name + ".log"), "ab")
         with log:
-            return subprocess.Popen([os.path.join(BIN, program), *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            return subprocess.Popen([*(self.prefix if prefix is None else prefix), os.path.join(BIN, program), *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                     env=self.environment(**environment), start_new_session=True)
 
     def start_collector(self, *arguments):
@@ -123,14 +124,14 @@ class Cluster:
         self.relays[index] = self.start("lockstep-collector", f"relay{index}", "--listen", f"tcp://127.0.0.1:{self.relay_ports[index]}",
                                         "--upstream", f"tcp://127.0.0.1:{self.port}")
 
-    def start_agent(self, index, endpoint=None):
+    def start_agent(self, index, endpoint=None, *arguments):
         root = f"tcp://127.0.0.1:{self.port}"
         if endpoint is None and self.relays:
             endpoint = f"tcp://127.0.0.1:{self.relay_ports[index % len(self.relays)]},{root}"
         rings = os.path.join(self.rings, f"node{index}")
         os.makedirs(rings, exist_ok=True)
         self.agents[index] = self.start("lockstep-agent", f"agent{index}", "--collector", endpoint or root, "--rings", rings, "--spool",
-                                        self.path(f"spool{index}"), "--late-after", str(self.late_after),
+                                        self.path(f"spool{index}"), "--late-after", str(self.late_after), *arguments,
                                         LOCKSTEP_HOST=f"node{index}", LOCKSTEP_RUNTIME_DIR=self.path(f"runtime{index}"))
 
     def start_ranks(self, *arguments, job="train"):
@@ -145,8 +146,8 @@ class Cluster:
                 "MASTER_PORT": str(port)}
             self.ranks.append(self.start("trainsim", f"rank{rank}", *arguments, **environment))
 
-    def start_all(self, *job):
-        self.start_collector()
+    def start_all(self, *job, collector=()):
+        self.start_collector(*collector)
         for index in range(len(self.relays)):
             self.start_relay(index)
         for index in range(self.hosts):

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """kill -9 of agents, relay, collector and ranks at random points of every phase; network cuts of the same kind by stopping
-the relay. Afterwards: every chunk that left an agent's spool is in the incident's ledger, each id once, and every file is as
-long as its ledger says. `--kills 200` is the whole of it; ctest runs a sample.
+the relay. Afterwards: every chunk that left an agent's spool is in the incident's ledger, each id once, every file is as
+long as its ledger says, and the command of --on-verdict ran once for each incident. Most episodes wait for a verdict before
+they kill, and stop an agent for some seconds then, so that evidence, command and the gathering of everything last long enough
+to be hit. `--kills 200` is the whole of it; ctest runs a sample.
 """
 
 import argparse
@@ -38,10 +40,24 @@ class Spools:
         return now
 
 
+LATE = ("verdict", "evidence", "command", "everything")
+
+
+def told(cluster, what):
+    """How often the command of --on-verdict began, or ended."""
+    try:
+        with open(cluster.path("told")) as file:
+            return [line.split()[0] for line in file].count(what)
+    except OSError:
+        return 0
+
+
 def phase_of(cluster):
     folders = cluster.incidents()
     if not folders:
         return "before a verdict"
+    if told(cluster, "begin") > told(cluster, "end"):
+        return "command"
     if cluster.whole():
         return "whole"
     files = os.listdir(folders[0])
@@ -53,14 +69,18 @@ def phase_of(cluster):
 def episode(options, randomness, counts):
     """One job that hangs, and what is killed meanwhile. Returns problems."""
     cluster = Cluster(hosts=3, per_host=2, relays=1)
+    hook = f"echo begin >> {cluster.path('told')}; cat > /dev/null; sleep {randomness.choice([0, 0.3, 1])}; echo end >> {cluster.path('told')}"
+    command = ["--on-verdict", hook]
     spools = Spools(cluster)
     try:
-        cluster.start_all(*FAULT)
+        cluster.start_all(*FAULT, collector=command)
         if not wait_for(lambda: "is seen" in cluster.log("collector"), 240):
             return ["the job was not seen\n" + cluster.logs()]
         kills = randomness.randint(6, 12)
         ranks_killed = 0
         until = time.monotonic() + options.limit
+        late = randomness.random() < 0.75
+        slow = None
         next_kill = time.monotonic() + randomness.uniform(0, 6)
         down = {}
         quiet_since = None
@@ -72,15 +92,28 @@ def episode(options, randomness, counts):
                     del down[who]
                     kind, index = who
                     if kind == "collector":
-                        cluster.start_collector()
+                        cluster.start_collector(*command)
                     elif kind == "relay":
                         cluster.start_relay(index)
                     else:
                         cluster.start_agent(index)
+            phase = phase_of(cluster)
+            if late and slow is None and phase in LATE and randomness.random() < 0.7:
+                # Evidence, or everything, waits for this one: there is time to be killed in.
+                slow = (randomness.randrange(cluster.hosts), now + randomness.uniform(2, 5))
+                if cluster.agents[slow[0]].poll() is None:
+                    cluster.agents[slow[0]].send_signal(signal.SIGSTOP)
+            elif slow is None and phase in LATE:
+                slow = (0, 0)
+            if slow is not None and slow[1] and now >= slow[1]:
+                if cluster.agents[slow[0]].poll() is None:
+                    cluster.agents[slow[0]].send_signal(signal.SIGCONT)
+                slow = (0, 0)
+            if late and phase == "before a verdict":
+                next_kill = now + randomness.choice([0, 0.02, 0.1, 0.3])
             if kills > 0 and now >= next_kill:
                 kinds = ["collector", "relay", "agent", "agent", "agent"] + (["rank"] if ranks_killed < 1 else [])
                 kind = randomness.choice(kinds)
-                phase = phase_of(cluster)
                 index = 0
                 process = cluster.collector
                 if kind == "relay":
@@ -100,10 +133,10 @@ def episode(options, randomness, counts):
                     else:
                         down[kind, index] = now + randomness.choice([0, 0.2, 1, 3])
                 # Sometimes in quick succession, sometimes with time to come far.
-                next_kill = now + randomness.choice([0.05, 0.3, 1, 2, 4, 6])
+                next_kill = now + randomness.choice([0.05, 0.3, 0.6, 1] if late else [0.05, 0.3, 1, 2, 4, 6])
                 if phase == "whole":
                     kills = 0
-            done = kills <= 0 and not down and cluster.incidents() and len(cluster.whole()) == len(cluster.incidents())
+            done = kills <= 0 and not down and (slow is None or not slow[1]) and cluster.incidents() and len(cluster.whole()) == len(cluster.incidents())
             if not done:
                 quiet_since = None
             elif quiet_since is None:
@@ -115,6 +148,16 @@ def episode(options, randomness, counts):
             return [f"no whole incident within {options.limit} s\n" + cluster.logs()]
         left = spools.look()
         problems = []
+        declared = 0
+        for folder in cluster.incidents():
+            with open(os.path.join(folder, "manifest.json")) as file:
+                declared += json.load(file)["declared"]
+        wait_for(lambda: told(cluster, "end") >= told(cluster, "begin"), 20)
+        ran = told(cluster, "begin")
+        # Of three at once, which the newest takes the place of, one may be left out.
+        if ran != told(cluster, "end") or ran > declared or ran < min(declared, 2):
+            problems.append(f"the command of --on-verdict began {ran} times, ended {told(cluster, 'end')} times, for {declared} incidents")
+        counts["command", "ran"] += ran
         on_disk = []
         missing = set()
         for folder in cluster.incidents():
@@ -164,6 +207,8 @@ def main():
             print("  " + problem.replace("\n", "\n  "), flush=True)
         if killed >= options.kills:
             break
+    in_late = sum(count for (kind, what), count in counts.items() if kind in ("collector", "relay", "agent", "rank") and what in LATE)
+    print(f"{in_late} kills while an incident was gathered")
     for (kind, what), count in sorted(counts.items()):
         print(f"{kind:10} {what:28} {count}")
     signal.alarm(0)

@@ -154,6 +154,8 @@ class SyntheticHost : public AgentSource {
   void Gather(const CollectRequest& request) override {
     const absl::StatusOr<Ranks> wanted = Ranks::From(request.ranks());
     if (request.phase() == CollectRequest::EVIDENCE) {
+      Ranks asked = wanted.ok() ? *wanted : Ranks();
+      if (const absl::StatusOr<Ranks> merged = Ranks::From(request.merged()); merged.ok()) asked.Unite(*merged);
       HostEvidence evidence;
       *evidence.mutable_job() = identity_;
       evidence.set_host(job_.HostOf(host_));
@@ -161,7 +163,7 @@ class SyntheticHost : public AgentSource {
       evidence.set_last(true);
       for (int i = 0; i < kRanksPerHost; i++) {
         const int rank = First() + i;
-        if (wanted.ok() && !wanted->empty() && !wanted->Contains(rank)) continue;
+        if (!asked.empty() && !asked.Contains(rank)) continue;
         EvidenceReport* report = evidence.add_reports();
         report->set_rank(rank);
         report->set_pid(10000 + i);
@@ -171,11 +173,16 @@ class SyntheticHost : public AgentSource {
         state->set_cpu_ns_between_samples(0);
         state->set_io_bytes_between_samples(0);
         state->set_sample_gap_ns(kSecond);
-        for (const char* frame : {"__futex_wait", "pthread_cond_wait", "train_step", "main"}) state->add_stack(frame);
+        ThreadStack* thread = state->mutable_evidence()->add_threads();
+        for (const char* frame : {"__futex_wait", "pthread_cond_wait", "train_step", "main"}) {
+          state->add_stack(frame);
+          thread->add_frames()->set_function(frame);
+        }
       }
       evidence_.push_back(std::move(evidence));
     }
-    if (!done_.insert({request.request(), request.phase()}).second) return;
+    const bool stacks_alone = request.phase() == CollectRequest::EVIDENCE && request.ranks().first().empty() && !request.merged().first().empty();
+    if (stacks_alone || !done_.insert({request.request(), request.phase()}).second) return;
     PutFile(request);
   }
   void Cancel(uint64_t) override {}
