@@ -18,7 +18,7 @@ class Loader : public QObject {
 
  public:
   explicit Loader(QObject* parent = nullptr);
-  ~Loader() override;   // cancels and waits
+  ~Loader() override;   // cancels; a thread that reads ends by itself and tells nobody
 
   void Open(const QStringList& paths);
   // No Opened or Failed follows; Cancelled does, within 100 ms even where a file is being read.

@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""Makes the pictures of docs/viewer.md and the README from a generated incident: docs/viewer_pictures.py [BUILD] (default build).
+Needs no screen. Colours are reduced with ImageMagick where it is installed."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent
+PICTURES = (
+    # name, scenario, ranks, layout, options of the viewer
+    ("viewer-matrix", 1, 64, ["--tab", "matrix", "--select-anomaly", "1"]),
+    ("viewer-wait-for", 1, 64, ["--tab", "wait-for", "--select-anomaly", "1", "--theme", "dark"]),
+    ("viewer-timeline", 1, 64, ["--tab", "timeline", "--select-anomaly", "1"]),
+)
+MOST_BYTES = 200_000
+
+
+def main():
+    build = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT.parent / "build").resolve()
+    out = ROOT / "pictures"
+    out.mkdir(exist_ok=True)
+    environment = dict(os.environ, QT_QPA_PLATFORM="offscreen", LC_ALL="C.UTF-8", QT_SCALE_FACTOR="1")
+    with tempfile.TemporaryDirectory(prefix="lockstep-pictures-") as folder:
+        made = set()
+        for name, scenario, ranks, options in PICTURES:
+            data = pathlib.Path(folder, f"{scenario}-{ranks}", "incident")
+            if data not in made:
+                subprocess.run([build / "bin" / "lockstep-corpus", "generate", "--scenario", str(scenario), "--ranks", str(ranks), "--depth", "512",
+                                "--out", data.parent], check=True, stdout=subprocess.DEVNULL)
+                (data.parent / "data").rename(data)
+                made.add(data)
+            picture = out / f"{name}.png"
+            subprocess.run([build / "bin" / "lockstep-view", "--screenshot", picture, "--size", "1280x800", *(options if "--theme" in options else options + ["--theme", "light"]), data],
+                           check=True, env=environment)
+            if shutil.which("convert"):
+                subprocess.run(["convert", picture, "+dither", "-colors", "128", "-strip", f"PNG8:{picture}"], check=True)
+            size = picture.stat().st_size
+            print(f"{picture}: {size} bytes")
+            if size > MOST_BYTES:
+                raise SystemExit(f"{picture} is larger than {MOST_BYTES} bytes")
+
+
+if __name__ == "__main__":
+    main()

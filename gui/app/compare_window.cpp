@@ -1,0 +1,93 @@
+#include "gui/app/compare_window.h"
+
+#include <QHBoxLayout>
+#include <QSplitter>
+#include <QVBoxLayout>
+
+#include "gui/app/place_mapping.h"
+
+namespace lockstep::gui {
+
+CompareWindow::CompareWindow(const WindowOptions& options) {
+  setObjectName("compare");
+  setAccessibleName("Two incidents");
+  auto* splitter = new QSplitter(Qt::Horizontal, this);
+  splitter->setAccessibleName("Two incidents");
+  splitter->setChildrenCollapsible(false);
+  for (size_t i = 0; i < sides_.size(); ++i) {
+    WindowOptions half = options;
+    half.embedded = true;
+    sides_[i] = new MainWindow(half, splitter);
+    sides_[i]->setWindowFlags(Qt::Widget);
+    sides_[i]->setAccessibleName(i == 0 ? "Left incident" : "Right incident");
+    splitter->addWidget(sides_[i]);
+    const int leader = static_cast<int>(i);
+    connect(sides_[i]->navigator(), &Navigator::SelectionChanged, this, [this, leader] { Follow(leader); });
+    connect(sides_[i]->navigator(), &Navigator::PlaceChanged, this, [this, leader] { Follow(leader); });
+    connect(sides_[i], &MainWindow::DocumentShown, this, &CompareWindow::Title);
+    // A third incident takes the other half.
+    connect(sides_[i], &MainWindow::CompareWanted, this, [this, leader](const QStringList& paths) { side(1 - leader)->Open(paths); });
+  }
+  linked_ = new QCheckBox("Both go to the same &place", this);
+  linked_->setAccessibleName("Both go to the same place");
+  linked_->setToolTip("What is selected, filtered and grouped in one incident is so in the other, by rank, communicator and sequence number");
+  linked_->setChecked(true);
+  difference_ = new QLabel(this);
+  difference_->setAccessibleName("Difference");
+  difference_->setTextFormat(Qt::PlainText);
+  auto* row = new QHBoxLayout;
+  row->setContentsMargins(8, 4, 8, 4);
+  row->addWidget(linked_);
+  row->addStretch(1);
+  row->addWidget(difference_);
+  auto* layout = new QVBoxLayout(this);
+  layout->setContentsMargins(0, 0, 0, 0);
+  layout->setSpacing(0);
+  layout->addLayout(row);
+  layout->addWidget(splitter, 1);
+  resize(1600, 900);
+  Title();
+}
+
+void CompareWindow::Open(const QStringList& left, const QStringList& right) {
+  side(0)->Open(left);
+  side(1)->Open(right);
+}
+
+void CompareWindow::Follow(int leader) {
+  MainWindow* from = side(leader);
+  MainWindow* to = side(1 - leader);
+  if (following_ || !linked_->isChecked() || from->document() == nullptr || to->document() == nullptr) return;
+  // A half that has just been given a document forgets its place: that is no wish of anybody's.
+  if (!from->Settled() || !to->Settled()) return;
+  following_ = true;
+  const Place& was = to->navigator()->place();
+  Place place = MapPlace(*from->document(), *to->document(), from->navigator()->place(), false);
+  if (place.matrix_mode == was.matrix_mode && place.matrix_comm == was.matrix_comm) place.matrix = was.matrix;
+  place.timeline = was.timeline;
+  const bool moved = place.selection != was.selection;
+  to->navigator()->Go(std::move(place));
+  if (moved) {
+    if (auto* view = qobject_cast<View*>(to->tabs()->currentWidget())) view->CentreOnSelection();
+  }
+  following_ = false;
+}
+
+void CompareWindow::Title() {
+  const DocumentPtr &left = side(0)->document(), &right = side(1)->document();
+  const auto name = [](const DocumentPtr& document) { return document == nullptr ? QString("..") : document->title(); };
+  setWindowTitle(QString("%1 and %2 - Lockstep").arg(name(left), name(right)));
+  if (left == nullptr || right == nullptr) return difference_->clear();
+  std::vector<int32_t> a, b;
+  for (int row = 0; row < left->rank_count(); ++row) {
+    if (right->RowOf(left->RankAt(row)) < 0) a.push_back(left->RankAt(row));
+  }
+  for (int row = 0; row < right->rank_count(); ++row) {
+    if (left->RowOf(right->RankAt(row)) < 0) b.push_back(right->RankAt(row));
+  }
+  difference_->setText(a.empty() && b.empty() ? QString("the same ranks in both")
+                                              : QString("only left: %1; only right: %2")
+                                                    .arg(a.empty() ? "none" : RankIntervals::Of(a).Text(40), b.empty() ? "none" : RankIntervals::Of(b).Text(40)));
+}
+
+}  // namespace lockstep::gui

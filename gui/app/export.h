@@ -1,0 +1,28 @@
+// What leaves the window: pictures, tables, and the text for a ticket.
+#ifndef LOCKSTEP_GUI_APP_EXPORT_H_
+#define LOCKSTEP_GUI_APP_EXPORT_H_
+
+#include <QSize>
+#include <QString>
+#include <QStringList>
+
+#include "absl/status/status.h"
+#include "gui/model/notes.h"
+#include "gui/view/view.h"
+
+namespace lockstep::gui {
+
+// What the view can be written as: "png", "svg", "csv".
+QStringList ExportFormats(const View& view);
+// The file's ending says the format. Whole or not at all. Errors: InvalidArgument (an ending, or a view that has no such form),
+// Unavailable (cannot be written).
+absl::Status ExportView(View* view, const QString& path, QSize size);
+
+// "3 ranks: 0-2; AllReduce #41 of dp": what is selected, in one line; empty: nothing.
+QString SelectionText(const Document& document, const Selection& selection);
+// The verdict as `lockstep analyze` prints it, what is selected, marks, and where the files are.
+QString TicketText(const Document& document, const Selection& selection, const Notes& notes);
+
+}  // namespace lockstep::gui
+
+#endif  // LOCKSTEP_GUI_APP_EXPORT_H_

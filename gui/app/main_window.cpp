@@ -1,0 +1,281 @@
+#include "gui/app/main_window.h"
+
+#include <QCloseEvent>
+#include <QMenuBar>
+#include <QScreen>
+#include <QScrollBar>
+#include <QStatusBar>
+#include <QTabBar>
+#include <QToolBar>
+#include <QVBoxLayout>
+
+#include <algorithm>
+#include <iterator>
+
+#include "gui/app/appearance.h"
+#include "gui/app/marks_pane.h"
+#include "gui/app/start_page.h"
+#include "gui/view/bandwidth_view.h"
+#include "gui/view/details_view.h"
+#include "gui/view/legend_view.h"
+#include "gui/view/matrix_view.h"
+#include "gui/view/stack_view.h"
+#include "gui/view/tables.h"
+#include "gui/view/timeline_view.h"
+#include "gui/view/tree_pane.h"
+#include "gui/view/wait_graph_view.h"
+
+namespace lockstep::gui {
+namespace {
+
+QLabel* StatusLabel(const QString& name, QWidget* parent) {
+  auto* label = new QLabel(parent);
+  label->setAccessibleName(name);
+  label->setTextFormat(Qt::PlainText);
+  return label;
+}
+
+}  // namespace
+
+MainWindow::MainWindow(const WindowOptions& options, QWidget* parent)
+    : QMainWindow(parent), options_(options), session_(options.settings) {
+  setObjectName("viewer");
+  setAccessibleName("Lockstep");
+  setAccessibleDescription("Shows what stopped a distributed job; ? lists the keys");
+  setAcceptDrops(true);
+  setDockNestingEnabled(true);
+  actions_ = new Actions(this, options.embedded);
+  MakePanes();
+  actions_->FillMenus(menuBar());
+  QMenu* panes = actions_->menu("View")->addMenu("&Panes");
+  panes->setAccessibleName("Panes");
+  panes->setToolTipsVisible(true);
+  panes->menuAction()->setToolTip("Menu: Panes");
+  for (size_t i = 0; i < docks_.size(); ++i) {
+    QDockWidget* dock = docks_[i].second;
+    QAction* action = actions_->Add("pane-" + docks_[i].first.toLower().replace(' ', '-'), docks_[i].first, QString("Alt+%1").arg(i + 1),
+                                    QString("Goes to %1; hides it where the keys go there already").arg(docks_[i].first.toLower()));
+    connect(action, &QAction::triggered, this, [dock] {
+      const QWidget* focus = dock->window()->focusWidget();
+      if (dock->isVisible() && focus != nullptr && dock->isAncestorOf(focus)) {
+        dock->hide();
+        return;
+      }
+      dock->show();
+      dock->raise();
+      dock->widget()->setFocus(Qt::ShortcutFocusReason);
+    });
+    panes->addAction(action);
+  }
+  QMenu* recent = actions_->menu("File")->addMenu("Open &recent");
+  recent->setAccessibleName("Open recent");
+  recent->setToolTipsVisible(true);
+  recent->menuAction()->setObjectName("recent");
+  recent->menuAction()->setToolTip("What was open lately");
+  actions_->menu("File")->insertMenu(actions_->Get(ActionId::kReopen), recent);
+  for (int i = 0; i < 9; ++i) {
+    QAction* action = actions_->Add(QString("recent-%1").arg(i + 1), "-", QString("Ctrl+Alt+%1").arg(i + 1), "Opens it again");
+    connect(action, &QAction::triggered, this, [this, i] {
+      const QList<QStringList> all = session_.Recent();
+      if (i < all.size()) Open(all[i]);
+    });
+    recent->addAction(action);
+    recent_.push_back(action);
+  }
+  JoinActs();
+  JoinGoing();
+  JoinViewing();
+  JoinLoader();
+  DefaultLayout();
+  first_state_ = saveState(kStateVersion);
+  if (options_.restore) RestoreSession();
+  FillRecent();
+  EnableActs();
+  UpdateTitle();
+  UpdateStatus();
+}
+
+MainWindow::~MainWindow() {
+  loader_.disconnect(this);
+  navigator_.disconnect(this);
+}
+
+QDockWidget* MainWindow::AddDock(const QString& title, QWidget* content, Qt::DockWidgetArea area, const QString& key) {
+  auto* dock = new QDockWidget(title, this);
+  dock->setObjectName("dock-" + key);
+  dock->setAccessibleName(title);
+  dock->setWidget(content);
+  addDockWidget(area, dock);
+  return dock;
+}
+
+void MainWindow::MakePanes() {
+  search_ = new SearchBar(&navigator_, this);
+  connect(search_, &SearchBar::Message, this, &MainWindow::Say);
+  auto* bar = new QToolBar("Search", this);
+  bar->setObjectName("search-toolbar");
+  bar->setAccessibleName("Search");
+  bar->setMovable(false);
+  bar->toggleViewAction()->setVisible(false);
+  bar->addWidget(search_);
+  addToolBar(Qt::TopToolBarArea, bar);
+
+  verdict_ = new VerdictPanel(&navigator_);
+  auto* matrix = new MatrixView(&navigator_);
+  auto* tree = new TreePane(&navigator_);
+  auto* legend = new LegendView(&navigator_);
+  auto* details = new DetailsView(&navigator_, &records_);
+  log_ = new LoadLog(&navigator_);
+  marks_ = new MarksPane(nullptr);
+  View* tables[] = {MakeCommTable(&navigator_), MakeRankTable(&navigator_), MakeMismatchTable(&navigator_), MakeInFlightTable(&navigator_)};
+  View* pictures[] = {matrix, new WaitGraphView(&navigator_), new TimelineView(&navigator_), new StackView(&navigator_), new BandwidthView(&navigator_)};
+  const char* tab_names[] = {"Matrix", "Wait-for", "Timeline", "Stacks", "Bandwidth"};
+
+  tabs_ = new QTabWidget;
+  tabs_->setObjectName("tabs");
+  tabs_->setAccessibleName("Pictures");
+  tabs_->setDocumentMode(true);
+  tabs_->tabBar()->setAccessibleName("Pictures");
+  for (size_t i = 0; i < std::size(pictures); ++i) {
+    const int at = tabs_->addTab(pictures[i], tab_names[i]);
+    tabs_->setTabToolTip(at, actions_->Get(static_cast<ActionId>(static_cast<int>(ActionId::kTabMatrix) + at))->toolTip());
+  }
+  chips_ = new Chips(&navigator_, search_, this);
+  strip_ = new Strip(actions_->Get(ActionId::kCancelLoading), this);
+  start_ = new StartPage(actions_->Get(ActionId::kOpen), actions_->Get(ActionId::kOpenFolder), this);
+  connect(start_, &StartPage::Chosen, this, &MainWindow::Open);
+  auto* pictures_page = new QWidget;
+  pictures_page->setAccessibleName("Incident");
+  auto* pictures_layout = new QVBoxLayout(pictures_page);
+  pictures_layout->setContentsMargins(0, 0, 0, 0);
+  pictures_layout->setSpacing(0);
+  pictures_layout->addWidget(chips_);
+  pictures_layout->addWidget(tabs_, 1);
+  centre_ = new QStackedWidget;
+  centre_->setAccessibleName("Centre");
+  centre_->addWidget(start_);
+  centre_->addWidget(pictures_page);
+  auto* middle = new QWidget(this);
+  middle->setAccessibleName("Middle");
+  auto* layout = new QVBoxLayout(middle);
+  layout->setContentsMargins(0, 0, 0, 0);
+  layout->setSpacing(0);
+  layout->addWidget(strip_);
+  layout->addWidget(centre_, 1);
+  setCentralWidget(middle);
+
+  QDockWidget* verdict = AddDock("Verdict", verdict_, Qt::TopDockWidgetArea, "verdict");
+  verdict->setFeatures(QDockWidget::NoDockWidgetFeatures);
+  auto* no_title = new QWidget(verdict);
+  no_title->setAccessibleName("Verdict");
+  verdict->setTitleBarWidget(no_title);
+  docks_.emplace_back("Tree", AddDock("Hosts and communicators", tree, Qt::LeftDockWidgetArea, "tree"));
+  docks_.emplace_back("Legend", AddDock("Legend", legend, Qt::LeftDockWidgetArea, "legend"));
+  docks_.emplace_back("Details", AddDock("Details", details, Qt::RightDockWidgetArea, "details"));
+  const char* table_names[] = {"Communicators", "Ranks", "Mismatches", "In flight"};
+  for (size_t i = 0; i < std::size(tables); ++i) {
+    docks_.emplace_back(table_names[i], AddDock(table_names[i], tables[i], Qt::BottomDockWidgetArea, QString(table_names[i]).toLower().replace(' ', '-')));
+  }
+  docks_.emplace_back("Load log", AddDock("Load log", log_, Qt::BottomDockWidgetArea, "log"));
+  docks_.emplace_back("Marks", AddDock("Marks", marks_, Qt::BottomDockWidgetArea, "marks"));
+  connect(log_, &LoadLog::TitleChanged, dock("Load log"), &QDockWidget::setWindowTitle);
+  for (QTabBar* tab_bar : findChildren<QTabBar*>()) {
+    if (tab_bar->accessibleName().isEmpty()) tab_bar->setAccessibleName("Tabs");
+  }
+
+  // The verdict and the matrix get a document first: with them people begin to read.
+  views_ = {verdict_, matrix, legend, details, tree, tables[0], tables[1], tables[2], tables[3], log_};
+  for (size_t i = 1; i < std::size(pictures); ++i) views_.push_back(pictures[i]);
+
+  status_ = StatusLabel("What is open", this);
+  selected_ = StatusLabel("What is selected", this);
+  load_state_ = StatusLabel("How much is loaded", this);
+  statusBar()->setAccessibleName("Status");
+  statusBar()->addPermanentWidget(status_);
+  statusBar()->addPermanentWidget(selected_);
+  statusBar()->addPermanentWidget(load_state_);
+}
+
+void MainWindow::DefaultLayout() {
+  resize(1280, 800);
+  auto place = [this](const QString& name, Qt::DockWidgetArea area) {
+    QDockWidget* pane = dock(name);
+    pane->setFloating(false);
+    addDockWidget(area, pane);
+    pane->show();
+    return pane;
+  };
+  QDockWidget* tree = place("Tree", Qt::LeftDockWidgetArea);
+  QDockWidget* legend = place("Legend", Qt::LeftDockWidgetArea);
+  splitDockWidget(tree, legend, Qt::Vertical);
+  QDockWidget* details = place("Details", Qt::RightDockWidgetArea);
+  QDockWidget* first = place("Communicators", Qt::BottomDockWidgetArea);
+  for (const char* name : {"Ranks", "Mismatches", "In flight", "Load log", "Marks"}) tabifyDockWidget(first, place(name, Qt::BottomDockWidgetArea));
+  first->raise();
+  const int letter = fontMetrics().averageCharWidth(), line = fontMetrics().height();
+  resizeDocks({tree, details}, {letter * 34, letter * 44}, Qt::Horizontal);
+  resizeDocks({tree, legend}, {line * 30, line * 14}, Qt::Vertical);
+  resizeDocks({first}, {line * 12}, Qt::Vertical);
+  tabs_->setCurrentIndex(0);
+  if (options_.embedded) {
+    // Half a screen is for pictures and tables.
+    for (QDockWidget* pane : {tree, legend, details}) pane->hide();
+  }
+}
+
+void MainWindow::RestoreSession() {
+  SetText(session_.Number("text", 100));
+  const Appearance appearance = AppearanceByName(session_.Text("appearance"));
+  if (appearance != Appearance::kDesktop) ApplyAppearance(appearance);
+  if (options_.embedded) return;
+  if (const QByteArray geometry = session_.Bytes("geometry"); !geometry.isEmpty()) restoreGeometry(geometry);
+  if (const QByteArray state = session_.Bytes("panes"); !state.isEmpty()) restoreState(state, kStateVersion);
+  const int tab = session_.Number("tab", 0);
+  if (tab >= 0 && tab < tabs_->count()) tabs_->setCurrentIndex(tab);
+  verdict_->SetCollapsed(session_.Number("folded", 0) == 1);
+}
+
+void MainWindow::SaveSession() {
+  if (!options_.restore || options_.embedded) return;
+  KeepPlace();
+  session_.Set("geometry", saveGeometry());
+  session_.Set("panes", saveState(kStateVersion));
+  session_.Set("tab", tabs_->currentIndex());
+  session_.Set("folded", verdict_->collapsed() ? 1 : 0);
+  session_.Set("text", text_percent_);
+  session_.Sync();
+}
+
+View* MainWindow::view(const QString& name) const {
+  for (View* view : views_) {
+    if (view->accessibleName() == name) return view;
+  }
+  return nullptr;
+}
+
+View* MainWindow::CurrentView() const {
+  for (QWidget* widget = focusWidget(); widget != nullptr; widget = widget->parentWidget()) {
+    if (auto* view = qobject_cast<View*>(widget)) return view;
+  }
+  return qobject_cast<View*>(tabs_->currentWidget());
+}
+
+QDockWidget* MainWindow::dock(const QString& name) const {
+  for (const auto& [title, dock] : docks_) {
+    if (title == name) return dock;
+  }
+  return nullptr;
+}
+
+bool MainWindow::Idle() const {
+  if (loading_ || given_ < views_.size() || !search_->Idle()) return false;
+  return std::all_of(views_.begin(), views_.end(), [](const View* view) { return view->Idle(); });
+}
+
+void MainWindow::closeEvent(QCloseEvent* event) {
+  SaveSession();
+  loader_.Cancel();
+  QMainWindow::closeEvent(event);
+}
+
+}  // namespace lockstep::gui

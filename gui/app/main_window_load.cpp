@@ -1,0 +1,261 @@
+// Opening: what the loader says, handing a document to the views in turn, and keeping where one was.
+#include <QApplication>
+#include <QDir>
+#include <QEvent>
+#include <QFileInfo>
+#include <QLocale>
+#include <QMenu>
+#include <QTimer>
+
+#include "gui/app/main_window.h"
+#include "gui/app/marks_pane.h"
+#include "gui/app/place_mapping.h"
+#include "gui/app/start_page.h"
+
+namespace lockstep::gui {
+namespace {
+
+QString Count(int64_t value) { return QLocale(QLocale::English).toString(static_cast<qlonglong>(value)); }
+
+QString Big(uint64_t value) {
+  if (value < 1'000'000) return Count(static_cast<int64_t>(value));
+  return QString("%1 M").arg(static_cast<double>(value) / 1e6, 0, 'f', 1);
+}
+
+QStringList PathsOf(const Document& document) {
+  QStringList out;
+  for (const std::string& path : document.paths()) out << QString::fromStdString(path);
+  return out;
+}
+
+}  // namespace
+
+void MainWindow::JoinLoader() {
+  connect(&loader_, &Loader::Progress, this, [this](const QString& phase, double fraction, qint64 done, qint64 total) {
+    strip_->ShowProgress(phase, fraction, done, total);
+    load_state_->setText(fraction < 0 ? QString("loading") : QString("load %1 %").arg(static_cast<int>(fraction * 100)));
+  });
+  connect(&loader_, &Loader::Partial, this, [this](const DocumentPtr& document) { Take(document, true); });
+  connect(&loader_, &Loader::Problem, this, [this](const QString& line) { log_->AddLine(line); });
+  connect(&loader_, &Loader::Opened, this, [this](const DocumentPtr& document) {
+    Take(document, false);
+    EndLoad(true);
+  });
+  connect(&loader_, &Loader::Failed, this, [this](const QString& message) {
+    session_.RemoveRecent(opening_);
+    FillRecent();
+    EndLoad(false);
+    strip_->ShowError(message);
+  });
+  connect(&loader_, &Loader::Cancelled, this, [this] {
+    if (!loading_) return;
+    EndLoad(false);
+    Say(document_ == nullptr ? "Loading was stopped" : "Loading was stopped; what was open before is shown");
+  });
+}
+
+void MainWindow::Open(const QStringList& paths) {
+  QStringList full;
+  for (const QString& path : paths) {
+    if (!path.isEmpty()) full << QDir::cleanPath(QFileInfo(path).absoluteFilePath());
+  }
+  full.removeDuplicates();
+  if (full.isEmpty()) return;
+  if (!loading_) {
+    KeepPlace();
+    before_ = document_;
+    before_place_ = navigator_.place();
+  }
+  const bool was_loading = loading_;
+  if (was_loading) loading_ = false;   // what Open cancels is not told as stopped
+  opening_ = full;
+  log_->Clear();
+  strip_->ShowProgress("Finding files", -1, 0, 0);
+  if (!paint_wanted_) qApp->installEventFilter(this);   // parts of views come and go: all paint events are seen while one is waited for
+  paint_wanted_ = true;
+  verdict_painted_ = matrix_painted_ = false;
+  loader_.Open(full);
+  loading_ = true;
+  load_state_->setText("loading");
+  EnableActs();
+  UpdateTitle();
+}
+
+void MainWindow::EndLoad(bool opened) {
+  loading_ = false;
+  strip_->Done();
+  if (!opened) {
+    WantNoPaint();
+    if (partial_) {
+      // Views showed a part of what did not come.
+      const Place place = before_place_;
+      paths_.clear();
+      ShowDocument(before_);
+      wanted_ = place;
+      place_wanted_ = before_ != nullptr;
+    }
+  } else {
+    session_.AddRecent(paths_);
+    FillRecent();
+  }
+  partial_ = false;
+  before_.reset();
+  load_state_->setText(document_ == nullptr ? QString() : QString("load 100 %"));
+  EnableActs();
+  UpdateTitle();
+  Q_EMIT LoadEnded(opened);
+}
+
+void MainWindow::ShowDocument(DocumentPtr document) {
+  if (document == nullptr) KeepPlace();
+  Take(std::move(document), false);
+  load_state_->setText(document_ == nullptr ? QString() : QString("load 100 %"));
+}
+
+void MainWindow::Take(DocumentPtr document, bool partial) {
+  const QStringList paths = document == nullptr ? QStringList() : loading_ ? opening_ : PathsOf(*document);
+  const bool same = document != nullptr && document_ != nullptr && paths == paths_;
+  const Place was = place_wanted_ ? wanted_ : navigator_.place();
+  wanted_ = {};
+  QStringList filters;
+  if (same) {
+    wanted_ = MapPlace(*document_, *document, was, true);
+  } else if (document != nullptr && options_.restore) {
+    const Session::Remembered remembered = session_.PlaceOf(paths);
+    wanted_ = remembered.place;
+    filters = wanted_.filters;
+    wanted_.matrix_comm = CommByIdentity(*document, remembered.matrix_comm);
+    if (wanted_.matrix_comm < 0 && wanted_.matrix_mode == MatrixMode::kCommunicator) {
+      wanted_.matrix_mode = MatrixMode::kJob;
+      wanted_.matrix = {};
+    }
+    wanted_.filters.clear();
+  }
+  place_wanted_ = document != nullptr && wanted_ != Place();
+  if (!same) anomaly_ = mark_ = -1;
+  // Places of the old document mean nothing in the new one: no view may see one with the other.
+  navigator_.Reset();
+  for (size_t i = 2; i < views_.size() && document != nullptr; ++i) views_[i]->SetDocument(nullptr);
+  document_ = std::move(document);
+  partial_ = partial;
+  paths_ = paths;
+  records_.SetDocument(document_);
+  centre_->setCurrentIndex(document_ == nullptr ? 0 : 1);
+  search_->SetDocument(document_);
+  given_ = 0;
+  views_[given_++]->SetDocument(document_);
+  views_[given_++]->SetDocument(document_);
+  if (!partial) LoadNotes();
+  if (!filters.isEmpty()) search_->SetFilters(filters);
+  EnableActs();
+  UpdateTitle();
+  UpdateStatus();
+  QTimer::singleShot(0, this, [this, document = document_] {
+    if (document == document_) GiveNext();
+  });
+}
+
+// One view a turn of the event loop: the window stays alive between them.
+void MainWindow::GiveNext() {
+  if (given_ < views_.size()) views_[given_++]->SetDocument(document_);
+  if (given_ < views_.size()) {
+    QTimer::singleShot(0, this, [this, document = document_] {
+      if (document == document_) GiveNext();
+    });
+    return;
+  }
+  if (place_wanted_) {
+    place_wanted_ = false;
+    Place place = wanted_;
+    if (place.filters.isEmpty()) place.filters = navigator_.place().filters, place.filtered = navigator_.place().filtered;
+    // What was selected meanwhile is newer.
+    if (!navigator_.selection().empty()) place.selection = navigator_.selection();
+    navigator_.Reset(place);
+  }
+  Q_EMIT DocumentShown();
+}
+
+void MainWindow::KeepPlace() {
+  if (document_ == nullptr || partial_ || !options_.restore || options_.embedded) return;
+  session_.SetPlace(paths_, navigator_.place(), CommIdentity(*document_, navigator_.place().matrix_comm));
+}
+
+void MainWindow::UpdateTitle() {
+  const QString name = document_ != nullptr ? document_->title() : QString();
+  setWindowTitle(loading_ && !opening_.isEmpty() ? QString("%1 (loading) - Lockstep").arg(QFileInfo(opening_.first()).fileName())
+                 : name.isEmpty() ? QString("Lockstep") : QString("%1 - Lockstep").arg(name));
+}
+
+void MainWindow::UpdateStatus() {
+  if (document_ == nullptr) {
+    status_->clear();
+    selected_->clear();
+    return;
+  }
+  const int64_t missing = document_->facts().missing().empty() ? 0 : RankIntervals::Of(document_->facts().missing(0)).size();
+  status_->setText(QString("%1 ranks, %2 records, %3 missing").arg(Count(document_->rank_count()), Big(document_->index().operations()), Count(missing)));
+}
+
+void MainWindow::FillRecent() {
+  const QList<QStringList> all = session_.Recent();
+  for (int i = 0; i < static_cast<int>(recent_.size()); ++i) {
+    QAction* action = recent_[static_cast<size_t>(i)];
+    const bool there = i < all.size();
+    action->setVisible(there);
+    action->setEnabled(there);
+    action->setText(there ? QString("&%1  %2").arg(i + 1).arg(PathsText(all[i]).replace('&', "&&")) : QString("-"));
+    action->setToolTip(there ? all[i].mid(0, 5).join('\n') : QString("Nothing was open"));
+    action->setStatusTip(action->toolTip());
+  }
+  actions_->Get(ActionId::kReopen)->setEnabled(!all.isEmpty());
+  start_->SetRecent(all);
+}
+
+void MainWindow::LoadNotes() {
+  notes_ = {};
+  notes_locked_ = false;
+  if (document_ != nullptr) {
+    auto notes = ReadNotes(NotesPath(document_->paths()));
+    if (notes.ok()) {
+      notes_ = *std::move(notes);
+    } else {
+      notes_locked_ = true;
+      log_->AddLine(QString::fromStdString(std::string(notes.status().message())));
+    }
+  }
+  marks_->Show(document_.get(), notes_);
+}
+
+void MainWindow::SaveNotes() {
+  marks_->Show(document_.get(), notes_);
+  if (notes_locked_) {
+    strip_->ShowError("The marks are kept until this window closes: their file holds something else and is left as it is (load log).");
+    return;
+  }
+  const absl::Status status = WriteNotes(NotesPath(document_->paths()), notes_);
+  if (!status.ok()) strip_->ShowError(QString("%1. The marks are kept until this window closes.").arg(QString::fromStdString(std::string(status.message()))));
+}
+
+void MainWindow::WantNoPaint() {
+  paint_wanted_ = false;
+  qApp->removeEventFilter(this);
+}
+
+bool MainWindow::eventFilter(QObject* watched, QEvent* event) {
+  if (event->type() == QEvent::Paint && paint_wanted_ && document_ != nullptr) {
+    const QWidget* widget = qobject_cast<QWidget*>(watched);
+    const auto inside = [&](const QWidget* outer) { return widget == outer || outer->isAncestorOf(widget); };
+    const View* matrix = views_[1];
+    if (widget == nullptr) return QMainWindow::eventFilter(watched, event);
+    if (inside(verdict_)) verdict_painted_ = true;
+    if (inside(matrix) && matrix->Idle()) matrix_painted_ = true;
+    if ((verdict_painted_ || verdict_->visibleRegion().isEmpty()) && (matrix_painted_ || !matrix->isVisible())) {
+      WantNoPaint();
+      // Behind what is painted in this turn.
+      QTimer::singleShot(0, this, &MainWindow::FirstPaint);
+    }
+  }
+  return QMainWindow::eventFilter(watched, event);
+}
+
+}  // namespace lockstep::gui

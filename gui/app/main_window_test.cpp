@@ -1,0 +1,388 @@
+#include "gui/app/main_window.h"
+
+#include <QApplication>
+#include <QClipboard>
+#include <QDialog>
+#include <QDragEnterEvent>
+#include <QDropEvent>
+#include <QInputDialog>
+#include <QMenu>
+#include <QMimeData>
+#include <QSignalSpy>
+#include <QTextBrowser>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+
+#include "gui/app/app_test_window.h"
+#include "gui/app/describe.h"
+#include "gui/app/export.h"
+#include "gui/app/marks_pane.h"
+#include "gui/app/palette.h"
+
+namespace lockstep::gui {
+namespace {
+
+using Id = ActionId;
+
+void WalkMenu(const QMenu* menu, std::vector<QAction*>* out) {
+  for (QAction* action : menu->actions()) {
+    if (action->isSeparator()) continue;
+    if (action->menu() != nullptr) {
+      WalkMenu(action->menu(), out);
+    } else {
+      out->push_back(action);
+    }
+  }
+}
+
+TEST_F(WindowTest, EveryActHasTextTooltipAndKeysOfItsOwn) {
+  const auto window = MakeWindow();
+  std::vector<QAction*> actions;
+  for (const QAction* top : window->menuBar()->actions()) {
+    ASSERT_NE(top->menu(), nullptr);
+    WalkMenu(top->menu(), &actions);
+  }
+  EXPECT_GT(actions.size(), 60u);
+  std::map<QString, QString> keys;
+  for (const QAction* action : actions) {
+    EXPECT_FALSE(action->text().isEmpty()) << action->objectName().toStdString();
+    EXPECT_FALSE(action->toolTip().isEmpty()) << action->text().toStdString();
+    EXPECT_FALSE(action->statusTip().isEmpty()) << action->text().toStdString();
+    EXPECT_FALSE(action->shortcuts().isEmpty()) << action->text().toStdString();
+    for (const QKeySequence& key : action->shortcuts()) {
+      const QString text = key.toString(QKeySequence::PortableText);
+      EXPECT_FALSE(text.isEmpty()) << action->text().toStdString();
+      EXPECT_TRUE(keys.emplace(text, action->text()).second) << text.toStdString() << ": " << action->text().toStdString() << " and " << keys[text].toStdString();
+    }
+  }
+  // What has a shortcut stands in a menu.
+  for (const QAction* action : window->actions()->all()) {
+    EXPECT_NE(std::find(actions.begin(), actions.end(), action), actions.end()) << action->text().toStdString();
+  }
+  EXPECT_EQ(window->actions()->Get(Id::kGroupHost)->shortcut().count(), 2);
+}
+
+TEST_F(WindowTest, EveryWidgetHasAnAccessibleName) {
+  const auto window = MakeOpen();
+  for (const QWidget* widget : window->findChildren<QWidget*>()) {
+    const QString type = widget->metaObject()->className();
+    // Parts that Qt makes for itself, which assistive tools never stop at.
+    if (type.startsWith("QDockWidget") || type == "QMainWindowLayout" || widget->objectName().startsWith("qt_") || type.endsWith("Private") ||
+        type == "QSizeGrip" || type == "QRubberBand" || type == "QToolBarExtension" || type == "QToolBarSeparator" || type == "QTableCornerButton" || type == "QComboBoxPrivateContainer" ||
+        type == "QComboBoxPrivateScroller" || type == "QFocusFrame" || type == "QLineEditIconButton" || type == "QScrollBar" || type == "QSplitterHandle" || type == "QStackedWidget") {
+      continue;
+    }
+    if (type == "QToolButton" && widget->parentWidget() != nullptr && widget->parentWidget()->inherits("QTabBar")) continue;
+    EXPECT_FALSE(widget->accessibleName().isEmpty())
+        << type.toStdString() << " " << widget->objectName().toStdString() << " in "
+        << (widget->parentWidget() != nullptr ? widget->parentWidget()->accessibleName().toStdString() : "");
+  }
+}
+
+TEST_F(WindowTest, TheKeyForTheNextAnomalySelectsTheCulprit) {
+  const auto window = MakeOpen();
+  EXPECT_TRUE(window->navigator()->selection().empty());
+  Key(window.get(), "]");
+  EXPECT_EQ(window->navigator()->selection(), document_->AnomalyAt(0));
+  EXPECT_EQ(window->navigator()->selection().ranks, RankIntervals::Of(5, 5));
+  EXPECT_EQ(window->anomaly(), 0);
+  for (int i = 1; i < document_->anomaly_count() + 3; ++i) Key(window.get(), "]");
+  EXPECT_EQ(window->anomaly(), document_->anomaly_count() - 1);
+  for (int i = 0; i < document_->anomaly_count() + 3; ++i) Key(window.get(), "[");
+  EXPECT_EQ(window->anomaly(), 0);
+  EXPECT_TRUE(DescribeJson(*document_, window->navigator()->selection()).contains("\"ranks\":[5]"));
+}
+
+TEST_F(WindowTest, RecordsOneByOneAndBack) {
+  const auto window = MakeOpen();
+  Key(window.get(), "]");
+  Key(window.get(), ".");
+  const Selection first = window->navigator()->selection();
+  EXPECT_EQ(first.record_rank, 5);
+  ASSERT_GE(first.record, 1);
+  Key(window.get(), ",");
+  EXPECT_EQ(window->navigator()->selection().record, first.record - 1);
+  Key(window.get(), ".");
+  EXPECT_EQ(window->navigator()->selection(), first);
+  EXPECT_TRUE(window->actions()->Get(Id::kBack)->isEnabled());
+  Key(window.get(), "Alt+Left");
+  EXPECT_EQ(window->navigator()->selection().record, first.record - 1);
+  Key(window.get(), "Alt+Right");
+  EXPECT_EQ(window->navigator()->selection(), first);
+  for (int i = 0; i < 2000; ++i) window->actions()->Get(Id::kNextRecord)->trigger();
+  EXPECT_EQ(window->navigator()->selection().record, document_->OpCount(document_->RowOf(5)) - 1);
+}
+
+TEST_F(WindowTest, SearchesWhileOneTypesAndFilters) {
+  const auto window = MakeOpen();
+  Key(window.get(), "/");
+  ASSERT_TRUE(window->search()->field()->hasFocus());
+  QTest::keyClicks(window->search()->field(), "rank:2-4");
+  EXPECT_TRUE(Until([&] { return window->Idle(); }));
+  EXPECT_EQ(window->search()->count_text(), "3 ranks");
+  QTest::keyClick(window->search()->field(), Qt::Key_Return);
+  EXPECT_EQ(window->navigator()->selection().ranks, RankIntervals::Of(2, 2));
+  QTest::keyClick(window->search()->field(), Qt::Key_Return);
+  EXPECT_EQ(window->navigator()->selection().ranks, RankIntervals::Of(3, 3));
+  QTest::keyClick(window->search()->field(), Qt::Key_Return, Qt::ShiftModifier);
+  QTest::keyClick(window->search()->field(), Qt::Key_Return, Qt::ShiftModifier);
+  EXPECT_EQ(window->navigator()->selection().ranks, RankIntervals::Of(4, 4));
+  QTest::keyClick(window->search()->field(), Qt::Key_Return, Qt::ControlModifier);
+  EXPECT_TRUE(Until([&] { return window->Idle(); }));
+  EXPECT_EQ(window->navigator()->place().filters, QStringList("rank:2-4"));
+  EXPECT_EQ(window->navigator()->place().filtered, RankIntervals::Of(2, 4));
+  // Typing letters that are keys of the window types them.
+  QTest::keyClicks(window->search()->field(), "wasd]?");
+  EXPECT_EQ(window->search()->field()->text(), "wasd]?");
+  EXPECT_EQ(window->anomaly(), -1);
+  Key(window.get(), "Esc");
+  EXPECT_TRUE(window->search()->field()->text().isEmpty());
+  Key(window.get(), "Esc");
+  EXPECT_TRUE(window->navigator()->selection().empty());
+  Key(window.get(), "Esc");
+  EXPECT_TRUE(Until([&] { return window->Idle(); }));
+  EXPECT_TRUE(window->navigator()->place().filters.isEmpty());
+  // What is no query says so, and Enter at once searches at once.
+  window->search()->Search("state:sleepy");
+  window->search()->Step(1);
+  EXPECT_EQ(window->search()->count_text(), "?");
+  window->search()->Search("op:allreduce rank:3");
+  window->search()->Step(1);
+  EXPECT_TRUE(Until([&] { return window->navigator()->selection().record >= 0; }));
+  EXPECT_EQ(window->navigator()->selection().record_rank, 3);
+}
+
+TEST_F(WindowTest, FiltersPinsAndMembersOfTheSelection) {
+  const auto window = MakeOpen();
+  Key(window.get(), "]");
+  Key(window.get(), "P");
+  EXPECT_EQ(window->navigator()->place().pinned, RankIntervals::Of(5, 5));
+  Key(window.get(), "X");
+  EXPECT_TRUE(Until([&] { return window->Idle(); }));
+  EXPECT_EQ(window->navigator()->place().filters, QStringList("-rank:5"));
+  EXPECT_EQ(window->navigator()->place().filtered.Text(), "0-4, 6-7");
+  Key(window.get(), "Shift+X");
+  EXPECT_TRUE(Until([&] { return window->Idle(); }));
+  EXPECT_TRUE(window->navigator()->place().filters.isEmpty());
+  Key(window.get(), "K");
+  EXPECT_GT(window->navigator()->selection().ranks.size(), 1);
+  Key(window.get(), "Shift+P");
+  EXPECT_TRUE(window->navigator()->place().pinned.empty());
+  Key(window.get(), "C");
+  EXPECT_EQ(window->navigator()->place().matrix_mode, MatrixMode::kCommunicator);
+  EXPECT_EQ(window->navigator()->place().matrix_comm, window->navigator()->selection().comm);
+  Key(window.get(), "J");
+  EXPECT_EQ(window->navigator()->place().matrix_mode, MatrixMode::kJob);
+  Key(window.get(), "Ctrl+G,H");
+  EXPECT_EQ(window->navigator()->place().grouping, RowGrouping::kHost);
+}
+
+TEST_F(WindowTest, TabsAndPanesByKeys) {
+  const auto window = MakeOpen();
+  for (int i = 0; i < 5; ++i) {
+    Key(window.get(), QString("Ctrl+%1").arg(i + 1));
+    EXPECT_EQ(window->tabs()->currentIndex(), i);
+    EXPECT_TRUE(window->actions()->Get(static_cast<Id>(static_cast<int>(Id::kTabMatrix) + i))->isChecked());
+  }
+  window->dock("Marks")->hide();
+  Key(window.get(), "B");
+  EXPECT_TRUE(window->dock("Marks")->isVisible());
+  Key(window.get(), "Ctrl+Shift+L");
+  EXPECT_EQ(window->tabs()->currentIndex(), 0);
+}
+
+TEST_F(WindowTest, ThePaletteFindsAndRuns) {
+  const auto window = MakeOpen();
+  Key(window.get(), "Ctrl+Shift+P");
+  auto* palette = window->findChild<Palette*>();
+  ASSERT_NE(palette, nullptr);
+  QTest::keyClicks(palette->field(), "nextano");
+  ASSERT_GT(palette->list()->count(), 0);
+  EXPECT_EQ(palette->list()->item(0)->text(), "Next anomaly");
+  QTest::keyClick(palette->field(), Qt::Key_Return);
+  EXPECT_EQ(window->anomaly(), 0);
+  EXPECT_TRUE(Until([&] { return window->findChild<Palette*>() == nullptr; }));
+  Key(window.get(), "Ctrl+P");
+  palette = window->findChild<Palette*>();
+  ASSERT_NE(palette, nullptr);
+  QTest::keyClicks(palette->field(), "rank 3");
+  QTest::keyClick(palette->field(), Qt::Key_Return);
+  EXPECT_EQ(window->navigator()->selection().ranks, RankIntervals::Of(3, 3));
+}
+
+TEST_F(WindowTest, HelpListsEveryKey) {
+  const auto window = MakeOpen();
+  Key(window.get(), "?");
+  auto* page = window->findChild<QDialog*>("help-page");
+  ASSERT_NE(page, nullptr);
+  const QString text = page->findChild<QTextBrowser*>()->toPlainText();
+  for (const QAction* action : window->actions()->all()) {
+    if (action->objectName().startsWith("recent-")) continue;
+    EXPECT_TRUE(text.contains(action->shortcut().toString(QKeySequence::NativeText))) << action->text().toStdString();
+    EXPECT_TRUE(text.contains(action->statusTip())) << action->text().toStdString();
+  }
+}
+
+TEST_F(WindowTest, CopiesForATicket) {
+  const auto window = MakeOpen();
+  Key(window.get(), "]");
+  Key(window.get(), "Ctrl+Shift+C");
+  const QString text = QApplication::clipboard()->text();
+  EXPECT_TRUE(text.startsWith(QString::fromStdString(document_->facts().report_text())));
+  EXPECT_TRUE(text.contains("Selected: rank 5")) << text.toStdString();
+  EXPECT_TRUE(text.contains("Files: "));
+  QApplication::clipboard()->clear();
+  Key(window.get(), "Ctrl+C");
+  EXPECT_FALSE(QApplication::clipboard()->text().isEmpty());
+}
+
+TEST_F(WindowTest, MarksAreKeptBesideTheFiles) {
+  const auto window = MakeOpen();
+  Key(window.get(), "]");
+  Key(window.get(), "M");
+  auto* dialog = window->findChild<QInputDialog*>("mark-dialog");
+  ASSERT_NE(dialog, nullptr);
+  dialog->setTextValue("look here");
+  dialog->accept();
+  QCoreApplication::processEvents();
+  ASSERT_EQ(window->notes().marks.size(), 1u);
+  auto notes = ReadNotes(NotesPath(document_->paths()));
+  ASSERT_TRUE(notes.ok()) << notes.status();
+  EXPECT_EQ(*notes, window->notes());
+  window->navigator()->Select({});
+  Key(window.get(), "N");
+  EXPECT_EQ(window->navigator()->selection(), document_->AnomalyAt(0));
+  Key(window.get(), "B");
+  EXPECT_EQ(window->marks()->table()->rowCount(), 1);
+  QTest::keyClick(window->marks()->table(), Qt::Key_Delete);
+  EXPECT_TRUE(window->notes().marks.empty());
+  EXPECT_TRUE(ReadNotes(NotesPath(document_->paths()))->marks.empty());
+}
+
+TEST_F(WindowTest, ADroppedFileThatIsNothingSaysSo) {
+  const auto window = MakeOpen();
+  const QString path = folder_.filePath("notes.txt");
+  std::ofstream(path.toStdString()) << "not a dump\n";
+  QMimeData data;
+  data.setUrls({QUrl::fromLocalFile(path)});
+  QDragEnterEvent enter(QPoint(10, 10), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
+  QApplication::sendEvent(window.get(), &enter);
+  EXPECT_TRUE(enter.isAccepted());
+  QSignalSpy ended(window.get(), &MainWindow::LoadEnded);
+  QDropEvent drop(QPointF(10, 10), Qt::CopyAction, &data, Qt::LeftButton, Qt::NoModifier);
+  QApplication::sendEvent(window.get(), &drop);
+  EXPECT_TRUE(window->loading());
+  ASSERT_TRUE(Until([&] { return !ended.isEmpty(); }));
+  EXPECT_FALSE(ended.first().first().toBool());
+  EXPECT_TRUE(window->strip()->error());
+  EXPECT_TRUE(window->strip()->isVisible());
+  // What was open is still open.
+  EXPECT_EQ(window->document(), document_);
+  EXPECT_TRUE(window->session()->Recent().isEmpty());
+  QMimeData words;
+  words.setText("rank 5");
+  QDragEnterEvent other(QPoint(10, 10), Qt::CopyAction, &words, Qt::LeftButton, Qt::NoModifier);
+  QApplication::sendEvent(window.get(), &other);
+  EXPECT_FALSE(other.isAccepted());
+}
+
+TEST_F(WindowTest, TheSessionComesBack) {
+  const QStringList paths = [&] {
+    const auto window = MakeOpen();
+    QStringList out;
+    for (const std::string& path : document_->paths()) out << QString::fromStdString(path);
+    window->session()->AddRecent(out);
+    window->resize(1000, 700);
+    window->tabs()->setCurrentIndex(2);
+    window->dock("Details")->hide();
+    window->actions()->Get(Id::kFontBigger)->trigger();
+    window->search()->SetFilters({"rank:2-4"});
+    EXPECT_TRUE(Until([&] { return window->Idle(); }));
+    Place place = window->navigator()->place();
+    place.grouping = RowGrouping::kState;
+    window->navigator()->Go(place);
+    window->close();
+    return out;
+  }();
+  const auto window = MakeWindow();
+  EXPECT_EQ(window->size(), QSize(1000, 700));
+  EXPECT_EQ(window->tabs()->currentIndex(), 2);
+  EXPECT_TRUE(window->dock("Details")->isHidden());
+  EXPECT_EQ(window->session()->Recent(), QList<QStringList>{paths});
+  window->ShowDocument(document_);
+  EXPECT_TRUE(Until([&] { return window->Idle(); }));
+  EXPECT_EQ(window->navigator()->place().grouping, RowGrouping::kState);
+  EXPECT_EQ(window->navigator()->place().filters, QStringList("rank:2-4"));
+  EXPECT_EQ(window->navigator()->place().filtered, RankIntervals::Of(2, 4));
+  Key(window.get(), "Ctrl+Shift+L");
+  EXPECT_FALSE(window->dock("Details")->isHidden());
+  EXPECT_EQ(window->tabs()->currentIndex(), 0);
+}
+
+TEST_F(WindowTest, AHostileSessionFileIsAsNone) {
+  std::ofstream(folder_.filePath("viewer.ini").toStdString())
+      << "[v1]\ngeometry=@ByteArray(\\x1\\x2)\npanes=@Invalid()\ntab=99\ntext=abc\nrecent=7, @Variant(\\0)\nappearance=pink\n";
+  const auto window = MakeWindow();
+  EXPECT_EQ(window->tabs()->currentIndex(), 0);
+  window->ShowDocument(HungJob());
+  EXPECT_TRUE(Until([&] { return window->Idle(); }));
+}
+
+TEST_F(WindowTest, EveryActCanBeTriggeredWithAndWithoutAnIncident) {
+  for (const bool open : {false, true}) {
+    const auto window = open ? MakeOpen() : MakeWindow();
+    for (const ActionSpec& spec : ActionSpecs()) {
+      if (spec.id == Id::kQuit || spec.id == Id::kFullScreen) continue;
+      window->actions()->Get(spec.id)->trigger();
+      QCoreApplication::processEvents();
+      for (QDialog* dialog : window->findChildren<QDialog*>()) dialog->reject();
+      if (QWidget* popup = QApplication::activePopupWidget()) popup->close();
+      if (spec.id == Id::kClose && open) window->ShowDocument(document_);
+    }
+    EXPECT_TRUE(Until([&] { return window->Idle() || window->document() == nullptr; }));
+    EXPECT_FALSE(QFile::exists(QString::fromStdString(document_ != nullptr ? NotesPath(document_->paths()) : "/nonexistent")));
+    window->actions()->Get(Id::kFontNormal)->trigger();
+    while (window->session()->Text("appearance") != "desktop") window->actions()->Get(Id::kTheme)->trigger();
+  }
+}
+
+TEST_F(WindowTest, ViewsAreGivenTheDocumentInTurnAndLoseIt) {
+  const auto window = MakeOpen();
+  EXPECT_EQ(window->document(), document_);
+  window->actions()->Get(Id::kClose)->trigger();
+  EXPECT_EQ(window->document(), nullptr);
+  EXPECT_FALSE(window->actions()->Get(Id::kNextAnomaly)->isEnabled());
+  // Another one while the views are still being given the first.
+  const DocumentPtr first = HungJob(4), second = HungJob(1);
+  window->ShowDocument(first);
+  window->ShowDocument(second);
+  EXPECT_TRUE(Until([&] { return window->Idle(); }));
+  EXPECT_EQ(window->document(), second);
+  Key(window.get(), "]");
+  EXPECT_FALSE(window->navigator()->selection().empty());
+}
+
+TEST_F(WindowTest, WritesPicturesAndTables) {
+  const auto window = MakeOpen();
+  for (View* view : window->views()) {
+    for (const QString& format : ExportFormats(*view)) {
+      const QString path = folder_.filePath("out." + format);
+      const absl::Status status = ExportView(view, path, QSize(400, 300));
+      ASSERT_TRUE(status.ok()) << view->accessibleName().toStdString() << status;
+      QFile file(path);
+      ASSERT_TRUE(file.open(QIODevice::ReadOnly));
+      const QByteArray bytes = file.readAll();
+      if (format == "png") EXPECT_TRUE(bytes.startsWith("\x89PNG"));
+      if (format == "svg") EXPECT_TRUE(bytes.contains("<svg") && bytes.contains("</svg>"));
+      if (format == "csv") EXPECT_EQ(QString::fromUtf8(bytes), view->Csv());
+    }
+  }
+  View* matrix = window->view("Matrix");
+  EXPECT_EQ(ExportView(matrix, folder_.filePath("x.bmp"), QSize(10, 10)).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ExportView(matrix, folder_.filePath("absent/x.png"), QSize(10, 10)).code(), absl::StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace lockstep::gui

@@ -1,0 +1,56 @@
+#include "gui/app/place_mapping.h"
+
+#include "gui/model/notes.h"
+
+namespace lockstep::gui {
+namespace {
+
+int32_t MapComm(const Document& from, const Document& to, int32_t comm) {
+  if (comm < 0 || comm >= from.comm_count()) return -1;
+  if (const int32_t same = CommByIdentity(to, CommIdentity(from, comm)); same >= 0) return same;
+  int32_t found = -1;
+  const QString name = from.CommName(comm);
+  for (int32_t other = 0; other < to.comm_count(); ++other) {
+    if (to.CommName(other) != name) continue;
+    if (found >= 0) return -1;
+    found = other;
+  }
+  return found;
+}
+
+int64_t MapRecord(const Document& from, const Document& to, const Selection& selection, int32_t comm) {
+  const int row = from.RowOf(selection.record_rank), other = to.RowOf(selection.record_rank);
+  if (row < 0 || other < 0 || selection.record < 0 || selection.record >= from.OpCount(row)) return -1;
+  const IndexOp wanted = from.OpAt(row, selection.record);
+  if (wanted.seq < 0 || comm < 0) return -1;
+  // Near the place it had, and no further: this runs at every step of a linked window.
+  const int64_t count = to.OpCount(other), shift = count - from.OpCount(row);
+  for (int64_t away = 0; away < 4096; ++away) {
+    for (const int64_t at : {selection.record + away, selection.record - away, selection.record + shift + away, selection.record + shift - away}) {
+      if (at < 0 || at >= count) continue;
+      const IndexOp op = to.OpAt(other, at);
+      if (op.kind == wanted.kind && op.seq == wanted.seq && to.CommOf(op) == comm) return at;
+    }
+  }
+  return -1;
+}
+
+}  // namespace
+
+Place MapPlace(const Document& from, const Document& to, const Place& place, bool same) {
+  Place out = place;
+  out.selection.comm = MapComm(from, to, place.selection.comm);
+  if (out.selection.comm < 0) out.selection.seq_first = out.selection.seq_last = -1;
+  out.selection.record = MapRecord(from, to, place.selection, out.selection.comm);
+  if (out.selection.record < 0) out.selection.record_rank = -1;
+  out.matrix_comm = MapComm(from, to, place.matrix_comm);
+  if (out.matrix_comm < 0) out.matrix_mode = MatrixMode::kJob;
+  if (!same) {
+    out.matrix = out.timeline = {};
+    out.selection.time_begin = 0;
+    out.selection.time_end = -1;
+  }
+  return out;
+}
+
+}  // namespace lockstep::gui

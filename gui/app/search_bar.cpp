@@ -1,0 +1,339 @@
+#include "gui/app/search_bar.h"
+
+#include <QAbstractItemView>
+#include <QCompleter>
+#include <QHBoxLayout>
+#include <QKeyEvent>
+#include <QListView>
+#include <QLocale>
+#include <QPalette>
+#include <QToolButton>
+
+#include <algorithm>
+
+namespace lockstep::gui {
+namespace {
+
+constexpr int kDebounceMs = 120;
+
+QString Count(int64_t value) { return QLocale(QLocale::English).toString(static_cast<qlonglong>(value)); }
+
+// The document's communicators, by name; nothing is kept.
+class CommNames : public QAbstractListModel {
+ public:
+  using QAbstractListModel::QAbstractListModel;
+  void SetDocument(DocumentPtr document) {
+    beginResetModel();
+    document_ = std::move(document);
+    endResetModel();
+  }
+  int rowCount(const QModelIndex& parent = {}) const override { return parent.isValid() || document_ == nullptr ? 0 : document_->comm_count(); }
+  QVariant data(const QModelIndex& index, int role) const override {
+    if (!index.isValid() || (role != Qt::DisplayRole && role != Qt::EditRole)) return {};
+    return document_->CommName(index.row());
+  }
+
+ private:
+  DocumentPtr document_;
+};
+
+}  // namespace
+
+SearchBar::SearchBar(Navigator* navigator, QWidget* parent) : QWidget(parent), navigator_(navigator) {
+  setObjectName("search-bar");
+  setAccessibleName("Search");
+  pool_.setMaxThreadCount(2);
+  field_ = new QLineEdit(this);
+  field_->setObjectName("search");
+  field_->setPlaceholderText("Search:  rank:17043  host:n21*  seq>8800  state:missing   ( / )");
+  field_->setAccessibleName("Search");
+  field_->setAccessibleDescription("Words that all must match; Enter goes to the next hit, Ctrl+Enter makes a filter of it");
+  field_->setClearButtonEnabled(true);
+  field_->setMaxLength(10'000);
+  field_->installEventFilter(this);
+  count_ = new QLabel(this);
+  count_->setAccessibleName("Hits");
+  count_->setMinimumWidth(fontMetrics().horizontalAdvance("12,345 operations on 123 ranks"));
+  auto label = [this](const QString& text, QWidget* buddy) {
+    auto* out = new QLabel(text, this);
+    out->setAccessibleName(text);
+    out->setBuddy(buddy);
+    return out;
+  };
+  rank_ = new QLineEdit(this);
+  rank_->setObjectName("rank");
+  rank_->setAccessibleName("Rank");
+  rank_->setAccessibleDescription("Enter selects the rank with this number, or several: 0-7, 12");
+  rank_->setMaximumWidth(fontMetrics().horizontalAdvance("0000000000"));
+  comm_ = new QComboBox(this);
+  comm_->setObjectName("communicator");
+  comm_->setAccessibleName("Communicator");
+  comm_->setAccessibleDescription("Selects a communicator and shows its matrix");
+  comm_->setEditable(true);
+  comm_->setInsertPolicy(QComboBox::NoInsert);
+  comm_->lineEdit()->setAccessibleName("Communicator");
+  comm_->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
+  comm_->setMinimumContentsLength(14);
+  comm_->setModel(new CommNames(comm_));
+  comm_->view()->setAccessibleName("Communicators");
+  if (auto* list = qobject_cast<QListView*>(comm_->view())) {
+    list->setUniformItemSizes(true);
+    list->setLayoutMode(QListView::Batched);
+  }
+  comm_->completer()->setFilterMode(Qt::MatchContains);
+  comm_->completer()->setCompletionMode(QCompleter::PopupCompletion);
+  comm_->completer()->popup()->setAccessibleName("Communicators that match");
+  comm_->setCurrentIndex(-1);
+
+  auto* layout = new QHBoxLayout(this);
+  layout->setContentsMargins(4, 2, 4, 2);
+  layout->addWidget(field_, 1);
+  layout->addWidget(count_);
+  layout->addWidget(label("Rank", rank_));
+  layout->addWidget(rank_);
+  layout->addWidget(label("Communicator", comm_));
+  layout->addWidget(comm_);
+
+  timer_.setSingleShot(true);
+  timer_.setInterval(kDebounceMs);
+  connect(&timer_, &QTimer::timeout, this, &SearchBar::Start);
+  connect(field_, &QLineEdit::textChanged, this, [this] {
+    result_ = {};
+    at_ = -1;
+    cancel_->store(true);
+    count_->clear();
+    field_->text().trimmed().isEmpty() ? timer_.stop() : timer_.start();
+  });
+  connect(rank_, &QLineEdit::returnPressed, this, &SearchBar::GoToRank);
+  connect(comm_, &QComboBox::textActivated, this, &SearchBar::GoToComm);
+  SetDocument(nullptr);
+}
+
+SearchBar::~SearchBar() {
+  cancel_->store(true);
+  cancel_filter_->store(true);
+  pool_.waitForDone();
+}
+
+void SearchBar::SetDocument(DocumentPtr document) {
+  cancel_->store(true);
+  cancel_filter_->store(true);
+  ++search_;
+  ++filter_;
+  running_ = filtering_ = false;
+  step_when_done_ = 0;
+  document_ = std::move(document);
+  static_cast<CommNames*>(comm_->model())->SetDocument(document_);
+  comm_->setCurrentIndex(-1);
+  setEnabled(document_ != nullptr);
+  result_ = {};
+  at_ = -1;
+  count_->clear();
+  if (document_ != nullptr && !field_->text().trimmed().isEmpty()) timer_.start();
+}
+
+void SearchBar::Search(const QString& text) { field_->setText(text); }
+
+void SearchBar::Start() {
+  timer_.stop();
+  cancel_->store(true);
+  const uint64_t number = ++search_;
+  running_ = false;
+  if (document_ == nullptr || field_->text().trimmed().isEmpty()) return;
+  auto query = ParseQuery(field_->text());
+  if (!query.ok()) {
+    step_when_done_ = 0;
+    count_->setText("?");
+    count_->setToolTip(QString::fromStdString(std::string(query.status().message())));
+    Q_EMIT Message(count_->toolTip());
+    return;
+  }
+  count_->setToolTip({});
+  running_ = true;
+  cancel_ = std::make_shared<std::atomic<bool>>(false);
+  pool_.start([this, number, document = document_, query = *std::move(query), cancel = cancel_] {
+    auto result = std::make_shared<QueryResult>(RunQuery(*document, query, cancel.get()));
+    // The destructor waits for this thread: `this` is there.
+    QMetaObject::invokeMethod(this, [this, number, result] {
+      if (number != search_) return;
+      running_ = false;
+      Show(*result);
+    }, Qt::QueuedConnection);
+  });
+}
+
+void SearchBar::Show(const QueryResult& result) {
+  result_ = result;
+  at_ = -1;
+  const QString ranks = QString("%1 rank%2").arg(Count(result.ranks.size())).arg(result.ranks.size() == 1 ? "" : "s");
+  const QString comms = result.comms.empty() || result.records ? QString() : QString(", %1 communicators").arg(Count(static_cast<int64_t>(result.comms.size())));
+  count_->setText(result.hit_count == 0 && result.comms.empty() ? QString("nothing found")
+                  : result.records ? QString("%1 operations on %2").arg(Count(result.hit_count), ranks)
+                                   : ranks + comms);
+  if (result.hit_count > kMostHits) count_->setToolTip(QString("Enter goes through the first %1").arg(Count(kMostHits)));
+  if (step_when_done_ != 0) Step(std::exchange(step_when_done_, 0));
+}
+
+void SearchBar::Step(int by) {
+  if (document_ == nullptr) return;
+  if (timer_.isActive()) Start();
+  if (running_) {
+    step_when_done_ = by;
+    return;
+  }
+  const int64_t count = Steps();
+  if (count == 0) {
+    if (field_->text().trimmed().isEmpty()) Q_EMIT Message("Nothing is searched for: / goes to the search box");
+    return;
+  }
+  at_ = at_ < 0 ? (by > 0 ? 0 : count - 1) : (at_ + by + count) % count;
+  const int64_t comms = result_.records ? 0 : static_cast<int64_t>(result_.comms.size());
+  Selection selection;
+  if (at_ < comms) {
+    selection.comm = result_.comms[static_cast<size_t>(at_)];
+    const auto members = document_->index().members(document_->index().comms()[static_cast<size_t>(selection.comm)]);
+    std::vector<int32_t> ranks(members.begin(), members.end());
+    ranks.erase(std::remove_if(ranks.begin(), ranks.end(), [](int32_t rank) { return rank < 0; }), ranks.end());
+    selection.ranks = RankIntervals::Of(std::move(ranks));
+  } else {
+    const QueryHit& hit = result_.hits[static_cast<size_t>(at_ - comms)];
+    selection.ranks = RankIntervals::Of(hit.rank, hit.rank);
+    if (hit.record >= 0) {
+      const IndexOp op = document_->OpAt(document_->RowOf(hit.rank), hit.record);
+      selection.record_rank = hit.rank;
+      selection.record = hit.record;
+      selection.comm = document_->CommOf(op);
+      if (selection.comm >= 0) selection.seq_first = selection.seq_last = op.seq;
+    }
+  }
+  navigator_->Select(std::move(selection));
+  Q_EMIT Message(QString("Hit %1 of %2").arg(Count(at_ + 1), Count(count)));
+}
+
+void SearchBar::SetFilters(const QStringList& filters) {
+  cancel_filter_->store(true);
+  const uint64_t number = ++filter_;
+  if (document_ == nullptr) return;
+  std::vector<Query> queries;
+  QStringList kept;
+  for (const QString& filter : filters) {
+    auto query = ParseQuery(filter);
+    if (!query.ok()) {
+      Q_EMIT Message(QString::fromStdString(std::string(query.status().message())));
+    } else if (!query->empty() && !kept.contains(filter) && kept.size() < 50) {
+      queries.push_back(*std::move(query));
+      kept << filter;
+    }
+  }
+  cancel_filter_ = std::make_shared<std::atomic<bool>>(false);
+  filtering_ = true;
+  pool_.start([this, number, document = document_, queries = std::move(queries), kept, cancel = cancel_filter_] {
+    RankIntervals ranks;
+    for (size_t i = 0; i < queries.size(); ++i) {
+      const RankIntervals found = RunQuery(*document, queries[i], cancel.get()).ranks;
+      ranks = i == 0 ? found : ranks.Intersection(found);
+    }
+    QMetaObject::invokeMethod(this, [this, number, kept, ranks] {
+      if (number != filter_) return;
+      filtering_ = false;
+      Place place = navigator_->place();
+      place.filters = kept;
+      place.filtered = ranks;
+      navigator_->Go(std::move(place));
+      if (!kept.isEmpty()) Q_EMIT Message(QString("%1 of %2 ranks shown").arg(Count(ranks.size()), Count(document_->rank_count())));
+    }, Qt::QueuedConnection);
+  });
+}
+
+void SearchBar::GoToRank() {
+  const auto query = ParseQuery("rank:" + rank_->text().remove(' '));
+  if (!query.ok()) {
+    Q_EMIT Message("A rank's number is wanted, or several: 0-7,12");
+    return;
+  }
+  Selection selection;
+  selection.ranks = query->front().numbers;
+  std::vector<int32_t> known;
+  for (int row = 0; document_ != nullptr && row < document_->rank_count(); ++row) {
+    if (selection.ranks.Contains(document_->RankAt(row))) known.push_back(document_->RankAt(row));
+  }
+  if (known.empty()) {
+    Q_EMIT Message(QString("There is no data of rank %1").arg(rank_->text()));
+    return;
+  }
+  selection.ranks = RankIntervals::Of(std::move(known));
+  navigator_->Select(std::move(selection));
+}
+
+void SearchBar::GoToComm(const QString& name) {
+  if (document_ == nullptr) return;
+  for (int32_t comm = 0; comm < document_->comm_count(); ++comm) {
+    if (document_->CommName(comm) != name) continue;
+    Place place = navigator_->place();
+    place.selection = {};
+    place.selection.comm = comm;
+    place.matrix_mode = MatrixMode::kCommunicator;
+    place.matrix_comm = comm;
+    place.matrix = {};
+    navigator_->Go(std::move(place));
+    return;
+  }
+  Q_EMIT Message(QString("There is no communicator %1").arg(name));
+}
+
+bool SearchBar::eventFilter(QObject* watched, QEvent* event) {
+  if (watched != field_ || event->type() != QEvent::KeyPress) return QWidget::eventFilter(watched, event);
+  const auto* key = static_cast<QKeyEvent*>(event);
+  if (key->key() == Qt::Key_Down && parentWidget() != nullptr) {
+    focusNextChild();
+    return true;
+  }
+  if (key->key() != Qt::Key_Return && key->key() != Qt::Key_Enter) return false;
+  if ((key->modifiers() & Qt::ControlModifier) != 0) {
+    SetFilters(navigator_->place().filters + QStringList(field_->text().trimmed()));
+    field_->clear();
+  } else {
+    Step((key->modifiers() & Qt::ShiftModifier) != 0 ? -1 : 1);
+  }
+  return true;
+}
+
+Chips::Chips(Navigator* navigator, SearchBar* search, QWidget* parent) : QWidget(parent), navigator_(navigator), search_(search) {
+  setObjectName("chips");
+  setAccessibleName("Filters");
+  auto* layout = new QHBoxLayout(this);
+  layout->setContentsMargins(4, 2, 4, 2);
+  connect(navigator, &Navigator::PlaceChanged, this, &Chips::Fill);
+  hide();
+}
+
+void Chips::Fill() {
+  const Place& place = navigator_->place();
+  if (place.filters == shown_) return;
+  shown_ = place.filters;
+  while (QLayoutItem* item = layout()->takeAt(0)) {
+    if (QWidget* widget = item->widget()) {
+      widget->hide();
+      widget->deleteLater();
+    }
+    delete item;
+  }
+  for (const QString& filter : shown_) {
+    auto* chip = new QToolButton(this);
+    const QString text = filter.size() > 40 ? filter.left(40) + ".." : filter;
+    chip->setText(QString(text).replace('&', "&&") + QString::fromUtf8("  \xc3\x97"));
+    chip->setAccessibleName("Filter " + filter);
+    chip->setToolTip(QString("Only ranks that match %1 are shown. Press to drop this filter.").arg(filter));
+    chip->setFocusPolicy(Qt::TabFocus);
+    connect(chip, &QToolButton::clicked, this, [this, filter] {
+      QStringList rest = navigator_->place().filters;
+      rest.removeAll(filter);
+      search_->SetFilters(rest);
+    });
+    layout()->addWidget(chip);
+  }
+  static_cast<QHBoxLayout*>(layout())->addStretch(1);
+  setVisible(!shown_.isEmpty());
+}
+
+}  // namespace lockstep::gui

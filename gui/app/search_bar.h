@@ -1,0 +1,86 @@
+// The search box, the fields beside it that go to a rank or a communicator, and the filters as chips.
+#ifndef LOCKSTEP_GUI_APP_SEARCH_BAR_H_
+#define LOCKSTEP_GUI_APP_SEARCH_BAR_H_
+
+#include <QAbstractListModel>
+#include <QComboBox>
+#include <QLabel>
+#include <QLineEdit>
+#include <QThreadPool>
+#include <QTimer>
+#include <QWidget>
+
+#include <atomic>
+#include <memory>
+
+#include "gui/model/navigator.h"
+#include "gui/model/query.h"
+
+namespace lockstep::gui {
+
+// Searches while one types, on a thread of its own; the window's never waits for it.
+class SearchBar : public QWidget {
+  Q_OBJECT
+
+ public:
+  SearchBar(Navigator* navigator, QWidget* parent);
+  ~SearchBar() override;   // cancels and waits
+
+  void SetDocument(DocumentPtr document);
+  QLineEdit* field() const { return field_; }
+  QLineEdit* rank_field() const { return rank_; }
+  QComboBox* comm_field() const { return comm_; }
+  QString count_text() const { return count_->text(); }
+  void Search(const QString& text);      // as if typed
+  void Step(int by);                     // 1 the next hit, -1 the one before
+  // Only ranks that all of these match stay; what is no query is left out and told.
+  void SetFilters(const QStringList& filters);
+  bool Idle() const { return !running_ && !filtering_ && !timer_.isActive(); }
+
+ Q_SIGNALS:
+  void Message(const QString& text);
+
+ protected:
+  bool eventFilter(QObject* watched, QEvent* event) override;
+
+ private:
+  void Start();
+  void Show(const QueryResult& result);
+  void GoToRank();
+  void GoToComm(const QString& name);
+  int64_t Steps() const { return static_cast<int64_t>(result_.records ? 0 : result_.comms.size()) + static_cast<int64_t>(result_.hits.size()); }
+
+  Navigator* navigator_;
+  DocumentPtr document_;
+  QLineEdit* field_;
+  QLabel* count_;
+  QLineEdit* rank_;
+  QComboBox* comm_;
+  QTimer timer_;
+  QThreadPool pool_;
+  std::shared_ptr<std::atomic<bool>> cancel_ = std::make_shared<std::atomic<bool>>(false), cancel_filter_ = cancel_;
+  uint64_t search_ = 0, filter_ = 0;     // of the newest search; results of older ones are dropped
+  bool running_ = false, filtering_ = false;
+  int step_when_done_ = 0;               // Enter before the search was through
+  QueryResult result_;
+  int64_t at_ = -1;
+};
+
+// One button a filter, which takes it away. Hidden without filters.
+class Chips : public QWidget {
+  Q_OBJECT
+
+ public:
+  Chips(Navigator* navigator, SearchBar* search, QWidget* parent);
+
+ private:
+  void Fill();
+
+  Navigator* navigator_;
+  SearchBar* search_;
+  QStringList shown_;
+};
+
+}  // namespace lockstep::gui
+
+#endif  // LOCKSTEP_GUI_APP_SEARCH_BAR_H_

@@ -1,0 +1,52 @@
+// What the viewer remembers between runs: windows, recent incidents, and where one was in each of them.
+#ifndef LOCKSTEP_GUI_APP_SESSION_H_
+#define LOCKSTEP_GUI_APP_SESSION_H_
+
+#include <QByteArray>
+#include <QList>
+#include <QSettings>
+#include <QString>
+#include <QStringList>
+
+#include "gui/model/navigator.h"
+
+namespace lockstep::gui {
+
+// Keys stand under "v1"; a later version that cannot read them starts anew under its own. What is there is not trusted:
+// values of other types and sizes are as if absent.
+class Session {
+ public:
+  // Empty: the user's own settings.
+  explicit Session(const QString& path);
+
+  static constexpr int kMostRecent = 12;
+  QList<QStringList> Recent() const;              // newest first
+  void AddRecent(const QStringList& paths);
+  void RemoveRecent(const QStringList& paths);
+
+  QByteArray Bytes(const QString& key) const;
+  QString Text(const QString& key) const;
+  int Number(const QString& key, int otherwise) const;
+  void Set(const QString& key, const QVariant& value);
+  void Forget(const QString& key);
+
+  // Of the incident with these paths. The communicator's identity stands for its index.
+  struct Remembered {
+    Place place;                                   // selection empty, communicators -1
+    QString matrix_comm;
+    bool found = false;
+  };
+  Remembered PlaceOf(const QStringList& paths) const;
+  void SetPlace(const QStringList& paths, const Place& place, const QString& matrix_comm);
+  void Sync() { settings_.sync(); }
+
+ private:
+  static QString KeyOf(const QStringList& paths);
+  void SetRecent(const QList<QStringList>& recent);
+
+  QSettings settings_;
+};
+
+}  // namespace lockstep::gui
+
+#endif  // LOCKSTEP_GUI_APP_SESSION_H_

@@ -1,0 +1,31 @@
+// What the window shows while nothing is open: how to open something, and what was open lately.
+#ifndef LOCKSTEP_GUI_APP_START_PAGE_H_
+#define LOCKSTEP_GUI_APP_START_PAGE_H_
+
+#include <QAction>
+#include <QStringList>
+#include <QVBoxLayout>
+#include <QWidget>
+
+namespace lockstep::gui {
+
+class StartPage : public QWidget {
+  Q_OBJECT
+
+ public:
+  StartPage(QAction* open, QAction* open_folder, QWidget* parent);
+  void SetRecent(const QList<QStringList>& recent);
+
+ Q_SIGNALS:
+  void Chosen(const QStringList& paths);
+
+ private:
+  QVBoxLayout* list_;
+};
+
+// "/data/incident-7", or "/data/a.lsd and 3 more".
+QString PathsText(const QStringList& paths);
+
+}  // namespace lockstep::gui
+
+#endif  // LOCKSTEP_GUI_APP_START_PAGE_H_

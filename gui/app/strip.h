@@ -1,0 +1,39 @@
+// The line above the pictures that tells how far a load is, or what went wrong with one.
+#ifndef LOCKSTEP_GUI_APP_STRIP_H_
+#define LOCKSTEP_GUI_APP_STRIP_H_
+
+#include <QAction>
+#include <QFrame>
+#include <QLabel>
+#include <QProgressBar>
+#include <QToolButton>
+
+namespace lockstep::gui {
+
+class Strip : public QFrame {
+  Q_OBJECT
+
+ public:
+  Strip(QAction* cancel, QWidget* parent);
+  void ShowProgress(const QString& phase, double fraction, qint64 done, qint64 total);
+  // Stays until closed or the next load.
+  void ShowError(const QString& text);
+  void Done();                       // a load ended: its progress goes, an error stays
+  bool error() const { return error_; }
+  QString text() const { return label_->text(); }
+
+ protected:
+  void changeEvent(QEvent* event) override;
+
+ private:
+  void Colour();
+
+  QLabel* label_;
+  QProgressBar* bar_;
+  QToolButton *cancel_, *close_;
+  bool error_ = false;
+};
+
+}  // namespace lockstep::gui
+
+#endif  // LOCKSTEP_GUI_APP_STRIP_H_

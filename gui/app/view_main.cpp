@@ -1,0 +1,344 @@
+// lockstep-view: the window that shows what stopped a job.
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <QApplication>
+#include <QElapsedTimer>
+#include <QFile>
+#include <QStyleFactory>
+#include <QTimer>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gui/app/appearance.h"
+#include "gui/app/compare_window.h"
+#include "gui/app/describe.h"
+#include "gui/app/main_window.h"
+
+namespace lockstep::gui {
+namespace {
+
+constexpr int kUsage = 2, kFailed = 3;
+
+constexpr char kHelp[] =
+    "Usage: lockstep view [OPTION]... [PATH]...\n"
+    "Show which rank stopped a distributed job, and why: verdict, rank x sequence matrix, who waits for\n"
+    "whom, stacks, timeline.\n"
+    "\n"
+    "PATH is what lockstep analyze reads: an incident folder, a .lsd dump, a ring file of a dead process,\n"
+    "PyTorch Flight Recorder dumps, or a folder of these. Several paths are one job.\n"
+    "\n"
+    "      --compare          two PATHs side by side, rather than as one job\n"
+    "      --theme COLOURS    light or dark, rather than the desktop's\n"
+    "      --tab NAME         matrix, wait-for, timeline, stacks or bandwidth\n"
+    "      --select-anomaly N select what stands out, from 1, the worst first\n"
+    "      --search QUERY     search, and go to the first hit\n"
+    "      --size WxH         size of the window\n"
+    "      --fresh            as on the first start: do not read or keep what is remembered\n"
+    "  -h, --help             show this and exit\n"
+    "      --version          show the version and exit\n"
+    "\n"
+    "For scripts, without a screen where there is none:\n"
+    "      --screenshot FILE  write the window as PNG when all of it is drawn, and exit\n"
+    "      --print-selection  write verdict and selection as JSON to standard output, and exit\n"
+    "      --exit-after-first-paint  print how long the first picture took and the memory used, and exit\n"
+    "\n"
+    "Exit status: 0; 2 wrong usage; 3 no display, nothing readable (scripts), or FILE cannot be written.\n";
+
+struct Options {
+  std::vector<std::string> paths;
+  std::string theme, tab, screenshot, search;
+  int width = 0, height = 0;
+  int anomaly = 0;
+  bool compare = false, help = false, version = false, print_selection = false, first_paint = false, fresh = false;
+  bool script() const { return !screenshot.empty() || print_selection || first_paint; }
+};
+
+constexpr const char* kTabs[] = {"matrix", "wait-for", "timeline", "stacks", "bandwidth"};
+
+std::string Quoted(std::string_view text) {
+  std::string out = "'";
+  for (const char c : text.substr(0, 200)) out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+  return out + "'";
+}
+
+bool Number(const std::string& text, int low, int high, int* value) {
+  char* end = nullptr;
+  errno = 0;
+  const long number = strtol(text.c_str(), &end, 10);
+  *value = static_cast<int>(number);
+  return !text.empty() && *end == 0 && errno == 0 && number >= low && number <= high;
+}
+
+// Empty: understood. Else what is wrong, one line.
+std::string Parse(int argc, char** argv, Options* options) {
+  bool only_paths = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view argument = argv[i];
+    if (only_paths || argument.size() < 2 || argument[0] != '-') {
+      if (argument.empty()) return "an empty PATH";
+      options->paths.emplace_back(argument);
+      continue;
+    }
+    const std::pair<const char*, bool*> flags[] = {{"--help", &options->help}, {"-h", &options->help}, {"--version", &options->version},
+                                                   {"--compare", &options->compare},
+                                                   {"--print-selection", &options->print_selection}, {"--fresh", &options->fresh},
+                                                   {"--exit-after-first-paint", &options->first_paint}};
+    bool taken = argument == "--";
+    only_paths = taken;
+    for (const auto& [name, flag] : flags) {
+      if (argument == name) *flag = taken = true;
+    }
+    if (taken) continue;
+    const size_t equals = argument.find('=');
+    const std::string name(argument.substr(0, equals));
+    if (name != "--theme" && name != "--tab" && name != "--screenshot" && name != "--size" && name != "--select-anomaly" && name != "--search") {
+      return "unknown option " + Quoted(argument);
+    }
+    std::string value;
+    if (equals != std::string_view::npos) {
+      value = argument.substr(equals + 1);
+    } else if (++i < argc) {
+      value = argv[i];
+    }
+    if (value.empty()) return "option " + name + " needs a value";
+    if (name == "--theme") {
+      if (value != "light" && value != "dark") return "unknown colours " + Quoted(value) + "; they are light or dark";
+      options->theme = value;
+    } else if (name == "--tab") {
+      bool known = false;
+      for (const char* tab : kTabs) known = known || value == tab;
+      if (!known) return "unknown tab " + Quoted(value) + "; it is matrix, wait-for, timeline, stacks or bandwidth";
+      options->tab = value;
+    } else if (name == "--screenshot") {
+      options->screenshot = value;
+    } else if (name == "--search") {
+      options->search = value;
+    } else if (name == "--size") {
+      const size_t x = value.find('x');
+      if (x == std::string::npos || !Number(value.substr(0, x), 320, 16384, &options->width) || !Number(value.substr(x + 1), 240, 16384, &options->height)) {
+        return "--size " + Quoted(value) + " is no size; one is 1280x800";
+      }
+    } else if (!Number(value, 1, 1'000'000, &options->anomaly)) {
+      return "--select-anomaly " + Quoted(value) + " is no number from 1";
+    }
+  }
+  if (options->compare && !options->help && !options->version) {
+    if (options->paths.size() != 2) return "--compare wants two PATHs";
+    if (options->print_selection || options->first_paint) return "--compare goes with --screenshot alone";
+  }
+  if (options->script() && options->paths.empty() && !options->help && !options->version) return "no PATH given";
+  return "";
+}
+
+int Fail(const std::string& text) {
+  fprintf(stderr, "lockstep view: %s\n", text.c_str());
+  return kFailed;
+}
+
+// Qt ends the program with abort() where it finds no display: say what to do instead.
+void OnMessage(QtMsgType type, const QMessageLogContext&, const QString& text) {
+  if (type == QtDebugMsg || type == QtInfoMsg) return;
+  if (type != QtFatalMsg) {
+    if (qEnvironmentVariableIsSet("LOCKSTEP_VIEW_VERBOSE")) fprintf(stderr, "lockstep view: %s\n", qPrintable(text));
+    return;
+  }
+  const char* display = getenv("DISPLAY");
+  fprintf(stderr,
+          "lockstep view: the display%s%s cannot be opened. Over ssh use ssh -X or -Y; without a screen: lockstep analyze PATH, "
+          "or lockstep view --screenshot FILE PATH.\nlockstep view: %s\n",
+          display != nullptr ? " " : "", display != nullptr ? display : "", qPrintable(text.simplified()));
+  _exit(kFailed);
+}
+
+// Milliseconds since the program was started by the kernel; -1 not known.
+double SinceStartMs() {
+  QFile file("/proc/self/stat");
+  if (!file.open(QIODevice::ReadOnly)) return -1;
+  const QByteArray text = file.readAll();
+  const QList<QByteArray> fields = text.mid(text.lastIndexOf(')') + 2).split(' ');
+  if (fields.size() < 20) return -1;
+  const double started = fields[19].toDouble() / static_cast<double>(sysconf(_SC_CLK_TCK));
+  timespec now = {};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  return (static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9 - started) * 1e3;
+}
+
+void PrintFirstPaint(const QElapsedTimer& since_main) {
+  printf("first paint: %lld ms after main, %.0f ms after exec\n", static_cast<long long>(since_main.elapsed()), SinceStartMs());
+  QFile file("/proc/self/status");
+  if (file.open(QIODevice::ReadOnly)) {
+    for (const QByteArray& line : file.readAll().split('\n')) {
+      if (line.startsWith("VmHWM:") || line.startsWith("RssAnon:")) printf("%s\n", line.simplified().constData());
+    }
+  }
+  fflush(stdout);
+}
+
+void Act(MainWindow* window, const Options& options) {
+  if (options.anomaly > 0) window->SelectAnomaly(options.anomaly - 1);
+  if (!options.search.empty()) {
+    window->search()->Search(QString::fromStdString(options.search));
+    window->search()->Step(1);
+  }
+}
+
+// Writes what a script asked for once nothing moves any more.
+void Finish(MainWindow* window, const Options& options) {
+  if (!window->Idle()) {
+    QTimer::singleShot(5, window, [window, options] { Finish(window, options); });
+    return;
+  }
+  if (options.anomaly > window->document()->anomaly_count()) {
+    return QApplication::exit(Fail("there are " + std::to_string(window->document()->anomaly_count()) + " anomalies"));
+  }
+  if (options.print_selection) {
+    const QByteArray text = DescribeJson(*window->document(), window->navigator()->selection());
+    if (fwrite(text.constData(), 1, static_cast<size_t>(text.size()), stdout) != static_cast<size_t>(text.size()) || fflush(stdout) != 0) {
+      return QApplication::exit(Fail(std::string("standard output: ") + strerror(errno)));
+    }
+  }
+  // Panes that were resized by what they show are laid out first.
+  QCoreApplication::sendPostedEvents();
+  QCoreApplication::processEvents(QEventLoop::ExcludeUserInputEvents);
+  if (!options.screenshot.empty() && !window->grab().save(QString::fromStdString(options.screenshot), "PNG")) {
+    return QApplication::exit(Fail(options.screenshot + ": cannot be written as PNG"));
+  }
+  QApplication::exit(0);
+}
+
+// Another incident beside the one of `window`, in a window of its own.
+void JoinCompare(MainWindow* window, const WindowOptions& window_options) {
+  QObject::connect(window, &MainWindow::CompareWanted, window, [window, window_options](const QStringList& paths) {
+    QStringList own;
+    for (const std::string& path : window->document()->paths()) own << QString::fromStdString(path);
+    auto* both = new CompareWindow(window_options);
+    both->setAttribute(Qt::WA_DeleteOnClose);
+    both->show();
+    both->Open(own, paths);
+  });
+}
+
+void SetTab(MainWindow* window, const Options& options) {
+  for (int i = 0; i < static_cast<int>(std::size(kTabs)); ++i) {
+    if (options.tab == kTabs[i]) window->tabs()->setCurrentIndex(i);
+  }
+}
+
+int Compare(const Options& options, const WindowOptions& window_options) {
+  CompareWindow both(window_options);
+  if (!options.theme.empty()) ApplyAppearance(AppearanceByName(QString::fromStdString(options.theme)));
+  if (options.width > 0) both.resize(options.width, options.height);
+  for (int i = 0; i < 2; ++i) SetTab(both.side(i), options);
+  both.show();
+  both.Open({QString::fromStdString(options.paths[0])}, {QString::fromStdString(options.paths[1])});
+  auto* once = new QTimer(&both);
+  QObject::connect(once, &QTimer::timeout, &both, [&both, &options, once] {
+    for (int i = 0; i < 2; ++i) {
+      if (options.script() && both.side(i)->strip()->error()) return QApplication::exit(Fail(both.side(i)->strip()->text().toStdString()));
+      if (both.side(i)->document() == nullptr) return;
+    }
+    if (!both.Idle()) return;
+    if (options.anomaly > 0 && both.side(0)->anomaly() < 0) return both.side(0)->SelectAnomaly(options.anomaly - 1);
+    once->stop();
+    if (options.screenshot.empty()) return;
+    QApplication::exit(both.grab().save(QString::fromStdString(options.screenshot), "PNG") ? 0 : Fail(options.screenshot + ": cannot be written as PNG"));
+  });
+  once->start(20);
+  return QApplication::exec();
+}
+
+int Show(MainWindow* shown, const Options& options, const QElapsedTimer& since_main) {
+  MainWindow& window = *shown;
+  if (!options.theme.empty()) ApplyAppearance(AppearanceByName(QString::fromStdString(options.theme)));
+  if (options.width > 0) window.resize(options.width, options.height);
+  SetTab(&window, options);
+  window.show();
+  if (!options.paths.empty()) {
+    QStringList paths;
+    for (const std::string& path : options.paths) paths << QString::fromStdString(path);
+    if (options.first_paint) {
+      QObject::connect(&window, &MainWindow::FirstPaint, &window, [&since_main] {
+        PrintFirstPaint(since_main);
+        QApplication::exit(0);
+      });
+    }
+    QObject::connect(&window, &MainWindow::LoadEnded, &window, [&](bool opened) {
+      if (!opened && options.script()) QApplication::exit(Fail(window.strip()->text().toStdString()));
+    }, Qt::QueuedConnection);   // the message stands in the strip by then
+    auto* once = new QObject(&window);
+    QObject::connect(&window, &MainWindow::DocumentShown, once, [&window, &options, once] {
+      if (window.loading()) return;
+      once->deleteLater();
+      QObject::disconnect(&window, nullptr, once, nullptr);
+      Act(&window, options);
+      if (!options.screenshot.empty() || options.print_selection) Finish(&window, options);
+    });
+    window.Open(paths);
+  }
+  return QApplication::exec();
+}
+
+int Main(int argc, char** argv) {
+  QElapsedTimer since_main;
+  since_main.start();
+  Options options;
+  if (const std::string wrong = Parse(argc, argv, &options); !wrong.empty()) {
+    fprintf(stderr, "lockstep view: %s (lockstep view --help shows the options)\n", wrong.c_str());
+    return kUsage;
+  }
+  if (options.help) return fputs(kHelp, stdout), 0;
+  if (options.version) return puts("lockstep view " LOCKSTEP_VERSION), 0;
+  for (const std::string& path : options.paths) {
+    struct stat st = {};
+    if (stat(path.c_str(), &st) != 0) return Fail(path + ": " + strerror(errno));
+  }
+  const auto given = [](const char* name) { return getenv(name) != nullptr && *getenv(name) != 0; };
+  if (!given("QT_QPA_PLATFORM") && !given("DISPLAY") && !given("WAYLAND_DISPLAY")) {
+    if (!options.script()) {
+      return Fail("no display: DISPLAY and WAYLAND_DISPLAY are not set. Over ssh use ssh -X or -Y; without a screen: lockstep analyze PATH, "
+                  "or lockstep view --screenshot FILE PATH");
+    }
+    setenv("QT_QPA_PLATFORM", "offscreen", 1);
+  }
+  qInstallMessageHandler(OnMessage);
+  // Only the name is for Qt: options like -style would make paths of a colleague's.
+  int qt_argc = 1;
+  QApplication application(qt_argc, argv);
+  QApplication::setApplicationName("lockstep-view");
+  QApplication::setApplicationDisplayName("Lockstep");
+  QApplication::setApplicationVersion(LOCKSTEP_VERSION);
+  QApplication::setDesktopFileName("lockstep-view");
+  QIcon icon;
+  for (const char* file : {":/lockstep/lockstep-view-48.png", ":/lockstep/lockstep-view-128.png"}) icon.addFile(file);
+  QApplication::setWindowIcon(icon);
+  if (options.script()) QApplication::setStyle(QStyleFactory::create("Fusion"));
+  if (!options.theme.empty()) ApplyAppearance(AppearanceByName(QString::fromStdString(options.theme)));
+
+  WindowOptions window_options;
+  window_options.restore = !options.script() && !options.fresh;
+  if (!window_options.restore) window_options.settings = "/dev/null";
+  if (options.compare) return Compare(options, window_options);
+  MainWindow window(window_options);
+  JoinCompare(&window, window_options);
+  return Show(&window, options, since_main);
+}
+
+}  // namespace
+}  // namespace lockstep::gui
+
+int main(int argc, char** argv) {
+  const int status = lockstep::gui::Main(argc, argv);
+  fflush(nullptr);
+  _exit(status);   // a file may still be read by a thread that nobody waits for
+}

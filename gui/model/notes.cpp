@@ -1,0 +1,175 @@
+#include "gui/model/notes.h"
+
+#include <QDateTime>
+#include <QFile>
+#include <QJsonArray>
+#include <QJsonDocument>
+#include <QJsonObject>
+#include <QSaveFile>
+
+#include <algorithm>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+
+namespace lockstep::gui {
+namespace {
+
+constexpr int kVersion = 1;
+constexpr qint64 kMostBytes = 64 << 20;
+constexpr int kMostRuns = 100'000;
+constexpr double kExact = 9007199254740992.0;   // JSON numbers are doubles
+
+// Times and numbers are kept as text: nanoseconds since 1970 do not fit a double.
+QString Number(int64_t value) { return QString::number(value); }
+
+int64_t Integer(const QJsonValue& value, int64_t otherwise) {
+  if (value.isDouble() && value.toDouble() >= -kExact && value.toDouble() <= kExact) return static_cast<int64_t>(value.toDouble());
+  bool ok = false;
+  const qlonglong number = value.toString().toLongLong(&ok);
+  return ok ? number : otherwise;
+}
+
+int32_t Rank(int64_t value) { return value < 0 || value > std::numeric_limits<int32_t>::max() ? -1 : static_cast<int32_t>(value); }
+
+RankIntervals Ranks(const QJsonArray& array) {
+  RankRuns runs;
+  for (qsizetype i = 0; i + 1 < array.size() && i < 2 * kMostRuns; i += 2) {
+    const int32_t first = Rank(Integer(array[i], -1)), last = Rank(Integer(array[i + 1], -1));
+    // Ascending alone, so that a hostile file cannot make putting them in order expensive.
+    if (first < 0 || last < first || (runs.bounds_size() > 0 && first <= runs.bounds(runs.bounds_size() - 1))) continue;
+    runs.add_bounds(first);
+    runs.add_bounds(last);
+  }
+  return RankIntervals::Of(runs);
+}
+
+QString Identity(const Document& document, const IndexComm& comm) {
+  const std::string_view text = document.index().text(comm.id);
+  return QString::fromUtf8(text.data(), static_cast<qsizetype>(text.size()));
+}
+
+}  // namespace
+
+QString CommIdentity(const Document& document, int32_t comm) {
+  if (comm < 0 || comm >= document.comm_count()) return {};
+  const QString id = Identity(document, document.index().comms()[static_cast<size_t>(comm)]);
+  return id.isEmpty() ? document.CommName(comm) : id;
+}
+
+int32_t CommByIdentity(const Document& document, const QString& identity) {
+  if (identity.isEmpty()) return -1;
+  for (int32_t comm = 0; comm < document.comm_count(); ++comm) {
+    if (CommIdentity(document, comm) == identity) return comm;
+  }
+  return -1;
+}
+
+Selection SelectionOfMark(const Document& document, const Mark& mark) {
+  Selection out;
+  out.ranks = mark.ranks;
+  out.comm = CommByIdentity(document, mark.comm);
+  if (out.comm >= 0 && mark.seq_first >= 0 && mark.seq_last >= mark.seq_first) out.seq_first = mark.seq_first, out.seq_last = mark.seq_last;
+  if (mark.time_end >= mark.time_begin) out.time_begin = mark.time_begin, out.time_end = mark.time_end;
+  const int row = document.RowOf(mark.record_rank);
+  if (row >= 0 && mark.record >= 0 && mark.record < document.OpCount(row)) out.record_rank = mark.record_rank, out.record = mark.record;
+  return out;
+}
+
+Mark MarkOfSelection(const Document& document, const Selection& selection, const QString& text) {
+  Mark out;
+  out.text = text.left(kMostMarkText);
+  out.made = QDateTime::currentDateTimeUtc().toString(Qt::ISODate);
+  out.ranks = selection.ranks;
+  out.comm = CommIdentity(document, selection.comm);
+  out.seq_first = selection.seq_first;
+  out.seq_last = selection.seq_last;
+  out.time_begin = selection.time_begin;
+  out.time_end = selection.time_end;
+  out.record_rank = selection.record_rank;
+  out.record = selection.record;
+  return out;
+}
+
+std::string NotesPath(const std::vector<std::string>& paths) {
+  if (paths.empty() || paths.front().empty()) return {};
+  std::string path = paths.front();
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path == "/" ? std::string() : path + ".notes.json";
+}
+
+absl::StatusOr<Notes> ReadNotes(const std::string& path) {
+  QFile file(QString::fromStdString(path));
+  if (!file.exists()) return Notes();
+  if (!file.open(QIODevice::ReadOnly)) return absl::DataLossError(absl::StrCat(path, ": cannot be read: ", file.errorString().toStdString()));
+  const QByteArray bytes = file.read(kMostBytes + 1);
+  const auto damaged = [&](const std::string& what) {
+    return absl::DataLossError(absl::StrCat(path, ": ", what, "; rename or delete it, marks are not written over it"));
+  };
+  if (bytes.size() > kMostBytes) return damaged("too large for notes");
+  QJsonParseError error;
+  const QJsonObject object = QJsonDocument::fromJson(bytes, &error).object();
+  if (error.error != QJsonParseError::NoError) return damaged(absl::StrCat("offset ", error.offset, ": ", error.errorString().toStdString()));
+  if (object.value("format").toString() != "lockstep-notes") return damaged("not a file of notes");
+  if (object.value("version").toInt() > kVersion) {
+    return absl::FailedPreconditionError(absl::StrCat(path, ": written by a newer Lockstep; marks are not written over it"));
+  }
+  Notes notes;
+  for (const QJsonValue& value : object.value("marks").toArray()) {
+    if (notes.marks.size() == kMostMarks) break;
+    if (!value.isObject()) continue;
+    const QJsonObject entry = value.toObject();
+    Mark mark;
+    mark.text = entry.value("text").toString().left(kMostMarkText);
+    mark.made = entry.value("made").toString().left(40);
+    mark.ranks = Ranks(entry.value("ranks").toArray());
+    mark.comm = entry.value("communicator").toString().left(4096);
+    mark.seq_first = Integer(entry.value("first_sequence"), -1);
+    mark.seq_last = Integer(entry.value("last_sequence"), -1);
+    mark.time_begin = Integer(entry.value("begin_ns"), 0);
+    mark.time_end = Integer(entry.value("end_ns"), -1);
+    mark.record_rank = Rank(Integer(entry.value("record_rank"), -1));
+    mark.record = Integer(entry.value("record"), -1);
+    notes.marks.push_back(std::move(mark));
+  }
+  return notes;
+}
+
+absl::Status WriteNotes(const std::string& path, const Notes& notes) {
+  const QString name = QString::fromStdString(path);
+  const auto failed = [&](const QString& why) { return absl::UnavailableError(absl::StrCat(path, ": cannot be written: ", why.toStdString())); };
+  if (notes.marks.empty()) {
+    if (QFile file(name); file.exists() && !file.remove()) return failed(file.errorString());
+    return absl::OkStatus();
+  }
+  QJsonArray marks;
+  for (const Mark& mark : notes.marks) {
+    QJsonObject entry{{"text", mark.text}, {"made", mark.made}};
+    QJsonArray ranks;
+    for (const auto& [first, last] : mark.ranks.runs()) {
+      ranks.append(first);
+      ranks.append(last);
+    }
+    if (!ranks.isEmpty()) entry.insert("ranks", ranks);
+    if (!mark.comm.isEmpty()) entry.insert("communicator", mark.comm);
+    if (mark.seq_first >= 0) entry.insert("first_sequence", Number(mark.seq_first));
+    if (mark.seq_last >= 0) entry.insert("last_sequence", Number(mark.seq_last));
+    if (mark.time_end >= mark.time_begin) {
+      entry.insert("begin_ns", Number(mark.time_begin));
+      entry.insert("end_ns", Number(mark.time_end));
+    }
+    if (mark.record >= 0) {
+      entry.insert("record_rank", mark.record_rank);
+      entry.insert("record", Number(mark.record));
+    }
+    marks.append(entry);
+  }
+  QSaveFile file(name);
+  if (!file.open(QIODevice::WriteOnly)) return failed(file.errorString());
+  const QJsonObject object{{"format", "lockstep-notes"}, {"version", kVersion}, {"marks", marks}};
+  file.write(QJsonDocument(object).toJson(QJsonDocument::Indented));
+  if (!file.commit()) return failed(file.errorString());
+  return absl::OkStatus();
+}
+
+}  // namespace lockstep::gui

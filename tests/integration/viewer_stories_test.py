@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Every fault of the corpus through the viewer: a window that was given only the files opens them, the key for the next anomaly is
+pressed, and what is selected is the verdict's culprits, what is said the text of `lockstep analyze`."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+from concurrent.futures import ThreadPoolExecutor
+
+BUILD = pathlib.Path(os.environ.get("LOCKSTEP_BUILD", "build"))
+CORPUS, ANALYZE = BUILD / "bin" / "lockstep-corpus", BUILD / "bin" / "lockstep-analyze"
+STORY, VIEW = BUILD / "tests" / "viewer_story", BUILD / "bin" / "lockstep-view"
+
+
+def run(*words, **more):
+    return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=300, **more)
+
+
+class Stories(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="lockstep-stories-")
+        root = pathlib.Path(cls.folder.name)
+        cls.environment = dict(os.environ, QT_QPA_PLATFORM="offscreen", XDG_CACHE_HOME=str(root / "cache"), XDG_CONFIG_HOME=str(root / "config"),
+                               XDG_RUNTIME_DIR=str(root), LC_ALL="C.UTF-8")
+        scenarios = [entry["scenario"] for entry in json.loads(run(CORPUS, "list", "--json").stdout)]
+        jobs = [(number, "lsd") for number in scenarios] + [(number, "fr") for number in scenarios[::6]]
+
+        def make(job):
+            number, source = job
+            folder = root / f"{number}-{source}"
+            made = run(CORPUS, "generate", "--scenario", number, "--format", source, "--depth", 256, "--out", folder)
+            text, facts = run(ANALYZE, folder / "data"), run(ANALYZE, "--format", "json", folder / "data")
+            return job, folder / "data", made, text, facts
+
+        with ThreadPoolExecutor(2) as pool:
+            cls.made = list(pool.map(make, jobs))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def test_the_key_for_the_next_anomaly_selects_the_culprits(self):
+        for job, _, made, text, facts in self.made:
+            self.assertEqual(made.returncode, 0, (job, made.stderr))
+            self.assertIn(text.returncode, (0, 1), (job, text.stderr))
+        story = run(STORY, *[data for _, data, _, _, _ in self.made], env=self.environment)
+        self.assertEqual(story.returncode, 0, story.stderr)
+        told = [json.loads(line) for line in story.stdout.splitlines()]
+        self.assertEqual(len(told), len(self.made))
+        for (job, data, _, text, facts), said in zip(self.made, told):
+            with self.subTest(scenario=job[0], source=job[1]):
+                verdict = json.loads(facts.stdout)
+                culprits = verdict["findings"][0]["culprit_ranks"] if verdict["findings"] else []
+                self.assertEqual(said["ranks"], culprits)
+                self.assertEqual(said["verdict"], verdict["verdict"])
+                self.assertEqual(said["report"], text.stdout)
+
+    def test_the_program_itself(self):
+        job, data, _, text, facts = self.made[0]
+        culprits = json.loads(facts.stdout)["findings"][0]["culprit_ranks"]
+        for _ in range(2):  # the second time from the index
+            done = run(VIEW, "--print-selection", "--select-anomaly", 1, data, env=self.environment)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            said = json.loads(done.stdout)
+            self.assertEqual((said["ranks"], said["report"]), (culprits, text.stdout))
+        picture = pathlib.Path(self.folder.name) / "window.png"
+        done = run(VIEW, "--screenshot", picture, "--size", "1280x800", "--theme", "dark", data, env=self.environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(picture.read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
+        done = run(VIEW, "--exit-after-first-paint", data, env=self.environment)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"first paint: \d+ ms after main, \d+ ms after exec\nVmHWM: \d+ kB\nRssAnon: \d+ kB\n")
+
+    def test_what_is_wrong_is_said(self):
+        nothing = pathlib.Path(self.folder.name) / "nothing.txt"
+        nothing.write_text("no dump\n")
+        for words, status, said in (
+            ([], 3, "no display"),
+            (["--print-selection"], 2, "no PATH given"),
+            (["--tab", "sofa", "x"], 2, "unknown tab 'sofa'"),
+            (["--size", "0x5", "x"], 2, "is no size"),
+            (["--frobnicate"], 2, "unknown option '--frobnicate'"),
+            (["/nonexistent"], 3, "/nonexistent: No such file or directory"),
+            (["--print-selection", nothing], 3, "Open an incident folder"),
+            (["--screenshot", "/nonexistent/x.png", self.made[0][1]], 3, "cannot be written"),
+            (["--print-selection", "--select-anomaly", "99999", self.made[0][1]], 3, "anomalies"),
+        ):
+            environment = {key: value for key, value in self.environment.items() if key not in ("QT_QPA_PLATFORM", "DISPLAY", "WAYLAND_DISPLAY")}
+            done = run(VIEW, *words, env=environment)
+            self.assertEqual(done.returncode, status, (words, done.stderr))
+            self.assertIn(said, done.stderr)
+            self.assertTrue(done.stderr.startswith("lockstep view: "), done.stderr)
+        self.assertTrue(run(VIEW, "--version").stdout.startswith("lockstep view "))
+        self.assertTrue(run(VIEW, "--help").stdout.startswith("Usage: lockstep view "))
+
+
+if __name__ == "__main__":
+    missing = [str(path) for path in (CORPUS, ANALYZE, STORY, VIEW) if not path.exists()]
+    if missing:
+        print("skipped: not built: " + ", ".join(missing))
+        sys.exit(0)
+    unittest.main()
