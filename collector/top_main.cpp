@@ -1,4 +1,5 @@
 // The top verb: running jobs on a terminal.
+#include <google/protobuf/util/json_util.h>
 #include <locale.h>
 #include <ncurses.h>
 #include <poll.h>
@@ -41,6 +42,7 @@ void PrintHelp() {
       "silent, and what cannot be seen. ? shows the keys. Where standard output is no terminal, as with --once.\n"
       "\n"
       "  --once                print the state once and end\n"
+      "  --json                the same as JSON, a line a job\n"
       "%s"
       "\n"
       "Exit status: 0, 1 no collector answers or it refuses, 2 wrong usage.\n",
@@ -52,7 +54,20 @@ void Wait(wire::Client* client, bool keys) {
   poll(fds, keys ? 2 : 1, kTickMs);
 }
 
-int Once(TopSession* session, wire::Client* client) {
+// One JSON object a line and job, with the names of proto/wire.proto.
+bool PrintJson(const std::vector<JobStatus>& jobs) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  options.always_print_primitive_fields = true;
+  for (const JobStatus& job : jobs) {
+    std::string line;
+    if (!google::protobuf::util::MessageToJsonString(job, &line, options).ok()) return false;
+    puts(line.c_str());
+  }
+  return true;
+}
+
+int Once(TopSession* session, wire::Client* client, bool json) {
   const int64_t give_up = MonotonicNs() + 10'000'000'000;
   while (MonotonicNs() < give_up) {
     session->Step(MonotonicNs());
@@ -61,6 +76,7 @@ int Once(TopSession* session, wire::Client* client) {
       return 1;
     }
     if (session->heard()) {
+      if (json) return PrintJson(session->jobs()) ? 0 : 1;
       fputs(TopText(session->jobs(), RealtimeNs()).c_str(), stdout);
       return 0;
     }
@@ -335,10 +351,13 @@ int Main(std::vector<std::string> arguments) {
   const absl::StatusOr<ToolOptions> options = TakeToolOptions(&arguments);
   if (!options.ok()) return Usage(std::string(options.status().message()));
   bool once = isatty(STDOUT_FILENO) == 0 || isatty(STDIN_FILENO) == 0;
+  bool json = false;
   std::string job;
   for (const std::string& word : arguments) {
     if (word == "--once") {
       once = true;
+    } else if (word == "--json") {
+      once = json = true;
     } else if (!word.empty() && word[0] == '-') {
       return Usage("unknown option " + word);
     } else if (!job.empty()) {
@@ -366,7 +385,7 @@ int Main(std::vector<std::string> arguments) {
     if (key.ok() && key->role == wire::Role::kReader) role = Hello::READER;
   }
   TopSession session(client->get(), job, role);
-  return once ? Once(&session, client->get()) : Interactive(&session, client->get());
+  return once ? Once(&session, client->get(), json) : Interactive(&session, client->get());
 }
 
 }  // namespace

@@ -18,24 +18,24 @@ absl::Status Failed(const QString& path, const QString& why) {
   return absl::UnavailableError(absl::StrCat(path.toStdString(), ": cannot be written: ", why.toStdString()));
 }
 
-absl::Status NoForm(const View& view, const QString& suffix) {
-  return absl::InvalidArgumentError(absl::StrCat(view.accessibleName().toStdString(), " cannot be written as .", suffix.toStdString(),
+absl::Status NoForm(View* view, const QString& suffix) {
+  return absl::InvalidArgumentError(absl::StrCat(view->accessibleName().toStdString(), " cannot be written as .", suffix.toStdString(),
                                                  "; it can be ", ExportFormats(view).join(", ").toStdString()));
 }
 
-bool HasPicture(const View& view) {
+bool HasPicture(View* view) {
   // Whether it paints is only known by painting.
   QImage probe(8, 8, QImage::Format_ARGB32_Premultiplied);
   probe.fill(Qt::transparent);
   QPainter painter(&probe);
-  return const_cast<View&>(view).Paint(&painter, probe.size());
+  return view->Paint(&painter, probe.size());
 }
 
 QString Spell(int64_t first, int64_t last) { return first == last ? QString::number(first) : QString("%1-%2").arg(first).arg(last); }
 
 }  // namespace
 
-QStringList ExportFormats(const View& view) {
+QStringList ExportFormats(View* view) {
   QStringList out;
   out << "png";   // what has no picture of its own is grabbed as it stands
   if (HasPicture(view)) {
@@ -43,7 +43,7 @@ QStringList ExportFormats(const View& view) {
     out << "svg";
 #endif
   }
-  if (!view.Csv().isEmpty()) out << "csv";
+  if (!view->Csv().isEmpty()) out << "csv";
   return out;
 }
 
@@ -53,14 +53,14 @@ absl::Status ExportView(View* view, const QString& path, QSize size) {
   if (!picture && suffix != "csv") {
     return absl::InvalidArgumentError(absl::StrCat(path.toStdString(), ": the ending says how to write it: .png, .svg or .csv"));
   }
-  if (!ExportFormats(*view).contains(suffix)) return NoForm(*view, suffix);
+  if (!ExportFormats(view).contains(suffix)) return NoForm(view, suffix);
   QSaveFile file(path);
   if (!file.open(QIODevice::WriteOnly)) return Failed(path, file.errorString());
   if (suffix == "csv") {
     file.write(view->Csv().toUtf8());
   } else if (suffix == "png") {
     QImage image;
-    if (HasPicture(*view)) {
+    if (HasPicture(view)) {
       image = QImage(size, QImage::Format_ARGB32_Premultiplied);
       if (image.isNull()) return Failed(path, "no memory for a picture of this size");
       image.fill(view->palette().color(QPalette::Base));

@@ -13,7 +13,7 @@
 namespace lockstep::gui {
 
 // What the view can be written as: "png", "svg", "csv".
-QStringList ExportFormats(const View& view);
+QStringList ExportFormats(View* view);
 // The file's ending says the format. Whole or not at all. Errors: InvalidArgument (an ending, or a view that has no such form),
 // Unavailable (cannot be written).
 absl::Status ExportView(View* view, const QString& path, QSize size);

@@ -13,6 +13,7 @@
 #include <iterator>
 
 #include "gui/app/appearance.h"
+#include "gui/app/live_pane.h"
 #include "gui/app/marks_pane.h"
 #include "gui/app/start_page.h"
 #include "gui/view/bandwidth_view.h"
@@ -244,6 +245,19 @@ void MainWindow::SaveSession() {
   session_.Set("folded", verdict_->collapsed() ? 1 : 0);
   session_.Set("text", text_percent_);
   session_.Sync();
+}
+
+LivePane* MainWindow::Follow(const QString& programs, const QString& endpoint) {
+  auto* live = new LivePane(programs, endpoint, nullptr);
+  QDockWidget* pane = AddDock("Live", live, Qt::BottomDockWidgetArea, "live");
+  tabifyDockWidget(dock("Communicators"), pane);
+  pane->show();
+  pane->raise();
+  connect(live, &LivePane::Incident, this, [this](const QString& path) {
+    if (!loading_) Open({path});
+  });
+  connect(live, &LivePane::Message, this, &MainWindow::Say);
+  return live;
 }
 
 View* MainWindow::view(const QString& name) const {

@@ -27,6 +27,7 @@
 
 namespace lockstep::gui {
 
+class LivePane;
 class MarksPane;
 class StartPage;
 
@@ -45,6 +46,8 @@ class MainWindow : public QMainWindow {
 
   // One incident, of one or several paths. What is open stays until the new one is there, and comes back when it fails.
   void Open(const QStringList& paths);
+  // Shows the jobs of a collector in a pane and opens their incidents; `endpoint` may be empty (LivePane).
+  LivePane* Follow(const QString& programs, const QString& endpoint);
   // Shows a document that was opened elsewhere. Null: nothing is open.
   void ShowDocument(DocumentPtr document);
 

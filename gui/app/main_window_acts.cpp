@@ -404,7 +404,7 @@ void MainWindow::GoToMark(int mark) {
 void MainWindow::Export() {
   View* view = CurrentView();
   if (view == nullptr) return;
-  const QStringList formats = ExportFormats(*view);
+  const QStringList formats = ExportFormats(view);
   auto* dialog = new QFileDialog(this, QString("Export %1").arg(view->accessibleName()));
   dialog->setObjectName("export-dialog");
   dialog->setAccessibleName(dialog->windowTitle());

@@ -367,7 +367,7 @@ TEST_F(WindowTest, ViewsAreGivenTheDocumentInTurnAndLoseIt) {
 TEST_F(WindowTest, WritesPicturesAndTables) {
   const auto window = MakeOpen();
   for (View* view : window->views()) {
-    for (const QString& format : ExportFormats(*view)) {
+    for (const QString& format : ExportFormats(view)) {
       const QString path = folder_.filePath("out." + format);
       const absl::Status status = ExportView(view, path, QSize(400, 300));
       ASSERT_TRUE(status.ok()) << view->accessibleName().toStdString() << status;

@@ -39,6 +39,8 @@ constexpr char kHelp[] =
     "PyTorch Flight Recorder dumps, or a folder of these. Several paths are one job.\n"
     "\n"
     "      --compare          two PATHs side by side, rather than as one job\n"
+    "      --live ENDPOINT    follow a collector, e.g. tcp://head:9470: its jobs, and their incidents as\n"
+    "                         they come; any: the one that this host knows. Keys as lockstep top\n"
     "      --theme COLOURS    light or dark, rather than the desktop's\n"
     "      --tab NAME         matrix, wait-for, timeline, stacks or bandwidth\n"
     "      --select-anomaly N select what stands out, from 1, the worst first\n"
@@ -57,7 +59,7 @@ constexpr char kHelp[] =
 
 struct Options {
   std::vector<std::string> paths;
-  std::string theme, tab, screenshot, search;
+  std::string theme, tab, screenshot, search, live;
   int width = 0, height = 0;
   int anomaly = 0;
   bool compare = false, help = false, version = false, print_selection = false, first_paint = false, fresh = false;
@@ -102,7 +104,7 @@ std::string Parse(int argc, char** argv, Options* options) {
     if (taken) continue;
     const size_t equals = argument.find('=');
     const std::string name(argument.substr(0, equals));
-    if (name != "--theme" && name != "--tab" && name != "--screenshot" && name != "--size" && name != "--select-anomaly" && name != "--search") {
+    if (name != "--theme" && name != "--tab" && name != "--screenshot" && name != "--size" && name != "--select-anomaly" && name != "--search" && name != "--live") {
       return "unknown option " + Quoted(argument);
     }
     std::string value;
@@ -124,6 +126,9 @@ std::string Parse(int argc, char** argv, Options* options) {
       options->screenshot = value;
     } else if (name == "--search") {
       options->search = value;
+    } else if (name == "--live") {
+      if (value[0] == '-') return "--live " + Quoted(value) + " is no endpoint; one is tcp://head:9470";
+      options->live = value;
     } else if (name == "--size") {
       const size_t x = value.find('x');
       if (x == std::string::npos || !Number(value.substr(0, x), 320, 16384, &options->width) || !Number(value.substr(x + 1), 240, 16384, &options->height)) {
@@ -135,8 +140,9 @@ std::string Parse(int argc, char** argv, Options* options) {
   }
   if (options->compare && !options->help && !options->version) {
     if (options->paths.size() != 2) return "--compare wants two PATHs";
-    if (options->print_selection || options->first_paint) return "--compare goes with --screenshot alone";
+    if (options->print_selection || options->first_paint || !options->live.empty()) return "--compare goes with --screenshot alone";
   }
+  if (!options->live.empty() && options->script()) return "--live is for people, not for scripts";
   if (options->script() && options->paths.empty() && !options->help && !options->version) return "no PATH given";
   return "";
 }
@@ -263,6 +269,9 @@ int Show(MainWindow* shown, const Options& options, const QElapsedTimer& since_m
   if (!options.theme.empty()) ApplyAppearance(AppearanceByName(QString::fromStdString(options.theme)));
   if (options.width > 0) window.resize(options.width, options.height);
   SetTab(&window, options);
+  if (!options.live.empty()) {
+    window.Follow(QCoreApplication::applicationDirPath(), options.live == "any" ? QString() : QString::fromStdString(options.live));
+  }
   window.show();
   if (!options.paths.empty()) {
     QStringList paths;

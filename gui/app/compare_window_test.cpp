@@ -1,0 +1,61 @@
+#include "gui/app/compare_window.h"
+
+#include "gui/app/app_test_window.h"
+#include "gui/app/place_mapping.h"
+
+namespace lockstep::gui {
+namespace {
+
+class CompareTest : public WindowTest {
+ protected:
+  std::unique_ptr<CompareWindow> MakeBoth(DocumentPtr left, DocumentPtr right) {
+    WindowOptions options;
+    options.settings = folder_.filePath("viewer.ini");
+    auto both = std::make_unique<CompareWindow>(options);
+    both->show();
+    both->side(0)->ShowDocument(std::move(left));
+    both->side(1)->ShowDocument(std::move(right));
+    EXPECT_TRUE(Until([&] { return both->Idle(); }));
+    return both;
+  }
+};
+
+TEST_F(CompareTest, BothGoToTheSamePlace) {
+  const DocumentPtr left = HungJob(2), right = HungJob(4);
+  const auto both = MakeBoth(left, right);
+  both->side(0)->SelectAnomaly(0);
+  const Selection &a = both->side(0)->navigator()->selection(), &b = both->side(1)->navigator()->selection();
+  EXPECT_EQ(a.ranks, b.ranks);
+  EXPECT_EQ(a.seq_first, b.comm >= 0 ? b.seq_first : a.seq_first);
+  if (b.comm >= 0) EXPECT_EQ(left->CommName(a.comm), right->CommName(b.comm));
+  // And the other way round.
+  Selection selection;
+  selection.ranks = RankIntervals::Of(1, 2);
+  both->side(1)->navigator()->Select(selection);
+  EXPECT_EQ(both->side(0)->navigator()->selection().ranks, RankIntervals::Of(1, 2));
+  Place place = both->side(0)->navigator()->place();
+  place.grouping = RowGrouping::kHost;
+  both->side(0)->navigator()->Go(place);
+  EXPECT_EQ(both->side(1)->navigator()->place().grouping, RowGrouping::kHost);
+  both->linked()->setChecked(false);
+  both->side(0)->navigator()->Select({});
+  EXPECT_EQ(both->side(1)->navigator()->selection().ranks, RankIntervals::Of(1, 2));
+  EXPECT_TRUE(both->windowTitle().contains(" and "));
+}
+
+TEST_F(CompareTest, AnOperationIsFoundByCommunicatorAndNumber) {
+  const DocumentPtr left = HungJob(2), right = HungJob(2);
+  Place place;
+  const int row = left->RowOf(3);
+  place.selection.record_rank = 3;
+  place.selection.record = left->OpCount(row) / 2;
+  place.selection.comm = left->CommOf(left->OpAt(row, place.selection.record));
+  EXPECT_EQ(MapPlace(*left, *right, place, true), place);
+  EXPECT_EQ(MapPlace(*left, *right, place, false).selection, place.selection);
+  // A rank that the other has not.
+  place.selection.record_rank = 99;
+  EXPECT_EQ(MapPlace(*left, *right, place, false).selection.record, -1);
+}
+
+}  // namespace
+}  // namespace lockstep::gui

@@ -1,0 +1,153 @@
+#include "gui/app/live_pane.h"
+
+#include <QDateTime>
+#include <QFileInfo>
+#include <QHBoxLayout>
+#include <QHeaderView>
+#include <QJsonArray>
+#include <QJsonDocument>
+#include <QJsonObject>
+#include <QVBoxLayout>
+
+#include <algorithm>
+
+namespace lockstep::gui {
+namespace {
+
+constexpr int kEveryMs = 2000;
+constexpr qsizetype kMostJobs = 1000;
+constexpr qint64 kMostOutput = 32 << 20;
+
+QString JobName(const QJsonObject& job) {
+  const QJsonObject identity = job.value("job").toObject();
+  const QString name = identity.value("job").toString().left(200), step = identity.value("step").toString().left(200);
+  const int restart = identity.value("restart_count").toInt();
+  return step.isEmpty() && restart == 0 ? name : QString("%1/%2/%3").arg(name, step).arg(restart);
+}
+
+QString Oldest(const QJsonObject& job) {
+  const QJsonArray comms = job.value("communicators").toArray();
+  if (comms.isEmpty()) return {};
+  const QJsonObject comm = comms.first().toObject();
+  return QString("%1 %2, %3 s").arg(comm.value("name").toString().left(100), comm.value("doing").toString().left(200))
+      .arg(static_cast<double>(comm.value("age_ns").toString().toLongLong()) / 1e9, 0, 'f', 0);
+}
+
+}  // namespace
+
+LivePane::LivePane(const QString& programs, const QString& endpoint, QWidget* parent) : QWidget(parent), programs_(programs), endpoint_(endpoint) {
+  setObjectName("live");
+  setAccessibleName("Live");
+  state_ = new QLabel(QString("Asking %1 ..").arg(endpoint.isEmpty() ? "the collector" : endpoint), this);
+  state_->setAccessibleName("State of the collector");
+  state_->setTextFormat(Qt::PlainText);
+  state_->setWordWrap(true);
+  table_ = new QTableWidget(0, 5, this);
+  table_->setAccessibleName("Jobs");
+  table_->setAccessibleDescription("Jobs that the collector watches; Enter opens the last incident of one");
+  table_->setHorizontalHeaderLabels({"Job", "State", "Ranks", "Oldest in flight", "Last incident"});
+  table_->horizontalHeader()->setAccessibleName("Columns of jobs");
+  table_->verticalHeader()->setAccessibleName("Rows of jobs");
+  table_->verticalHeader()->hide();
+  table_->horizontalHeader()->setStretchLastSection(true);
+  table_->setSelectionBehavior(QAbstractItemView::SelectRows);
+  table_->setSelectionMode(QAbstractItemView::SingleSelection);
+  table_->setEditTriggers(QAbstractItemView::NoEditTriggers);
+  dump_ = new QPushButton("Take an incident &now", this);
+  dump_->setAccessibleName("Take an incident now");
+  dump_->setToolTip("Has the collector take an incident of the job, and opens it where its folder can be read from here");
+  dump_->setEnabled(false);
+  auto* row = new QHBoxLayout;
+  row->addWidget(state_, 1);
+  row->addWidget(dump_);
+  auto* layout = new QVBoxLayout(this);
+  layout->setContentsMargins(4, 4, 4, 4);
+  layout->addLayout(row);
+  layout->addWidget(table_, 1);
+  connect(dump_, &QPushButton::clicked, this, &LivePane::Dump);
+  connect(table_, &QTableWidget::cellActivated, this, [this](int at, int) {
+    const QString path = table_->item(at, 4)->text();
+    if (path.isEmpty()) return;
+    QFileInfo(path).isReadable() ? Q_EMIT Incident(path) : Say(QString("%1 lies on the collector's host and cannot be read from here").arg(path));
+  });
+  connect(&top_, &QProcess::finished, this, [this](int status) {
+    if (status == 0) return Show(top_.readAllStandardOutput().left(kMostOutput));
+    state_->setText(QString::fromUtf8(top_.readAllStandardError()).simplified().left(500));
+  });
+  connect(&top_, &QProcess::errorOccurred, this, [this](QProcess::ProcessError error) {
+    if (error == QProcess::FailedToStart) state_->setText(QString("%1/lockstep-top cannot be started: it comes with Lockstep's tools").arg(programs_));
+  });
+  connect(&dumping_, &QProcess::finished, this, [this](int status) {
+    dump_->setEnabled(table_->rowCount() > 0);
+    const QString said = QString::fromUtf8(dumping_.readAllStandardError());
+    const qsizetype at = said.lastIndexOf("incident in ");
+    if (status > 1 || at < 0) return Say("No incident: " + said.simplified().right(300));
+    const QString path = said.mid(at + 12).section(" on the collector's host", 0, 0);
+    known_.insert(path);
+    QFileInfo(path).isReadable() ? Q_EMIT Incident(path) : Say(QString("The incident is in %1 on the collector's host, which cannot be read from here").arg(path));
+  });
+  connect(&dumping_, &QProcess::errorOccurred, this, [this](QProcess::ProcessError error) {
+    if (error != QProcess::FailedToStart) return;
+    dump_->setEnabled(true);
+    Say(QString("%1/lockstep-dump cannot be started: it comes with Lockstep's tools").arg(programs_));
+  });
+  connect(&timer_, &QTimer::timeout, this, &LivePane::Ask);
+  timer_.start(kEveryMs);
+  Ask();
+}
+
+LivePane::~LivePane() {
+  for (QProcess* process : {&top_, &dumping_}) {
+    process->disconnect(this);
+    process->kill();
+    process->waitForFinished(1000);
+  }
+}
+
+QStringList LivePane::Arguments() const { return endpoint_.isEmpty() ? QStringList() : QStringList{"--collector", endpoint_}; }
+
+void LivePane::Ask() {
+  if (top_.state() == QProcess::NotRunning) top_.start(programs_ + "/lockstep-top", QStringList("--json") + Arguments());
+}
+
+void LivePane::Dump() {
+  const int row = std::max(0, table_->currentRow());
+  if (row >= table_->rowCount() || dumping_.state() != QProcess::NotRunning) return;
+  if (table_->item(row, 0)->text().startsWith('-')) return Say("A job of this name cannot be asked for");   // it would read as an option
+  dump_->setEnabled(false);
+  Say("The collector takes an incident ..");
+  dumping_.start(programs_ + "/lockstep-dump", QStringList("--json") + Arguments() + QStringList(table_->item(row, 0)->text()));
+}
+
+void LivePane::Show(const QByteArray& lines) {
+  QList<QJsonObject> jobs;
+  for (const QByteArray& line : lines.split('\n')) {
+    const QJsonObject job = QJsonDocument::fromJson(line).object();
+    if (!job.isEmpty() && jobs.size() < kMostJobs) jobs << job;
+  }
+  state_->setText(QString("%1: %2 job%3, %4").arg(endpoint_.isEmpty() ? "collector" : endpoint_).arg(jobs.size()).arg(jobs.size() == 1 ? "" : "s", QTime::currentTime().toString("HH:mm:ss")));
+  const int current = table_->currentRow();
+  table_->setRowCount(static_cast<int>(jobs.size()));
+  QString newest;
+  for (int i = 0; i < table_->rowCount(); ++i) {
+    const QJsonObject& job = jobs[i];
+    const QString incident = job.value("last_incident").toObject().value("path").toString().left(4096);
+    const QString cells[] = {JobName(job), job.value("state").toString().left(40),
+                             QString("%1 of %2").arg(job.value("ranks").toInt()).arg(job.value("ranks_expected").toInt()), Oldest(job), incident};
+    for (int column = 0; column < 5; ++column) {
+      if (table_->item(i, column) == nullptr) table_->setItem(i, column, new QTableWidgetItem);
+      if (table_->item(i, column)->text() != cells[column]) table_->item(i, column)->setText(cells[column]);
+    }
+    if (!incident.isEmpty() && known_.insert(incident).second) newest = incident;
+  }
+  if (current < 0 && table_->rowCount() > 0) table_->setCurrentCell(0, 0);
+  if (first_ && table_->rowCount() > 0) table_->resizeColumnsToContents();
+  first_ = first_ && table_->rowCount() == 0;
+  dump_->setEnabled(table_->rowCount() > 0 && dumping_.state() == QProcess::NotRunning);
+  if (newest.isEmpty()) return;
+  QFileInfo(newest).isReadable() ? Q_EMIT Incident(newest) : Say(QString("A new incident: %1 on the collector's host, which cannot be read from here").arg(newest));
+}
+
+void LivePane::Say(const QString& text) { Q_EMIT Message(text); }
+
+}  // namespace lockstep::gui

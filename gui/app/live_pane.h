@@ -1,0 +1,52 @@
+// Follows a collector: its jobs as `lockstep top --json` tells them, and incidents that `lockstep dump` takes. The viewer
+// itself speaks to no network; keys and collectors are those of the two programs.
+#ifndef LOCKSTEP_GUI_APP_LIVE_PANE_H_
+#define LOCKSTEP_GUI_APP_LIVE_PANE_H_
+
+#include <QLabel>
+#include <QProcess>
+#include <QPushButton>
+#include <QTableWidget>
+#include <QTimer>
+#include <QWidget>
+
+#include <set>
+
+namespace lockstep::gui {
+
+class LivePane : public QWidget {
+  Q_OBJECT
+
+ public:
+  // `programs`: the folder of lockstep-top and lockstep-dump. `endpoint`: empty: the collector that those find by themselves.
+  LivePane(const QString& programs, const QString& endpoint, QWidget* parent);
+  ~LivePane() override;   // ends what runs
+
+  void Ask();                       // now, rather than at the next tick
+  void Dump();                      // of the job in the current row
+  QTableWidget* table() const { return table_; }
+  QString state() const { return state_->text(); }
+
+ Q_SIGNALS:
+  // An incident's folder that can be read from here: a new one that the collector told of, or one that was asked for.
+  void Incident(const QString& path);
+  void Message(const QString& text);
+
+ private:
+  void Show(const QByteArray& lines);
+  void Say(const QString& text);
+  QStringList Arguments() const;
+
+  const QString programs_, endpoint_;
+  QLabel* state_;
+  QTableWidget* table_;
+  QPushButton* dump_;
+  QTimer timer_;
+  QProcess top_, dumping_;
+  std::set<QString> known_;         // incidents told of before
+  bool first_ = true;
+};
+
+}  // namespace lockstep::gui
+
+#endif  // LOCKSTEP_GUI_APP_LIVE_PANE_H_

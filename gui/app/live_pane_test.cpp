@@ -1,0 +1,82 @@
+#include "gui/app/live_pane.h"
+
+#include <QDir>
+#include <QFile>
+#include <QSignalSpy>
+
+#include "gui/app/app_test_window.h"
+
+namespace lockstep::gui {
+namespace {
+
+// Programs that answer as lockstep-top and lockstep-dump do, from files of the folder.
+class LiveTest : public WindowTest {
+ protected:
+  void SetUp() override {
+    Program("lockstep-top", "cat jobs; exit $(cat status)");
+    Program("lockstep-dump", "echo \"$@\" > asked; echo \"lockstep dump: incident in $PWD/incident on the collector's host\" >&2; exit 1");
+    Write("status", "0");
+    QDir(folder_.path()).mkdir("incident");
+    Jobs("moving", "");
+  }
+  void Write(const QString& name, const QByteArray& text) {
+    QFile file(folder_.filePath(name));
+    ASSERT_TRUE(file.open(QIODevice::WriteOnly));
+    file.write(text);
+  }
+  void Program(const QString& name, const QByteArray& text) {
+    Write(name, "#!/bin/sh\ncd \"$(dirname \"$0\")\"\n" + text + "\n");
+    QFile::setPermissions(folder_.filePath(name), QFile::ReadOwner | QFile::WriteOwner | QFile::ExeOwner);
+  }
+  void Jobs(const QByteArray& state, const QString& incident) {
+    Write("jobs", "{\"job\":{\"job\":\"llama\",\"step\":\"0\",\"restart_count\":1},\"state\":\"" + state + "\",\"ranks\":7,\"ranks_expected\":8," +
+                      "\"communicators\":[{\"name\":\"dp_3\",\"doing\":\"AllReduce #41\",\"age_ns\":\"12000000000\"}],\"last_incident\":{\"path\":\"" + incident.toUtf8() + "\"}}\n");
+  }
+};
+
+TEST_F(LiveTest, ShowsJobsAndTellsOfNewIncidentsOnce) {
+  LivePane live(folder_.path(), "tcp://head:9470", nullptr);
+  QSignalSpy incidents(&live, &LivePane::Incident);
+  ASSERT_TRUE(Until([&] { return live.table()->rowCount() == 1; }));
+  EXPECT_EQ(live.table()->item(0, 0)->text(), "llama/0/1");
+  EXPECT_EQ(live.table()->item(0, 1)->text(), "moving");
+  EXPECT_EQ(live.table()->item(0, 2)->text(), "7 of 8");
+  EXPECT_EQ(live.table()->item(0, 3)->text(), "dp_3 AllReduce #41, 12 s");
+  Jobs("hung", folder_.filePath("incident"));
+  live.Ask();
+  ASSERT_TRUE(Until([&] { return !incidents.isEmpty(); }));
+  EXPECT_EQ(incidents.first().first().toString(), folder_.filePath("incident"));
+  EXPECT_EQ(live.table()->item(0, 1)->text(), "hung");
+  Jobs("late", folder_.filePath("incident"));
+  live.Ask();
+  ASSERT_TRUE(Until([&] { return live.table()->item(0, 1)->text() == "late"; }));
+  EXPECT_EQ(incidents.size(), 1);
+}
+
+TEST_F(LiveTest, TakesAnIncidentOnDemand) {
+  LivePane live(folder_.path(), {}, nullptr);
+  ASSERT_TRUE(Until([&] { return live.table()->rowCount() == 1; }));
+  QSignalSpy incidents(&live, &LivePane::Incident);
+  live.Dump();
+  ASSERT_TRUE(Until([&] { return !incidents.isEmpty(); }));
+  EXPECT_EQ(incidents.first().first().toString(), QDir(folder_.filePath("incident")).canonicalPath());
+  QFile asked(folder_.filePath("asked"));
+  ASSERT_TRUE(asked.open(QIODevice::ReadOnly));
+  EXPECT_EQ(asked.readAll(), "--json llama/0/1\n");
+}
+
+TEST_F(LiveTest, WhatGoesWrongIsSaid) {
+  Program("lockstep-top", "echo 'lockstep top: no answer from tcp://head:9470 in 10 s' >&2; exit 1");
+  LivePane live(folder_.path(), {}, nullptr);
+  EXPECT_TRUE(Until([&] { return live.state().contains("no answer"); }));
+  // Nonsense is no job.
+  Program("lockstep-top", "printf '{\\n[]\\n7\\n{\"job\":7,\"communicators\":{}}\\n\\377\\n'");
+  live.Ask();
+  EXPECT_TRUE(Until([&] { return live.table()->rowCount() == 1; }));
+  QFile::remove(folder_.filePath("lockstep-top"));
+  live.Ask();
+  EXPECT_TRUE(Until([&] { return live.state().contains("cannot be started"); }));
+}
+
+}  // namespace
+}  // namespace lockstep::gui
