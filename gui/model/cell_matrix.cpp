@@ -117,11 +117,12 @@ absl::flat_hash_map<int32_t, std::vector<Deviation>> Deviations(const Document& 
 
 void Raise(uint8_t* cell, ViewState state) { *cell = std::max(*cell, Byte(state)); }
 
-bool IsVictim(const Document& document, int row) {
+// The rank's wait state; null: none is known.
+const WaitClass* WaitOf(const Document& document, int row) {
   const ViewFacts& facts = document.facts();
-  if (row >= facts.ranks_size()) return false;
+  if (row >= facts.ranks_size()) return nullptr;
   const int32_t place = facts.ranks(row).wait_class();
-  return place >= 0 && place < facts.classes_size() && facts.classes(place).kind() == WaitClass::VICTIM;
+  return place >= 0 && place < facts.classes_size() ? &facts.classes(place) : nullptr;
 }
 
 absl::Span<const IndexMembership> MembershipsOf(const IndexReader& index, const IndexRank& rank) {
@@ -134,9 +135,10 @@ int64_t RecordOf(const Document& document, int row, int32_t comm, int64_t seq) {
   const IndexReader& index = document.index();
   const size_t r = static_cast<size_t>(row);
   const auto memberships = MembershipsOf(index, index.ranks()[r]);
-  const auto of = index.op_memberships(r);
-  const auto seqs = index.seqs(r);
-  const auto kinds = index.kinds(r);
+  const IndexColumns stored = index.columns(r);
+  const auto of = stored.membership;
+  const auto seqs = stored.seq;
+  const auto kinds = stored.kind;
   for (size_t m = 0; m < memberships.size() && m < kIndexNoMembership; ++m) {
     const int64_t wanted = seq - memberships[m].seq_base;
     if (memberships[m].comm != static_cast<uint32_t>(comm) || wanted < 0 || wanted >= kIndexNoSeq) continue;
@@ -306,12 +308,15 @@ std::shared_ptr<const CellMatrix> BuildJobMatrix(const Document& document, const
     const size_t r = static_cast<size_t>(line.row);
     const IndexRank& rank = index.ranks()[r];
     const auto memberships = MembershipsOf(index, rank);
-    const auto states = index.states(r);
-    const auto of = index.op_memberships(r);
-    const auto seqs = index.seqs(r);
-    const auto kinds = index.kinds(r);
+    const IndexColumns stored = index.columns(r);
+    const auto states = stored.state;
+    const auto of = stored.membership;
+    const auto seqs = stored.seq;
+    const auto kinds = stored.kind;
     const size_t calls = static_cast<size_t>(columns) - 1, shown = std::min(states.size(), calls), first = states.size() - shown;
     uint64_t lost = line.row < document.facts().ranks_size() ? document.FactsAt(line.row).records_lost() : 0;
+    const WaitClass* wait = WaitOf(document, line.row);
+    const bool waits = wait != nullptr && (wait->kind() == WaitClass::VICTIM || wait->kind() == WaitClass::IN_CYCLE);
     bool behind = false, deviates = false;
     uint64_t lost_of_comms = 0;
     for (const IndexMembership& m : memberships) {
@@ -328,12 +333,16 @@ std::shared_ptr<const CellMatrix> BuildJobMatrix(const Document& document, const
     for (size_t i = 0; i < shown; ++i) cells[i] = table[states[first + i]];
     for (size_t i = 0; i < shown; ++i) {
       const size_t op = first + i;
-      if ((!InFlight(states[op]) && !deviates) || of[op] >= memberships.size() || seqs[op] == kIndexNoSeq ||
-          !ring::IsCollective(static_cast<ring::CallKind>(kinds[op]))) {
-        continue;
-      }
+      if ((!InFlight(states[op]) && !deviates) || of[op] >= memberships.size() || seqs[op] == kIndexNoSeq) continue;
       const IndexMembership& m = memberships[of[op]];
       const int64_t seq = m.seq_base + seqs[op];
+      if (!ring::IsCollective(static_cast<ring::CallKind>(kinds[op]))) {
+        // Whether the other side of a send has come is the analysis' to say.
+        if (waits && InFlight(states[op]) && wait->comm() == static_cast<int32_t>(m.comm) && wait->sequence() == seq) {
+          cells[i] = Byte(StateOf(states[op], true));
+        }
+        continue;
+      }
       if (InFlight(states[op])) cells[i] = Byte(StateOf(states[op], progress[m.comm].least < seq));
       if (!deviates) continue;
       const auto it = deviations.find(static_cast<int32_t>(m.comm));
@@ -342,7 +351,7 @@ std::shared_ptr<const CellMatrix> BuildJobMatrix(const Document& document, const
         if (deviation.seq == seq && deviation.ranks.Contains(line.rank)) Raise(&cells[i], ViewState::kMismatch);
       }
     }
-    out[calls] = Byte(behind && !IsVictim(document, line.row) ? ViewState::kMissing : ViewState::kOutside);
+    out[calls] = Byte(behind && (wait == nullptr || wait->kind() != WaitClass::VICTIM) ? ViewState::kMissing : ViewState::kOutside);
   };
   InTwo(rows, [&](int first, int last) {
     for (int row = first; row < last && !Cancelled(cancel); ++row) {

@@ -14,7 +14,8 @@ namespace lockstep::gui {
 // Communicator mode: a row a member, a column a collective of that communicator. Job mode: a row a rank of the document or of
 // facts().missing(), ascending, the last calls of each in its own order, right-aligned at the stall; the last column is what
 // comes next: kMissing where peers have called and the rank is no mere victim, else kOutside.
-// A cell in flight while a member is known not to have issued it is kWaiting; what peers issued and the member did not is
+// A cell in flight while a member is known not to have issued it is kWaiting, a send or receive where the analysis says that the
+// rank waits in it; what peers issued and the member did not is
 // kMissing; what the member issued and left no record of is kOverwritten; members that call differently are kMismatch.
 struct CellMatrix {
   MatrixMode mode = MatrixMode::kJob;

@@ -66,6 +66,11 @@ class Oracle {
     if (op.state == OpState::kFailed) return ViewState::kFailed;
     if (op.state == OpState::kUnknown || op.state == OpState::kQueued || op.state == OpState::kCaptured) return ViewState::kIssued;
     if (collective && SomebodyLacks(comm, op.seq)) return ViewState::kWaiting;
+    const int32_t place = document_.FactsAt(document_.RowOf(rank.rank)).wait_class();
+    if (!collective && m != nullptr && place >= 0) {
+      const WaitClass& wait = document_.facts().classes(place);
+      if (wait.kind() == WaitClass::VICTIM && wait.comm() == comm && wait.sequence() == op.seq) return ViewState::kWaiting;
+    }
     return op.state == OpState::kEntered ? ViewState::kIssued : op.state == OpState::kStarted ? ViewState::kStarted : ViewState::kEnqueued;
   }
   ViewState InComm(int32_t comm, int32_t rank, int64_t seq) const {
@@ -161,7 +166,8 @@ ViewFacts RandomFacts(const Bundle& bundle, std::mt19937* random) {
   for (const WaitClass::Kind kind : {WaitClass::VICTIM, WaitClass::CAUSE}) {
     WaitClass* wait = facts.add_classes();
     wait->set_kind(kind);
-    wait->set_comm(-1);
+    wait->set_comm(pick(bundle.comms.size()));
+    wait->set_sequence(pick(12));
     wait->set_finding(-1);
   }
   for (RankFacts& rank : *facts.mutable_ranks()) rank.set_wait_class(pick(3) - 1);

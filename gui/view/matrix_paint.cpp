@@ -178,8 +178,7 @@ void PaintRowAxis(QPainter* painter, const MatrixLayout& layout, const QRect& pa
       painter->drawText(at, Qt::AlignRight | Qt::AlignVCenter, rank_text(first_line + i));
     }
   } else {
-    const bool plain = scene.grouping == RowGrouping::kRank;
-    for (const Tick& tick : Ticks(axis.first(), std::min<double>(axis.last(), lines) - 0.5, axis.scale(), plain ? font.height() * 2.2 : font.height() * 1.3)) {
+    for (const Tick& tick : Ticks(axis.first(), std::min<double>(axis.last(), lines) - 0.5, axis.scale(), font.height() * 2.2)) {
       const double y = part.top() + axis.ToPixel(static_cast<double>(tick.value) + 0.5);
       const double top = std::clamp(y - font.height() / 2.0, static_cast<double>(part.top()), std::max<double>(part.bottom() - font.height(), part.top()));
       painter->drawText(QRectF(ranks.left(), top, ranks.width(), font.height()), Qt::AlignRight | Qt::AlignVCenter,
@@ -206,7 +205,8 @@ void PaintRowAxis(QPainter* painter, const MatrixLayout& layout, const QRect& pa
       painter->setPen(fault ? theme.alarm : theme.faint_text);
       painter->drawText(QRectF(names.left(), y, names.width() - 4, font.height()), Qt::AlignRight | Qt::AlignVCenter,
                         font.elidedText(group.name, Qt::ElideMiddle, names.width() - 4));
-      next = y + font.height();
+      // Where many groups share a line of text, fewer names are read more easily.
+      next = y + font.height() * (bottom - top < font.height() ? 1.8 : 1.0);
     }
     if (each && scene.grouping == RowGrouping::kRank) {
       painter->setPen(theme.faint_text);
@@ -246,9 +246,10 @@ void PaintGroupLines(QPainter* painter, const MatrixLayout& layout, const Matrix
   double last = -10;
   for (const RowGroup& group : scene.data->order.groups) {
     const int first = group.first - scene.data->order.pinned;
+    // A line through a group would tell of an end that is not there.
     if (group.name.isEmpty() || first <= 0) continue;
     const double y = axis.ToPixel(first);
-    if (y < 0 || y > layout.body.height() || y - last < 12) continue;
+    if (y < 0 || y > layout.body.height() || y - last < 6 || group.count * axis.scale() < 3) continue;
     painter->fillRect(QRectF(layout.body.left(), layout.body.top() + y - 1, layout.body.width(), 1), theme.faint_text);
     last = y;
   }
@@ -262,10 +263,16 @@ void Outline(QPainter* painter, const QRectF& rect, const QColor& colour, const 
   painter->drawRect(rect);
 }
 
+// Room for what the frame is around: a fault of three pixels stays in sight.
+QRectF AtLeast(QRectF rect, double side) {
+  if (rect.width() < side) rect.adjust((rect.width() - side) / 2, 0, (side - rect.width()) / 2, 0);
+  if (rect.height() < side) rect.adjust(0, (rect.height() - side) / 2, 0, (side - rect.height()) / 2);
+  return rect;
+}
+
 void PaintSelection(QPainter* painter, const MatrixLayout& layout, const MatrixScene& scene, const Theme& theme) {
   painter->save();
   painter->setClipRect(layout.Cells().adjusted(-2, -2, 2, 2));
-  QRectF joined;
   std::vector<QRectF> shown;
   for (const LineBox& box : scene.selected) {
     const QRectF rect = RectOfBox(layout, scene, box);
@@ -277,7 +284,7 @@ void PaintSelection(QPainter* painter, const MatrixLayout& layout, const MatrixS
       shown.push_back(rect);
     }
   }
-  for (const QRectF& rect : shown) Outline(painter, rect.adjusted(-1, -1, 0, 0), theme.selection, theme.background, 1.5);
+  for (const QRectF& rect : shown) Outline(painter, AtLeast(rect.adjusted(-1, -1, 0, 0), 8), theme.selection, theme.background, 1.5);
   painter->restore();
   // Marks outside of the cells, so that a selection of one pixel is found.
   painter->setRenderHint(QPainter::Antialiasing);
@@ -403,10 +410,7 @@ void PaintMatrix(QPainter* painter, const QSize& size, const MatrixLayout& layou
   if (scene.cursor_line >= 0 && scene.cursor_column >= 0) {
     const QRectF rect = RectOfBox(layout, scene, {scene.cursor_line, scene.cursor_line, scene.cursor_column, scene.cursor_column});
     if (!rect.isEmpty()) {
-      QRectF grown = rect.adjusted(-2, -2, 1, 1);
-      if (grown.width() < 7) grown.adjust((grown.width() - 7) / 2, 0, (7 - grown.width()) / 2, 0);
-      if (grown.height() < 7) grown.adjust(0, (grown.height() - 7) / 2, 0, (7 - grown.height()) / 2);
-      Outline(painter, grown, theme.cursor, theme.background, scene.focused ? 2 : 1);
+      Outline(painter, AtLeast(rect.adjusted(-2, -2, 1, 1), 11), theme.cursor, theme.background, scene.focused ? 2 : 1);
     }
   }
   PaintMinimap(painter, layout, scene, theme, *images);

@@ -26,6 +26,7 @@ namespace {
 
 constexpr double kWheelStep = 120, kZoomStep = 1.25;
 constexpr int64_t kMostPinned = 64;
+constexpr double kReadable = 20;   // pixels of a column that somebody is led to
 
 }  // namespace
 
@@ -42,6 +43,7 @@ struct MatrixView::Impl {
   std::optional<Cell> anchor;              // of the area being measured
   LatestJob count_job;
   bool reveal = false;                     // what is selected is to come in sight
+  bool approach = false;                   // and near enough to be read
   bool selecting = false;                  // the selection is this view's own
   bool centred = false;                    // the key before was F
   enum class Drag : uint8_t { kNone, kPress, kArea, kPan, kMinimap } drag = Drag::kNone;
@@ -190,6 +192,10 @@ struct MatrixView::Impl {
     if (!box.has_value()) return;
     cursor = Cell{box->line_first, box->column_last == columns() - 1 && box->column_first == 0 ? columns() - 1 : box->column_first};
     ViewTransform t = scene.body;
+    if (std::exchange(approach, false) && t.x.scale() < kReadable / 2 && box->column_first == box->column_last) {
+      const double span = t.x.pixels() / kReadable;
+      t.x.Show(box->column_first - 0.7 * span, box->column_first + 0.3 * span);
+    }
     t.y.Reveal(box->line_first - pinned(), box->line_last + 1 - pinned(), 3);
     if (box->column_first > 0 || box->column_last < columns() - 1) t.x.Reveal(box->column_first, box->column_last + 1, 3);
     if (t.viewport() != scene.body.viewport()) {
@@ -213,6 +219,7 @@ struct MatrixView::Impl {
         next.matrix_mode = MatrixMode::kCommunicator;
         next.matrix_comm = selection.comm;
         next.matrix = {};
+        approach = true;
         view->navigator()->Amend(std::move(next));
       }
       scene.area.reset();

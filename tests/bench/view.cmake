@@ -5,3 +5,13 @@ lockstep_common(scale_index)
 target_include_directories(scale_index PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
 target_link_libraries(scale_index PRIVATE lockstep_analysis)
 set_target_properties(scale_index PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bench")
+
+# `matrix_frames [INDEX]` prints what a frame of the matrix costs at full size, panning and zooming, with a one-cell fault that
+# every frame must show (exit status 1 where one does not). With an index also how long its matrices take to build, and frames
+# of the whole widget.
+if(TARGET lockstep_gui_view)
+  add_executable(matrix_frames EXCLUDE_FROM_ALL view/matrix_frames.cpp)
+  lockstep_common(matrix_frames)
+  target_link_libraries(matrix_frames PRIVATE lockstep_gui_view)
+  set_target_properties(matrix_frames PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bench")
+endif()
