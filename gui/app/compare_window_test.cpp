@@ -27,7 +27,7 @@ TEST_F(CompareTest, BothGoToTheSamePlace) {
   const Selection &a = both->side(0)->navigator()->selection(), &b = both->side(1)->navigator()->selection();
   EXPECT_EQ(a.ranks, b.ranks);
   EXPECT_EQ(a.seq_first, b.comm >= 0 ? b.seq_first : a.seq_first);
-  if (b.comm >= 0) EXPECT_EQ(left->CommName(a.comm), right->CommName(b.comm));
+  EXPECT_EQ(b.comm < 0 ? QString() : left->CommName(a.comm), b.comm < 0 ? QString() : right->CommName(b.comm));
   // And the other way round.
   Selection selection;
   selection.ranks = RankIntervals::Of(1, 2);

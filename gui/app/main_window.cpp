@@ -88,6 +88,7 @@ MainWindow::MainWindow(const WindowOptions& options, QWidget* parent)
   JoinViewing();
   JoinLoader();
   DefaultLayout();
+  tabs_->currentWidget()->setFocus();   // single letters are keys: the search box comes by one of them
   first_state_ = saveState(kStateVersion);
   if (options_.restore) RestoreSession();
   FillRecent();
@@ -165,7 +166,7 @@ void MainWindow::MakePanes() {
   layout->addWidget(centre_, 1);
   setCentralWidget(middle);
 
-  QDockWidget* verdict = AddDock("Verdict", verdict_, Qt::TopDockWidgetArea, "verdict");
+  QDockWidget* verdict = verdict_dock_ = AddDock("Verdict", verdict_, Qt::TopDockWidgetArea, "verdict");
   verdict->setFeatures(QDockWidget::NoDockWidgetFeatures);
   auto* no_title = new QWidget(verdict);
   no_title->setAccessibleName("Verdict");
@@ -216,7 +217,7 @@ void MainWindow::DefaultLayout() {
   const int letter = fontMetrics().averageCharWidth(), line = fontMetrics().height();
   resizeDocks({tree, details}, {letter * 34, letter * 44}, Qt::Horizontal);
   resizeDocks({tree, legend}, {line * 30, line * 14}, Qt::Vertical);
-  resizeDocks({first}, {line * 12}, Qt::Vertical);
+  resizeDocks({verdict_dock_, first}, {line * 9, line * 12}, Qt::Vertical);
   tabs_->setCurrentIndex(0);
   if (options_.embedded) {
     // Half a screen is for pictures and tables.

@@ -148,6 +148,7 @@ class MainWindow : public QMainWindow {
   QStackedWidget* centre_;
   QTabWidget* tabs_;
   VerdictPanel* verdict_;
+  QDockWidget* verdict_dock_;
   LoadLog* log_;
   MarksPane* marks_;
   StartPage* start_;

@@ -251,7 +251,10 @@ void MainWindow::JoinViewing() {
     });
   }
   on(Id::kVerdict, [this] { verdict_->SetCollapsed(!verdict_->collapsed()); EnableActs(); });
-  connect(verdict_, &VerdictPanel::CollapsedChanged, this, &MainWindow::EnableActs);
+  connect(verdict_, &VerdictPanel::CollapsedChanged, this, [this](bool collapsed) {
+    resizeDocks({verdict_dock_}, {collapsed ? 1 : fontMetrics().height() * 9}, Qt::Vertical);
+    EnableActs();
+  });
   on(Id::kFontBigger, [this] { SetText(text_percent_ + 10); });
   on(Id::kFontSmaller, [this] { SetText(text_percent_ - 10); });
   on(Id::kFontNormal, [this] { SetText(100); });

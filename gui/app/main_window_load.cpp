@@ -141,6 +141,8 @@ void MainWindow::Take(DocumentPtr document, bool partial) {
   paths_ = paths;
   records_.SetDocument(document_);
   centre_->setCurrentIndex(document_ == nullptr ? 0 : 1);
+  // Single letters are keys: after opening they go to the picture, unless somebody is typing.
+  if (document_ != nullptr && (focusWidget() == nullptr || search_->field()->text().isEmpty())) tabs_->currentWidget()->setFocus();
   search_->SetDocument(document_);
   given_ = 0;
   views_[given_++]->SetDocument(document_);

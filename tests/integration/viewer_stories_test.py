@@ -52,13 +52,18 @@ class Stories(unittest.TestCase):
         self.assertEqual(story.returncode, 0, story.stderr)
         told = [json.loads(line) for line in story.stdout.splitlines()]
         self.assertEqual(len(told), len(self.made))
+        named = 0
         for (job, data, _, text, facts), said in zip(self.made, told):
             with self.subTest(scenario=job[0], source=job[1]):
                 verdict = json.loads(facts.stdout)
                 culprits = verdict["findings"][0]["culprit_ranks"] if verdict["findings"] else []
-                self.assertEqual(said["ranks"], culprits)
+                # A verdict that names nobody has no culprits to select; what stands out all the same may be.
+                if culprits:
+                    self.assertEqual(said["ranks"], culprits)
+                    named += 1
                 self.assertEqual(said["verdict"], verdict["verdict"])
                 self.assertEqual(said["report"], text.stdout)
+        self.assertGreaterEqual(named, 30)
 
     def test_the_program_itself(self):
         job, data, _, text, facts = self.made[0]
@@ -79,15 +84,16 @@ class Stories(unittest.TestCase):
     def test_what_is_wrong_is_said(self):
         nothing = pathlib.Path(self.folder.name) / "nothing.txt"
         nothing.write_text("no dump\n")
+        absent = str(nothing.parent / "absent")
         for words, status, said in (
             ([], 3, "no display"),
             (["--print-selection"], 2, "no PATH given"),
             (["--tab", "sofa", "x"], 2, "unknown tab 'sofa'"),
             (["--size", "0x5", "x"], 2, "is no size"),
             (["--frobnicate"], 2, "unknown option '--frobnicate'"),
-            (["/nonexistent"], 3, "/nonexistent: No such file or directory"),
+            ([absent], 3, "absent: No such file or directory"),
             (["--print-selection", nothing], 3, "Open an incident folder"),
-            (["--screenshot", "/nonexistent/x.png", self.made[0][1]], 3, "cannot be written"),
+            (["--screenshot", absent + "/x.png", self.made[0][1]], 3, "cannot be written"),
             (["--print-selection", "--select-anomaly", "99999", self.made[0][1]], 3, "anomalies"),
         ):
             environment = {key: value for key, value in self.environment.items() if key not in ("QT_QPA_PLATFORM", "DISPLAY", "WAYLAND_DISPLAY")}
