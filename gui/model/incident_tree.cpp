@@ -92,8 +92,8 @@ void IncidentTree::SetFilter(const QString& words, bool limited, const RankInter
 }
 
 void IncidentTree::Work() {
-  work_.Run([this, document = document_, nodes = fresh_ ? nullptr : nodes_, words = Words::Of(words_), limited = limited_,
-             among = among_](const std::atomic<bool>& cancel) mutable -> Latest::Result {
+  work_.Start(this, [this, document = document_, nodes = fresh_ ? nullptr : nodes_, words = Words::Of(words_), limited = limited_,
+             among = among_](const std::atomic<bool>& cancel) mutable -> LatestJob::Finish {
     if (nodes == nullptr) {
       auto made = std::make_shared<Nodes>();
       made->columns = IncidentColumns::Of(document, &cancel);
@@ -359,9 +359,8 @@ QString IncidentTree::Note(const Node& node) const {
     case Level::kComm: {
       const CommSummary& comm = nodes_->columns->comms()[static_cast<size_t>(node.comm)];
       const int32_t size = shown_document_->index().comms()[static_cast<size_t>(node.comm)].size;
-      QString text = QString(size == 1 ? "%1 member" : "%1 members").arg(size);
-      if (comm.in_flight_seq >= 0) text += QString(", #%1 in flight").arg(comm.in_flight_seq);
-      return text;
+      const QString text = QString(size == 1 ? "%1 member" : "%1 members").arg(size);
+      return comm.in_flight_seq < 0 ? text : QString("in #%1, ").arg(comm.in_flight_seq) + text;
     }
     case Level::kRank: {
       const int32_t gpu = shown_document_->index().ranks()[static_cast<size_t>(row)].gpu;
@@ -375,7 +374,8 @@ QString IncidentTree::Note(const Node& node) const {
   if (m == nullptr) return "never made it";
   if (m->completed == kUnknown) return m->issued < 0 ? "nothing issued" : QString("issued #%1").arg(m->issued);
   if (m->issued < 0) return "nothing issued";
-  return m->completed < 0 ? QString("issued #%1").arg(m->issued) : QString("issued #%1, completed #%2").arg(m->issued).arg(m->completed);
+  if (m->completed == m->issued) return QString("done #%1").arg(m->completed);
+  return m->completed < 0 ? QString("issued #%1").arg(m->issued) : QString("issued #%1, done #%2").arg(m->issued).arg(m->completed);
 }
 
 ViewState IncidentTree::Mark(const Node& node) const {

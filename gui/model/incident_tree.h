@@ -11,7 +11,7 @@
 
 #include "gui/model/document.h"
 #include "gui/model/incident_columns.h"
-#include "gui/model/latest.h"
+#include "gui/model/latest_job.h"
 
 namespace lockstep::gui {
 
@@ -36,7 +36,7 @@ class IncidentTree : public QAbstractItemModel {
   void SetDocument(DocumentPtr document);
   // Words that all must match: a number a rank, anything else part of a host's or communicator's name, whatever the case.
   void SetFilter(const QString& words, bool limited, const RankIntervals& among);
-  bool Idle() const { return work_.idle(); }
+  bool Idle() const { return !work_.busy(); }
 
   Node NodeOf(const QModelIndex& index) const;
   Selection SelectionOf(const QModelIndex& index) const;
@@ -78,7 +78,7 @@ class IncidentTree : public QAbstractItemModel {
   QString words_;
   bool limited_ = false;
   RankIntervals among_;
-  Latest work_;
+  LatestJob work_;
 };
 
 }  // namespace lockstep::gui

@@ -114,8 +114,8 @@ void TableModel::Work() {
   how.column = sort_column_;
   how.number = columns_[static_cast<size_t>(sort_column_)].number;
   how.descending = sort_order_ == Qt::DescendingOrder;
-  work_.Run([this, make = make_, document = document_, rows = fresh_ ? nullptr : rows_, haystack = fresh_ ? nullptr : haystack_, how = std::move(how),
-             columns = columnCount()](const std::atomic<bool>& cancel) mutable -> Latest::Result {
+  work_.Start(this, [this, make = make_, document = document_, rows = fresh_ ? nullptr : rows_, haystack = fresh_ ? nullptr : haystack_, how = std::move(how),
+             columns = columnCount()](const std::atomic<bool>& cancel) mutable -> LatestJob::Finish {
     if (rows == nullptr) rows = make(document, cancel);
     document.reset();
     if (rows == nullptr || Stopped(cancel)) return {};

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "gui/model/document.h"
-#include "gui/model/latest.h"
+#include "gui/model/latest_job.h"
 
 namespace lockstep::gui {
 
@@ -61,7 +61,7 @@ class TableModel : public QAbstractTableModel {
   const TableRows* rows() const { return rows_.get(); }        // null: no document, or not ready yet
   int Source(int row) const { return static_cast<int>(order_[static_cast<size_t>(row)]); }
   int total() const { return rows_ == nullptr ? 0 : rows_->count(); }
-  bool Idle() const { return work_.idle(); }
+  bool Idle() const { return !work_.busy(); }
 
   int rowCount(const QModelIndex& parent = {}) const override;
   int columnCount(const QModelIndex& parent = {}) const override;
@@ -89,7 +89,7 @@ class TableModel : public QAbstractTableModel {
   RankIntervals among_;
   int sort_column_ = 0;
   Qt::SortOrder sort_order_ = Qt::AscendingOrder;
-  Latest work_;
+  LatestJob work_;
 };
 
 // "tp_2" before "tp_10".

@@ -1,19 +1,117 @@
 #include "gui/view/details_view.h"
 
+#include <QEvent>
+#include <QTextDocumentFragment>
+#include <QVBoxLayout>
+
+#include <algorithm>
+#include <utility>
+
+#include "gui/model/details.h"
+#include "gui/model/latest_job.h"
+#include "gui/model/safe_text.h"
+#include "gui/view/link_pane.h"
+
 namespace lockstep::gui {
+namespace {
+
+constexpr const char* kRecorded = "As recorded";
+
+QString Page(const Details& details, const Theme& theme) {
+  QString out;
+  for (const DetailSection& section : details.sections) {
+    out += QString("<p class=\"head\" style=\"margin:6px 0 2px 0\">%1</p><table cellspacing=\"0\" cellpadding=\"0\">").arg(section.title.toHtmlEscaped());
+    for (const DetailLine& line : section.lines) {
+      QString text = line.text.toHtmlEscaped();
+      if (line.mono) text = "<span class=\"mono\">" + text + "</span>";
+      if (line.link >= 0) text = QString("<a href=\"go:%1\">%2</a>").arg(line.link).arg(text);
+      if (line.mark != ViewState::kOutside) {
+        const StateStyle& style = theme.Of(line.mark);
+        text = QString("<span style=\"background-color:%1; color:%2\">&nbsp;%3&nbsp;</span> %4")
+                   .arg(style.fill.name(), style.ink.name(), style.glyph == ' ' ? QString("&nbsp;") : QString(style.glyph).toHtmlEscaped(), text);
+      }
+      out += QString("<tr><td class=\"label\" style=\"padding-right:10px; padding-bottom:2px\">%1</td><td style=\"padding-bottom:2px\">%2</td></tr>")
+                 .arg(line.label.toHtmlEscaped(), text);
+    }
+    out += "</table>";
+  }
+  return out;
+}
+
+}  // namespace
 
 struct DetailsView::Impl {
+  explicit Impl(DetailsView* v) : view(v) {}
+
+  DetailsView* view;
   Records* records = nullptr;
   DocumentPtr document;
+  Details details;
+  LinkPane* page = nullptr;
+  LatestJob job;
+
+  void Fill();
+  void Show(bool keep) { page->Show(Page(details, ThemeFor(page->palette())), keep); }
+  void AddRecorded(const std::vector<std::pair<QString, QString>>& fields);
 };
 
-DetailsView::DetailsView(Navigator* navigator, Records* records, QWidget* parent)
-    : View(navigator, "Details", parent), impl_(std::make_unique<Impl>()) {
-  impl_->records = records;
+void DetailsView::Impl::Fill() {
+  if (document == nullptr) {
+    job.Cancel();
+    details = {};
+    return Show(false);
+  }
+  job.Start(view, [this, document = document, selection = view->navigator()->selection()](const std::atomic<bool>& cancel) -> LatestJob::Finish {
+    Details made = DetailsOf(document, selection, &cancel);
+    return [this, made = std::move(made)] {
+      details = made;
+      Show(false);
+    };
+  });
 }
+
+// What stands in the rank's file alone, below what the index says of the operation.
+void DetailsView::Impl::AddRecorded(const std::vector<std::pair<QString, QString>>& fields) {
+  const auto old = std::find_if(details.sections.begin(), details.sections.end(), [](const DetailSection& section) { return section.title == kRecorded; });
+  if (old != details.sections.end()) details.sections.erase(old);
+  DetailSection section{kRecorded, {}};
+  for (const auto& [label, text] : fields) section.lines.push_back({Plain(label, 60), Plain(text, 600), -1, ViewState::kOutside, false});
+  if (!details.sections.empty()) details.sections.insert(details.sections.begin() + 1, std::move(section));
+}
+
+DetailsView::DetailsView(Navigator* navigator, Records* records, QWidget* parent)
+    : View(navigator, "Details", parent), impl_(std::make_unique<Impl>(this)) {
+  setAccessibleDescription("What is known of the selected operation, rank, ranks or communicator");
+  impl_->records = records;
+  impl_->page = new LinkPane("Details text", "Fields, members by state, stacks; links select what they name", this);
+  auto* column = new QVBoxLayout(this);
+  column->setContentsMargins(0, 0, 0, 0);
+  column->addWidget(impl_->page);
+  setFocusProxy(impl_->page);
+  connect(impl_->page, &LinkPane::Followed, this, [this](const QString& link) {
+    const int at = link.startsWith("go:") ? link.mid(3).toInt() : -1;
+    if (at >= 0 && static_cast<size_t>(at) < impl_->details.links.size()) this->navigator()->Select(Selection(impl_->details.links[static_cast<size_t>(at)]));
+  });
+  connect(navigator, &Navigator::SelectionChanged, this, [this] { impl_->Fill(); });
+}
+
 DetailsView::~DetailsView() = default;
-void DetailsView::SetDocument(DocumentPtr document) { impl_->document = std::move(document); }
-QString DetailsView::CopyText() const { return {}; }
-bool DetailsView::Idle() const { return true; }
+
+void DetailsView::SetDocument(DocumentPtr document) {
+  impl_->document = std::move(document);
+  impl_->Fill();
+}
+
+QString DetailsView::CopyText() const {
+  const QString marked = impl_->page->textCursor().selection().toPlainText();
+  return marked.isEmpty() || !impl_->page->FocusedLink().isEmpty() ? DetailsText(impl_->details) : marked;
+}
+
+bool DetailsView::Idle() const { return !impl_->job.busy(); }
+
+void DetailsView::changeEvent(QEvent* event) {
+  View::changeEvent(event);
+  if (event->type() == QEvent::PaletteChange && impl_ != nullptr && impl_->page != nullptr) impl_->Show(true);
+}
 
 }  // namespace lockstep::gui

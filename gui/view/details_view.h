@@ -19,9 +19,12 @@ class DetailsView : public View {
   ~DetailsView() override;
 
   void SetDocument(DocumentPtr document) override;
-  // All that is shown, as lines of name, tabulator, value.
+  // The text that is marked, or all that is shown as lines of name, tabulator, value.
   QString CopyText() const override;
   bool Idle() const override;
+
+ protected:
+  void changeEvent(QEvent* event) override;
 
  private:
   struct Impl;
