@@ -167,7 +167,10 @@ TEST(TablesTest, EmptyDarkAndManyPieces) {
       EXPECT_FALSE(widget->accessibleDescription().isEmpty()) << widget->objectName().toStdString();
     }
   }
-  Shown dark(MakeRankTable, testing::Hang(8, 4, 32));
+  Bundle many;
+  many.ranks.resize(1024);
+  for (size_t r = 0; r < many.ranks.size(); ++r) many.ranks[r].rank = static_cast<int32_t>(r);
+  Shown dark(MakeRankTable, testing::Made(testing::OnHosts(many)));
   dark.view->setPalette(testing::DarkPalette());
   Selection selection;
   std::vector<int32_t> odd;
