@@ -330,6 +330,7 @@ int64_t Timeline::FindOp(int row, int32_t comm, int64_t seq, ring::CallKind kind
 
 QString DurationText(double ns) {
   const double abs = std::abs(ns);
+  if (abs == 0) return "0";
   auto number = [&](double value, const char* unit) {
     const double a = std::abs(value);
     return QString("%1 %2").arg(value, 0, 'f', a >= 100 || a == std::floor(a) ? 0 : a >= 10 ? 1 : 2).arg(QString::fromUtf8(unit));

@@ -7,15 +7,6 @@
 
 namespace lockstep::gui {
 
-int TimelineLanes::LaneOf(int row) const {
-  for (size_t i = 0; i < lanes.size(); ++i) {
-    for (uint32_t k = 0; k < lanes[i].count; ++k) {
-      if (rows[lanes[i].first + k] == row) return static_cast<int>(i);
-    }
-  }
-  return -1;
-}
-
 RankIntervals PeersOf(const Document& document, const Selection& selection) {
   int32_t comm = selection.comm;
   if (comm < 0 && selection.record >= 0) {
@@ -91,7 +82,7 @@ TimelineLanes OrderLanes(const Document& document, LaneDetail detail, LaneChoice
       // What the GPU did on streams that the source does not name.
       bool nameless = facts.streams_size() == 0;
       const absl::Span<const uint8_t> streams = document.index().columns(static_cast<size_t>(keys[i].row)).stream;
-      for (size_t k = 0; k < streams.size() && k < 4096 && !nameless; ++k) nameless = streams[k] == kIndexNoStream;
+      for (size_t k = 0; k < streams.size() && k < 256 && !nameless; ++k) nameless = streams[k] == kIndexNoStream;
       if (nameless) {
         lane.filter.stream = kIndexNoStream;
         out.lanes.push_back(lane);

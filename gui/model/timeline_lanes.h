@@ -25,7 +25,6 @@ struct TimelineLanes {
   int relevant = 0;                // so many lanes stand first because of what is selected; 0: order of hosts alone
 
   int RowOf(int lane) const { return rows[lanes[static_cast<size_t>(lane)].first]; }   // the first of a host
-  int LaneOf(int row) const;       // the first that shows the row, -1 none
 };
 
 // Selected ranks, and the members of the selected communicator.

@@ -58,7 +58,6 @@ void BandwidthView::SetDocument(DocumentPtr document) {
     }
   }
   if (best < 0 && chooser_->count() > 0) best = 0;
-  chooser_->setEnabled(chooser_->count() > 1);
   chooser_->setVisible(chooser_->count() > 0);
   chooser_->setCurrentIndex(best);
   series_ = -2;

@@ -6,6 +6,7 @@
 #include <QKeyEvent>
 #include <QMouseEvent>
 #include <QPainter>
+#include <QPaintEvent>
 #include <QToolTip>
 
 #include <algorithm>
@@ -92,13 +93,14 @@ int IciclePane::NodeAt(const QPointF& at) const {
   return -1;
 }
 
-void IciclePane::Draw(QPainter* painter, const Theme& theme, const Icicle& icicle, double row_height) const {
+void IciclePane::Draw(QPainter* painter, const Theme& theme, const Icicle& icicle, double row_height, const QRectF& clip) const {
   const QFontMetricsF metrics(font());
   const bool any_lit = std::find(lit_.begin(), lit_.end(), true) != lit_.end();
   for (const Icicle::Box& box : icicle.boxes) {
     if (box.width < 0.5) continue;
     const auto node = static_cast<size_t>(box.node);
     const QRectF rect(box.x, box.level * row_height, box.width, row_height);
+    if (!rect.intersects(clip)) continue;
     const KindStyle style = StyleOf(model_->KindOf(box.node), theme);
     const bool faint = any_lit && node < lit_.size() && !lit_[node];
     const bool odd = model_->Odd(box.node);
@@ -136,12 +138,12 @@ void IciclePane::Draw(QPainter* painter, const Theme& theme, const Icicle& icicl
   }
 }
 
-void IciclePane::paintEvent(QPaintEvent*) {
+void IciclePane::paintEvent(QPaintEvent* event) {
   const Theme& theme = ThemeFor(palette());
   QPainter painter(this);
   painter.fillRect(rect(), theme.background);
   painter.translate(1, 1);
-  Draw(&painter, theme, icicle_, RowHeight());
+  Draw(&painter, theme, icicle_, RowHeight(), event->rect());
   painter.translate(-1, -1);
   if (const QRectF box = BoxOf(current_); !box.isEmpty()) {
     painter.setBrush(Qt::NoBrush);

@@ -32,7 +32,7 @@ class IciclePane : public QWidget {
   int NodeAt(const QPointF& at) const;
   int RowHeight() const;
   int WantedHeight() const;
-  void Draw(QPainter* painter, const Theme& theme, const Icicle& icicle, double row_height) const;
+  void Draw(QPainter* painter, const Theme& theme, const Icicle& icicle, double row_height, const QRectF& clip) const;
   Icicle Layout(double width) const;
 
  protected:

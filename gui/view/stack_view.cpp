@@ -243,7 +243,8 @@ bool StackView::Paint(QPainter* painter, const QSize& size) {
   const Icicle icicle = pane_->Layout(size.width());
   painter->save();
   painter->setFont(font());
-  pane_->Draw(painter, theme, icicle, std::min<double>(pane_->RowHeight(), size.height() / std::max(1.0, static_cast<double>(icicle.levels))));
+  pane_->Draw(painter, theme, icicle, std::min<double>(pane_->RowHeight(), size.height() / std::max(1.0, static_cast<double>(icicle.levels))),
+              QRectF(QPointF(0, 0), size));
   painter->restore();
   return true;
 }

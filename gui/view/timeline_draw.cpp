@@ -15,11 +15,24 @@
 namespace lockstep::gui {
 namespace {
 
+// As the legend says it.
+const char* ShortName(TimelineLook look) {
+  switch (look) {
+    case TimelineLook::kHost: return "host in call";
+    case TimelineLook::kQueued: return "queued";
+    case TimelineLook::kUnmeasured: return "GPU not measured";
+    case TimelineLook::kHostOpen: return "still in call";
+    case TimelineLook::kInFlight: return "in flight, start not measured";
+    default: return TimelineLookName(look);
+  }
+}
+
 constexpr int64_t kAtOnce = 250'000;      // operations looked at while drawing
 constexpr int64_t kTextBudget = 60'000;
 constexpr int64_t kFindBudget = 300'000;
 constexpr double kShapes = 11;            // pixels from which on a lane shows looks by shape too
 constexpr int kMostFlowLanes = 400;
+constexpr size_t kMostFlowArrows = 16;    // of one collective; beyond, one line tells when the last one came
 
 struct LookStyle {
   QColor color;
@@ -126,7 +139,7 @@ void TimelinePane::DrawLooks(QPainter* painter, const Frame& frame, bool whole) 
   request.width = static_cast<int>(frame.plot.width() * ratio);
   request.height = static_cast<int>(frame.plot.height() * ratio);
   if (whole) {
-    const auto raster = RasterLanes(*timeline_, *lanes_, request, 20'000'000, true);
+    const auto raster = RasterLanes(*timeline_, *lanes_, request, 5'000'000, true);
     painter->drawImage(frame.plot, ImageOf(*raster, frame.theme));
     return;
   }
@@ -188,7 +201,6 @@ void TimelinePane::DrawGutter(QPainter* painter, const Frame& frame) const {
     const QRectF rect(0, frame.Y(i), gutter.width(), frame.lane_height);
     const int row = lanes_->RowOf(i);
     const bool selected = selection.ranks.Contains(document_->RankAt(row));
-    if (selected) painter->fillRect(QRectF(gutter.right() - 5, rect.top(), 4, std::max(rect.height(), 1.5)), theme.selection);
     if (frame.lane_height >= 6 && lane.begins_rank && document_->FactsAt(row).clock_uncertainty_ns() < 0) {
       Hatch(painter, QRectF(gutter.right() - 12, rect.top() + 1, 6, rect.height() - 2), theme);
     }
@@ -219,6 +231,27 @@ void TimelinePane::DrawGutter(QPainter* painter, const Frame& frame) const {
       host_from = text_y + line;
     }
     free_from = text_y + line;
+  }
+  for (const auto& [from, to] : selection.ranks.runs()) {
+    // Of many in a row, as many as there are pixels.
+    const int apart = std::max(1, (to - from) / std::max(1, frame.plot.height()));
+    for (int64_t rank = from; rank <= to; rank += apart) {
+      const int row = document_->RowOf(static_cast<int32_t>(rank));
+      const int lane = row < 0 ? -1 : lane_of_row_[static_cast<size_t>(row)];
+      if (lane < frame.first || lane >= frame.last) continue;
+      int end = lane + 1;
+      while (end < frame.last && !lanes_->lanes[static_cast<size_t>(end)].begins_rank) ++end;
+      painter->fillRect(QRectF(gutter.right() - 5, frame.Y(lane), 4, std::max(frame.lane_height * (end - lane), 2.0)), theme.selection);
+    }
+  }
+  // Who is named as a cause is marked however small its lane is.
+  painter->setPen(Qt::NoPen);
+  painter->setBrush(theme.cause);
+  for (const int lane : cause_lanes_) {
+    if (lane < frame.first || lane >= frame.last) continue;
+    const double y = frame.Y(lane + 0.5), half = std::clamp(frame.lane_height * 0.3, 2.5, 5.0);
+    const double x = gutter.right() - 9;
+    painter->drawPolygon(QPolygonF({QPointF(x, y - half), QPointF(x + half, y), QPointF(x, y + half), QPointF(x - half, y)}));
   }
   if (cursor_lane_ >= frame.first && cursor_lane_ < frame.last && !frame.whole) {
     painter->setPen(QPen(theme.cursor, 1.5, hasFocus() ? Qt::SolidLine : Qt::DotLine));
@@ -374,7 +407,7 @@ void TimelinePane::DrawFlows(QPainter* painter, const Frame& frame) {
   painter->setClipRect(frame.plot);
   painter->setRenderHint(QPainter::Antialiasing);
   const QColor color = frame.theme.link;
-  int64_t budget = frame.whole ? 50'000'000 : kFindBudget;
+  int64_t budget = frame.whole ? 5'000'000 : kFindBudget;
   const int record_row = document_->RowOf(s.record_rank);
   const bool of_record = record_row >= 0 && s.record >= 0 && s.record < document_->OpCount(record_row);
   const IndexOp op = of_record ? document_->OpAt(record_row, s.record) : IndexOp();
@@ -453,12 +486,20 @@ void TimelinePane::DrawFlows(QPainter* painter, const Frame& frame) {
       painter->setPen(QPen(color, 1.5));
       painter->setBrush(&place == last ? color : frame.theme.background);
       painter->drawEllipse(QPointF(place.enter, place.y), 3, 3);
-      if (last == nullptr || &place == last || !place.released || !all || places.size() > 64) continue;
+      if (last == nullptr || &place == last || !place.released || !all || places.size() > kMostFlowArrows) continue;
       const QPointF a(last->enter, last->y), b(place.release, place.gpu_y);
       painter->setPen(QPen(color, 1.2));
       painter->setBrush(color);
       painter->drawLine(a, b);
       ArrowHead(painter, a, b);
+    }
+    if (last != nullptr && all && places.size() > 1) {
+      painter->setPen(QPen(color, 1.5));
+      if (places.size() > kMostFlowArrows) painter->drawLine(QPointF(last->enter, places.front().y), QPointF(last->enter, places.back().y));
+      const QString text = QString("last: rank %1").arg(document_->RankAt(last->row));
+      const QRectF box(last->enter + 6, last->y - frame.metrics.height() / 2, frame.metrics.horizontalAdvance(text) + 6, frame.metrics.height());
+      painter->fillRect(box, frame.theme.background);
+      painter->drawText(box, Qt::AlignCenter, text);
     }
   }
   painter->restore();
@@ -517,7 +558,7 @@ void TimelinePane::DrawLegend(QPainter* painter, const Frame& frame) const {
   const double y = frame.plot.bottom() + 5, side = frame.metrics.height() - 4;
   for (const TimelineLook look : {TimelineLook::kHost, TimelineLook::kQueued, TimelineLook::kRunning, TimelineLook::kUnmeasured, TimelineLook::kHostOpen,
                                   TimelineLook::kQueuedOpen, TimelineLook::kRunningOpen, TimelineLook::kInFlight, TimelineLook::kFailed}) {
-    const QString text = TimelineLookName(look);
+    const QString text = ShortName(look);
     const double width = frame.metrics.horizontalAdvance(text);
     if (x + side + width + 6 > frame.size.width()) break;
     const LookStyle style = StyleOf(look, frame.theme);
@@ -532,7 +573,7 @@ void TimelinePane::DrawLegend(QPainter* painter, const Frame& frame) const {
     painter->drawRect(box);
     painter->setPen(frame.theme.faint_text);
     painter->drawText(QPointF(x + side + 4, y + frame.metrics.ascent() - 2), text);
-    x += side + width + 16;
+    x += side + width + 14;
   }
 }
 

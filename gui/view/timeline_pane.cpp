@@ -41,7 +41,9 @@ TimelinePane::TimelinePane(Navigator* navigator, QWidget* parent) : QWidget(pare
     update();
   });
   connect(navigator, &Navigator::PlaceChanged, this, [this] {
-    RebuildLanes();
+    // Most changes are scrolling: lanes stay as they are.
+    const gui::Place& place = navigator_->place();
+    if (place.filters != filters_ || place.filtered != filtered_) RebuildLanes();
     Q_EMIT Scrolled();
     update();
   });
@@ -94,7 +96,7 @@ void TimelinePane::SetDetail(LaneDetail detail) {
   const int row = cursor_lane_ >= 0 ? lanes_->RowOf(cursor_lane_) : -1;
   detail_ = detail;
   RebuildLanes();
-  cursor_lane_ = row < 0 ? -1 : lanes_->LaneOf(row);
+  cursor_lane_ = row < 0 ? -1 : lane_of_row_[static_cast<size_t>(row)];
   Place place = navigator_->place();
   place.timeline.y0 = place.timeline.y1 = 0;
   navigator_->Scroll(place);
@@ -111,8 +113,11 @@ void TimelinePane::SetChoice(LaneChoice choice) {
 }
 
 void TimelinePane::RebuildLanes() {
+  filters_ = navigator_->place().filters;
+  filtered_ = navigator_->place().filtered;
   if (document_ == nullptr) {
     lanes_ = std::make_shared<TimelineLanes>();
+    cause_lanes_.clear();
     cursor_lane_ = -1;
     return;
   }
@@ -122,6 +127,20 @@ void TimelinePane::RebuildLanes() {
   const bool same = lanes->rows == lanes_->rows && lanes->lanes.size() == lanes_->lanes.size() && lanes->relevant == lanes_->relevant;
   if (same && raster_lanes_ == lanes_.get()) raster_lanes_ = lanes.get();
   lanes_ = std::move(lanes);
+  cause_lanes_.clear();
+  lane_of_row_.assign(static_cast<size_t>(document_->rank_count()), -1);
+  for (int i = 0; i < static_cast<int>(lanes_->lanes.size()); ++i) {
+    const TimelineLane& lane = lanes_->lanes[static_cast<size_t>(i)];
+    for (uint32_t k = 0; k < lane.count && lane.begins_rank; ++k) lane_of_row_[static_cast<size_t>(lanes_->rows[lane.first + k])] = i;
+    for (uint32_t k = 0; k < lane.count && lane.begins_rank; ++k) {
+      const int of = document_->FactsAt(lanes_->rows[lane.first + k]).wait_class();
+      const bool known = of >= 0 && of < document_->facts().classes_size();
+      const WaitClass::Kind kind = known ? document_->facts().classes(of).kind() : WaitClass::HEALTHY;
+      if (kind != WaitClass::CAUSE && kind != WaitClass::IN_CYCLE) continue;
+      cause_lanes_.push_back(i);
+      break;
+    }
+  }
   if (cursor_lane_ >= static_cast<int>(lanes_->lanes.size())) cursor_lane_ = -1;
   if (!same) Q_EMIT Scrolled();
 }
@@ -150,7 +169,9 @@ Viewport TimelinePane::Bounded(Viewport v, const QSize& size) const {
   v.x1 = v.x0 + wide;
   const double fewest = plot.height() / TallestLane();
   const double all = std::max(count, fewest);
-  double lanes = v.y1 > v.y0 ? v.y1 - v.y0 : all;
+  // Parts of ranks are drawn so that they can be read, unless the user zooms out.
+  const double parts = plot.height() / (QFontMetricsF(font()).height() + 3);
+  double lanes = v.y1 > v.y0 ? v.y1 - v.y0 : detail_ == LaneDetail::kStreams ? std::min(all, parts) : all;
   if (detail_ == LaneDetail::kStreams) lanes = std::min(lanes, plot.height() / kLeastStreamLane);
   lanes = std::clamp(lanes, std::min(fewest, all), all);
   v.y0 = std::clamp(v.y1 > v.y0 ? v.y0 : 0.0, 0.0, all - lanes);
@@ -161,6 +182,7 @@ Viewport TimelinePane::Bounded(Viewport v, const QSize& size) const {
 Viewport TimelinePane::Shown() const { return Bounded(navigator_->place().timeline, size()); }
 
 void TimelinePane::Show(Viewport viewport) {
+  if (timeline_ == nullptr) return;   // there is nothing yet that could be scrolled
   Place place = navigator_->place();
   place.timeline = Bounded(viewport, size());
   navigator_->Scroll(std::move(place));
@@ -265,7 +287,7 @@ void TimelinePane::CentreOnSelection() {
     v.x0 = middle - wide / 2;
     v.x1 = v.x0 + wide;
   }
-  if (const int lane = row < 0 ? -1 : lanes_->LaneOf(row); lane >= 0) {
+  if (const int lane = row < 0 ? -1 : lane_of_row_[static_cast<size_t>(row)]; lane >= 0) {
     const double lanes = v.y1 - v.y0;
     v.y0 = lane + 0.5 - lanes / 2;
     v.y1 = v.y0 + lanes;

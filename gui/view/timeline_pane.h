@@ -6,6 +6,7 @@
 #include <QPointF>
 #include <QRect>
 #include <QString>
+#include <QStringList>
 #include <QThreadPool>
 #include <QWidget>
 
@@ -120,6 +121,10 @@ class TimelinePane : public QWidget {
   RasterRequest refined_for_;
   absl::flat_hash_map<int, int64_t> found_;   // row -> record of the selected collective
 
+  QStringList filters_;                       // that the lanes were made for
+  RankIntervals filtered_;
+  std::vector<int> lane_of_row_;              // first lane that shows the row, -1 none
+  std::vector<int> cause_lanes_;              // that hold a rank which the analysis names
   int cursor_lane_ = -1;
   std::optional<QPointF> hover_;
   QPointF press_;

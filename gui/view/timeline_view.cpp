@@ -93,7 +93,7 @@ QString TimelineView::ClockText() const {
   }
   if (unaligned == document_->rank_count()) return document_->rank_count() == 0 ? "" : "clocks of hosts not aligned: times of different hosts do not compare";
   QString text = most == 0 ? QString("one clock") : QString::fromUtf8("clocks within \u00b1 ") + DurationText(static_cast<double>(most));
-  if (unaligned > 0) text += QString(", of %L1 ranks not aligned").arg(unaligned);
+  if (unaligned > 0) text += QString(", %L1 ranks not aligned").arg(unaligned);
   return text;
 }
 

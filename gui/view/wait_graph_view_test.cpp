@@ -174,11 +174,20 @@ TEST(WaitGraphViewTest, ARealHang) {
   view.resize(1280, 800);
   view.SetDocument(*document);
   view.grab();
+  int cause = -1;
   for (int i = 0; i < static_cast<int>(view.graph().nodes.size()); ++i) {
-    if (view.graph().nodes[static_cast<size_t>(i)].kind == WaitClass::CAUSE) {
-      EXPECT_TRUE(view.graph().nodes[static_cast<size_t>(i)].ranks.Contains(5));
-    }
+    if (view.graph().nodes[static_cast<size_t>(i)].kind == WaitClass::CAUSE) cause = i;
   }
+  ASSERT_GE(cause, 0);
+  EXPECT_EQ(view.graph().nodes[static_cast<size_t>(cause)].ranks, RankIntervals::Of(5, 5));
+  ASSERT_FALSE(view.graph().arrows.empty());
+  for (const WaitArrow& arrow : view.graph().arrows) {
+    EXPECT_LT(view.NodeRect(arrow.to).right(), view.NodeRect(arrow.from).left()) << "who is waited for stands left";
+  }
+  QTest::keyClick(&view, Qt::Key_Home);
+  EXPECT_EQ(view.focused(), cause);
+  QTest::keyClick(&view, Qt::Key_Return);
+  EXPECT_EQ(navigator.selection().ranks, RankIntervals::Of(5, 5));
 }
 
 }  // namespace

@@ -15,3 +15,11 @@ if(TARGET lockstep_gui_view)
   target_link_libraries(matrix_frames PRIVATE lockstep_gui_view)
   set_target_properties(matrix_frames PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bench")
 endif()
+
+# `timeline_frames DIR/index.lsi` prints how long all times take to read, and frames of the timeline.
+if(TARGET lockstep_gui_view)
+  add_executable(timeline_frames EXCLUDE_FROM_ALL view/timeline_frames.cpp)
+  lockstep_common(timeline_frames)
+  target_link_libraries(timeline_frames PRIVATE lockstep_gui_view)
+  set_target_properties(timeline_frames PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bench")
+endif()
