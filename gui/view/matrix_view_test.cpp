@@ -5,6 +5,7 @@
 #include <QAccessible>
 #include <QApplication>
 #include <QElapsedTimer>
+#include <QHelpEvent>
 #include <QTest>
 #include <QWheelEvent>
 
@@ -230,6 +231,25 @@ TEST_F(MatrixViewTest, GroupsPinsAndModes) {
   EXPECT_EQ(view_.data()->cells->comm, navigator_.selection().comm);
   Key(Qt::Key_C);
   EXPECT_EQ(view_.data()->cells->mode, MatrixMode::kJob);
+}
+
+TEST_F(MatrixViewTest, EveryRankPinned) {
+  Place place = navigator_.place();
+  place.pinned = RankIntervals::Of(0, INT32_MAX);
+  navigator_.Go(place);
+  ASSERT_TRUE(Settle(view_));
+  EXPECT_EQ(view_.data()->order.pinned, view_.data()->order.lines());
+  view_.grab();
+  const QPoint nowhere(view_.width() / 2, view_.height() - 40), axis(20, view_.height() - 40);
+  for (const QPoint& at : {nowhere, axis}) {
+    QHelpEvent help(QEvent::ToolTip, at, view_.mapToGlobal(at));
+    QApplication::sendEvent(&view_, &help);
+    QTest::mouseClick(&view_, Qt::LeftButton, Qt::NoModifier, at);
+    QTest::mouseDClick(&view_, Qt::LeftButton, Qt::NoModifier, at);
+  }
+  for (const Qt::Key key : {Qt::Key_End, Qt::Key_PageDown, Qt::Key_Down, Qt::Key_Return, Qt::Key_Z, Qt::Key_F, Qt::Key_F}) Key(key);
+  Key(Qt::Key_End, Qt::ControlModifier);
+  EXPECT_EQ(view_.cursor()->line, view_.data()->order.lines() - 1);
 }
 
 TEST_F(MatrixViewTest, ADoubleClickShowsTheCollective) {
