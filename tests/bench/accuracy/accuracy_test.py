@@ -89,6 +89,12 @@ class Scoring(unittest.TestCase):
         self.assertEqual(self.outcome(blind, finding(ranks=(5,), confidence=0.6)), "blame")
         self.assertEqual(self.outcome(truth(), finding(ranks=range(64), confidence=0.6)), "blame", "the record tells who")
 
+    def test_a_wide_set_is_for_the_fault_that_the_record_hides(self):
+        two = truth(identifiable=False, second_fault={"culprit_ranks": [9], "kinds_allowed": ["RANK_DEAD"]})
+        self.assertEqual(self.outcome(two, finding(ranks=range(64), confidence=0.6)), "wide")
+        self.assertEqual(self.outcome(two, finding(ranks=range(4, 64), confidence=0.6)), "blame", "it holds the other fault only")
+        self.assertFalse(scoring.score(two, verdict(finding(ranks=range(64), confidence=0.6)))["right_culprit"])
+
     def test_unseen(self):
         blind = truth(identifiable=False, verdicts_allowed=["HUNG", "INCOMPLETE_DATA"], unseen_ranks=[7, 9])
         no_data = dict(kind="RANK_NO_DATA", confidence=0.5)

@@ -152,7 +152,7 @@ def score(truth, verdict):
     wide = False
     if right is None:
         marks["abstained_well"] = any(abstained_well(first, each) for each in truths)
-        wide = not marks["abstained_well"] and not identifiable(truth) and any(_holds(first, each) for each in truths)
+        wide = not marks["abstained_well"] and any(_holds(first, each) for each in truths if not each.get("identifiable", True))
         marks["false_blame"] = not marks["abstained_well"] and not wide and _blames_wrongly(first, truths)
     marks["right_kind"] = marks["right_kind"] and (right is not None or marks["abstained_well"])
     if right is not None:
