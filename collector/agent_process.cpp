@@ -211,7 +211,17 @@ class AgentProcess {
     if (now >= next_metrics_) {
       next_metrics_ = now + kSecond;
       Publish();
+      WatchFinder();
     }
+  }
+
+  // Only the finder's thread stands there; what was found goes on.
+  void WatchFinder() {
+    const RingFinderCounters finder = finder_->counters();
+    if ((finder.stuck_ns > 0) == finder_stuck_) return;
+    finder_stuck_ = finder.stuck_ns > 0;
+    Log(finder_stuck_ ? absl::StrCat("no new rings are found: ", finder.stuck_at, " has not answered for ", finder.stuck_ns / kSecond, " s")
+                      : "new rings are found again");
   }
 
   void OnSignals() {
@@ -269,6 +279,8 @@ class AgentProcess {
     set.CounterOf("agent_rings_refused", "", "reason", "size", static_cast<double>(finder.refused_size));
     set.CounterOf("agent_rings_refused", "", "reason", "many", static_cast<double>(finder.refused_many + source.refused));
     set.CounterOf("agent_rings_refused", "", "reason", "unreadable", static_cast<double>(source.unreadable));
+    set.Gauge("agent_finder_stuck_seconds", "So long a file system with a LOCKSTEP_DIR has not answered, and no new rings are found",
+              static_cast<double>(finder.stuck_ns) / 1e9);
     set.Gauge("agent_spool_bytes", "Held in the spool", static_cast<double>(spool.bytes));
     set.Gauge("agent_spool_chunks", "Chunks that are not acknowledged", static_cast<double>(spool.chunks));
     set.Gauge("agent_spool_limit_bytes", "What the spool may hold", static_cast<double>(options_.spool_bytes));
@@ -293,7 +305,7 @@ class AgentProcess {
   std::unique_ptr<AgentSession> session_;
   std::unique_ptr<MetricsServer> metrics_;
   std::string word_, last_error_;
-  bool ending_ = false;
+  bool ending_ = false, finder_stuck_ = false;
   int64_t next_metrics_ = 0;
 };
 

@@ -13,6 +13,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -38,6 +40,9 @@ constexpr int64_t kPause = 20 * kMs;       // between looks at folders that chan
 constexpr int64_t kListAgain = 2000 * kMs; // folders without a watch
 constexpr int64_t kSweep = 30'000 * kMs;   // every folder, whatever inotify said
 constexpr int64_t kCostShare = 200;        // looks at processes take at most this part of one core
+// A look at a path takes microseconds; one that takes so long will perhaps never end.
+constexpr int64_t kStuck = 3000 * kMs;
+constexpr auto kEndWait = std::chrono::milliseconds(500);
 constexpr size_t kMostFolders = 8192, kMostEntries = 16384, kMostSeen = 65536, kMostWanted = 1024;
 constexpr size_t kMostFoldersOfUser = 1024, kMostWaiting = 4096;
 constexpr size_t kMostEnvironment = 256 << 10;
@@ -64,14 +69,12 @@ int OpenInRoot(int root, const std::string& path) {
   return static_cast<int>(syscall(SYS_openat2, root, path.c_str(), &how, sizeof how));
 }
 
-class Finder final : public RingFinder {
+class Finder : public std::enable_shared_from_this<Finder> {
  public:
   explicit Finder(const RingFinderOptions& options) : options_(options) {}
 
-  ~Finder() override {
-    stop_ = true;
-    Signal(stop_event_);
-    if (thread_.joinable()) thread_.join();
+  // By whoever of its owner and its thread comes last.
+  ~Finder() {
     for (auto& [id, folder] : folders_) close(folder.fd);
     for (auto& [id, container] : containers_) {
       if (container.root >= 0) close(container.root);
@@ -89,13 +92,25 @@ class Finder final : public RingFinder {
     inotify_ = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);  // without one, folders are listed again and again
     struct stat info {};
     own_mounts_ = stat("/proc/self/ns/mnt", &info) == 0 ? info.st_ino : 0;
-    thread_ = std::thread([this] { Work(); });
+    std::thread([self = shared_from_this()] {
+      self->Work();
+      std::lock_guard lock(self->mutex_);
+      self->ended_ = true;
+      self->end_.notify_all();
+    }).detach();
     return absl::OkStatus();
   }
 
-  int fd() const override { return event_; }
+  void End() {
+    stop_ = true;
+    Signal(stop_event_);
+    std::unique_lock lock(mutex_);
+    end_.wait_for(lock, kEndWait, [this] { return ended_; });
+  }
 
-  bool Next(FoundRing* out) override {
+  int fd() const { return event_; }
+
+  bool Next(FoundRing* out) {
     std::lock_guard lock(mutex_);
     if (found_.empty()) {
       uint64_t count = 0;
@@ -108,12 +123,18 @@ class Finder final : public RingFinder {
     return true;
   }
 
-  RingFinderCounters counters() const override {
+  RingFinderCounters counters() const {
     std::lock_guard lock(mutex_);
-    return counters_;
+    RingFinderCounters counters = counters_;
+    const int64_t for_ns = at_since_ns_ == 0 ? 0 : MonotonicNs() - at_since_ns_;
+    if (for_ns > kStuck) {
+      counters.stuck_ns = for_ns;
+      counters.stuck_at = at_;
+    }
+    return counters;
   }
 
-  bool settled() const override { return settled_; }
+  bool settled() const { return settled_; }
 
  private:
   using Identity = std::pair<dev_t, ino_t>;
@@ -145,6 +166,36 @@ class Finder final : public RingFinder {
   static void Signal(int event) {
     const uint64_t one = 1;
     if (write(event, &one, sizeof one) < 0) return;  // full: it is readable already
+  }
+
+  // The thread is about to touch a path that is somebody else's: a server that is away may hold it there.
+  class At {
+   public:
+    At(Finder* finder, const std::string& path) : finder_(finder), outermost_(finder->Enter(path)) {
+      if (finder_->options_.before_path) finder_->options_.before_path(path);
+    }
+    ~At() {
+      if (outermost_) finder_->Leave();
+    }
+    At(const At&) = delete;
+    At& operator=(const At&) = delete;
+
+   private:
+    Finder* const finder_;
+    const bool outermost_;
+  };
+
+  bool Enter(const std::string& path) {
+    std::lock_guard lock(mutex_);
+    const bool outermost = at_since_ns_ == 0;
+    at_ = path;
+    at_since_ns_ = MonotonicNs();
+    return outermost;
+  }
+
+  void Leave() {
+    std::lock_guard lock(mutex_);
+    at_since_ns_ = 0;
   }
 
   template <typename Change>
@@ -201,6 +252,7 @@ class Finder final : public RingFinder {
     const Level level = at->second.level;
     const ino_t mounts = at->second.mounts;
     const std::string path = at->second.path;
+    const At here(this, path);
     struct stat info {};
     if (fstat(dirfd_of, &info) != 0 || info.st_nlink == 0) {
       Drop(at);
@@ -338,6 +390,7 @@ class Finder final : public RingFinder {
 
   void LookAtProcess(pid_t pid, Known* known) {
     const std::string process = absl::StrCat("/proc/", pid);
+    const At here(this, process);
     struct stat info {};
     if (stat((process + "/ns/mnt").c_str(), &info) != 0) return;  // gone, a stranger's, or a thread of the kernel
     known->mounts = info.st_ino;
@@ -374,6 +427,7 @@ class Finder final : public RingFinder {
       own = true;
     }
     if (root < 0) return false;
+    const At here(this, wanted.path);
     const int fd = OpenInRoot(root, wanted.path);
     if (own) close(root);
     if (fd < 0) return false;
@@ -429,6 +483,7 @@ class Finder final : public RingFinder {
       const int64_t begin_cpu = ThreadCpuNs();
       int64_t now = MonotonicNs();
       std::erase_if(wanted_named_, [this](const std::string& path) {
+        const At here(this, path);
         const int fd = open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (fd >= 0) AddFolder(fd, path, Level::kTop, 0);
         return fd >= 0;
@@ -475,7 +530,6 @@ class Finder final : public RingFinder {
   std::atomic<bool> stop_ = false, settled_ = false;
   int inotify_ = -1, event_ = -1, stop_event_ = -1;
   ino_t own_mounts_ = 0;
-  std::thread thread_;
 
   // The thread's own.
   std::map<Identity, Folder> folders_;
@@ -489,16 +543,33 @@ class Finder final : public RingFinder {
   bool dirty_ = false;
 
   mutable std::mutex mutex_;
+  std::condition_variable end_;
+  bool ended_ = false;
+  std::string at_;           // where the thread is, and since when (0: nowhere)
+  int64_t at_since_ns_ = 0;
   std::deque<FoundRing> found_;
   RingFinderCounters counters_;
+};
+
+class Owner final : public RingFinder {
+ public:
+  explicit Owner(std::shared_ptr<Finder> finder) : finder_(std::move(finder)) {}
+  ~Owner() override { finder_->End(); }
+  int fd() const override { return finder_->fd(); }
+  bool Next(FoundRing* out) override { return finder_->Next(out); }
+  RingFinderCounters counters() const override { return finder_->counters(); }
+  bool settled() const override { return finder_->settled(); }
+
+ private:
+  const std::shared_ptr<Finder> finder_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RingFinder>> RingFinder::Start(const RingFinderOptions& options) {
-  auto finder = std::make_unique<Finder>(options);
+  auto finder = std::make_shared<Finder>(options);
   if (absl::Status status = finder->Begin(); !status.ok()) return status;
-  return finder;
+  return std::make_unique<Owner>(std::move(finder));
 }
 
 }  // namespace lockstep

@@ -13,10 +13,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <condition_variable>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
+#include <memory>
+#include <mutex>
 
 #include "collector/proc.h"
 
@@ -144,6 +147,56 @@ TEST_F(RingFinderTest, ManyFilesAreNoTrouble) {
 }
 
 // In a container: mounts and /dev/shm of its own, and a LOCKSTEP_DIR that exists only there.
+TEST_F(RingFinderTest, AFolderThatDoesNotAnswerHoldsTheFinderAloneAndIsTold) {
+  // As a folder on a server that is away: whoever touches it does not come back.
+  struct Server {
+    std::mutex mutex;
+    std::condition_variable back;
+    bool away = false;
+  };
+  const auto server = std::make_shared<Server>();
+  const std::string dead = base_ + "/dead";
+  options_.folders.push_back(dead);
+  options_.before_path = [server, dead](const std::string& path) {
+    if (path != dead) return;
+    std::unique_lock lock(server->mutex);
+    server->back.wait(lock, [&] { return !server->away; });
+  };
+  File("rings/job.0/a.ring");
+  File("dead/job.0/b.ring");
+  Start();
+  ASSERT_TRUE(Wait([&] { return Found("a.ring") && Found("b.ring"); }));
+  EXPECT_EQ(finder_->counters().stuck_ns, 0);
+  {
+    std::lock_guard lock(server->mutex);
+    server->away = true;
+  }
+  File("dead/c.ring");
+  ASSERT_TRUE(Wait([&] { return finder_->counters().stuck_ns > 0; }));
+  EXPECT_EQ(finder_->counters().stuck_at, dead);
+  {
+    std::lock_guard lock(server->mutex);
+    server->away = false;
+  }
+  server->back.notify_all();
+  ASSERT_TRUE(Wait([&] { return Found("c.ring"); }));
+  EXPECT_TRUE(Wait([&] { return finder_->counters().stuck_ns == 0; }));
+  {
+    std::lock_guard lock(server->mutex);
+    server->away = true;
+  }
+  File("dead/d.ring");
+  ASSERT_TRUE(Wait([&] { return finder_->counters().stuck_ns > 0; }));
+  const int64_t begin = MonotonicNs();
+  finder_.reset();
+  EXPECT_LT(MonotonicNs() - begin, 20 * kSecond) << "it is left behind";
+  {
+    std::lock_guard lock(server->mutex);
+    server->away = false;
+  }
+  server->back.notify_all();
+}
+
 TEST_F(RingFinderTest, RingsInsideAContainerAreFoundAndOutliveIt) {
   int ready[2], go[2];
   ASSERT_EQ(pipe(ready), 0);
