@@ -267,6 +267,26 @@ TEST_F(HostSourceTest, AJobThatWasOverBeforeIsNotShownAndOneThatEndsIsForLong) {
   EXPECT_EQ(source_->counters().rings, 0u);
 }
 
+// Recorders are as old as the jobs that they were started with, and may be newer than the agent.
+TEST_F(HostSourceTest, RingsOfOlderAndNewerRecordersAreReadSideBySide) {
+  TestRank old(Path("old"), {.rank = 0, .first_layout = true}), now(Path("now"), {.rank = 1}), later(Path("later"), {.rank = 2, .layout = 3});
+  for (const char* name : {"old", "now", "later"}) Adopt(name);
+  ASSERT_TRUE(Wait([&] { return source_->jobs() == 1 && source_->ranks(0).size() == 3; }));
+  for (int32_t rank : {0, 1, 2}) {
+    const RankSight* sight = Sight(rank);
+    ASSERT_NE(sight, nullptr) << rank;
+    ASSERT_EQ(sight->digest->comms.size(), 1u) << rank;
+    EXPECT_EQ(sight->digest->comms[0].issued_seq, 912u) << rank;
+    EXPECT_EQ(sight->digest->comms[0].name, "world") << rank;
+    EXPECT_TRUE(sight->view.alive) << rank;
+  }
+  Digest digest;
+  source_->FillDigest(Request(CollectRequest::DIGEST), &digest);
+  EXPECT_EQ(digest.refused(), "");
+  ASSERT_EQ(digest.ranks_size(), 3);
+  for (const RankDigest& rank : digest.ranks()) EXPECT_EQ(rank.communicators_size(), 1);
+}
+
 TEST_F(HostSourceTest, EvidenceAndWholeRingsComeForTheRanksAskedFor) {
   source_.reset();
   options_.gather = [](pid_t pid, int ring) {

@@ -28,6 +28,8 @@ struct TestRing {
   uint64_t start_ticks = 0;  // 0: of the process
   uint64_t pid_namespace = 0;
   uint32_t state = 1;
+  uint32_t layout = 1;       // more: what a later version may have, longer structures and a section that nobody knows
+  bool first_layout = false; // the sections of the first recorder alone, and a shorter header
 };
 
 inline void WriteTestRing(const std::string& path, const TestRing& ring) {
@@ -35,7 +37,8 @@ inline void WriteTestRing(const std::string& path, const TestRing& ring) {
   std::vector<unsigned char> bytes(kBytes, 0);
   ring::Header header{};
   std::memcpy(header.magic, ring::kMagic, sizeof(ring::kMagic));
-  header.layout_version = header.min_reader_version = 1;
+  header.layout_version = ring.layout;
+  header.min_reader_version = 1;
   header.header_bytes = sizeof(header);
   header.endian_mark = ring::kEndianMark;
   header.file_bytes = kBytes;
@@ -58,15 +61,38 @@ inline void WriteTestRing(const std::string& path, const TestRing& ring) {
   std::strncpy(header.step, ring.step.c_str(), sizeof(header.step) - 1);
   uint64_t offset = ring::kPage;
   const auto add = [&](ring::SectionKind kind, uint64_t stride, uint64_t count) {
-    header.sections[header.section_count++] = {kind, 0, offset, stride, count};
+    header.sections[header.section_count++] = {kind, 0, offset, stride + (ring.layout > 1 ? 64 : 0), count};
     offset += ring::kPage;
   };
+  if (ring.layout > 1) add(static_cast<ring::SectionKind>(99), 4000, 1);
   add(ring::SectionKind::kComms, sizeof(ring::CommEntry), 1);
   add(ring::SectionKind::kPeers, sizeof(ring::PeerEntry), 1);
   add(ring::SectionKind::kThreads, sizeof(ring::ThreadCell), 1);
   add(ring::SectionKind::kRings, sizeof(ring::OpSlot) * 8, 1);
   add(ring::SectionKind::kOverflow, sizeof(ring::OpSlot), 8);
-  std::memcpy(bytes.data(), &header, sizeof(header));
+  if (!ring.first_layout) {
+    add(ring::SectionKind::kStreams, sizeof(ring::StreamCell), 4);
+    add(ring::SectionKind::kMarks, sizeof(ring::MarkLine), 4);
+  }
+  header.comms_used = 1;
+  ring::CommEntry comm{};
+  comm.guard = 2;
+  comm.state = 2;
+  comm.id = 77;
+  comm.generation = 1;
+  comm.member_rank = ring.rank;
+  comm.size = ring.world;
+  comm.created_ticks = header.created_ticks;
+  comm.issued_seq = comm.issued_check = 912;
+  comm.issued_ticks = header.created_ticks;
+  std::strncpy(comm.name, "world", sizeof(comm.name) - 1);
+  for (uint32_t i = 0; i < header.section_count; ++i) {
+    if (header.sections[i].kind == ring::SectionKind::kComms) std::memcpy(bytes.data() + header.sections[i].offset, &comm, sizeof(comm));
+  }
+  size_t header_bytes = sizeof(header);
+  if (ring.first_layout) header_bytes = offsetof(ring::Header, stopped_ticks);  // what came later is zero
+  header.header_bytes = static_cast<uint32_t>(header_bytes);
+  std::memcpy(bytes.data(), &header, header_bytes);
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (fd < 0 || pwrite(fd, bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) abort();
   close(fd);

@@ -71,6 +71,14 @@ Role RoleSaid(Hello::Role role) {
   }
 }
 
+// Of local sockets: who connects is this user or root, as the kernel says (SO_PEERCRED).
+bool AcceptOwnUsersOnly(void* socket) {
+  for (const uid_t uid : {geteuid(), uid_t{0}}) {
+    if (zmq_setsockopt(socket, ZMQ_IPC_FILTER_UID, &uid, sizeof uid) != 0) return false;
+  }
+  return true;
+}
+
 bool MaySend(Role role, Type type) {
   switch (type) {
     case Type::kHello:
@@ -201,6 +209,9 @@ absl::Status RouterServer::Start() {
   if (const absl::Status status = gate_->Monitor(socket_); !status.ok()) return status;
   for (std::string endpoint : options_.endpoints) {
     if (absl::EndsWith(endpoint, ":0") && absl::StartsWith(endpoint, "tcp://")) endpoint.back() = '*';
+    if (absl::StartsWith(endpoint, "ipc://") && !AcceptOwnUsersOnly(socket_)) {
+      return absl::UnavailableError(absl::StrCat("cannot listen at ", endpoint, ": this libzmq does not check who connects"));
+    }
     SetInt(socket_, ZMQ_IPV6, absl::StrContains(endpoint, '[') ? 1 : 0);  // else 127.0.0.1 would be told in IPv6's words
     if (zmq_bind(socket_, endpoint.c_str()) != 0) {
       return absl::UnavailableError(absl::StrCat("cannot listen at ", endpoint, ": ", zmq_strerror(zmq_errno())));

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -229,6 +230,33 @@ TEST(WireTransport, OneServerThatIsAwayIsFoundAgain) {
     server = std::make_unique<TestServer>(again);
   }
   EXPECT_EQ(agent.hellos, 3);
+}
+
+// Whoever else may reach the socket is turned away by who the kernel says they are.
+TEST(WireTransport, ALocalSocketIsForItsUserAndRoot) {
+  const TestFolder folder;
+  ASSERT_EQ(chmod(folder.path().c_str(), 0777), 0);
+  ServerOptions options;
+  options.endpoints = {"ipc://" + folder.path() + "/socket"};
+  TestServer server(options);
+  ASSERT_EQ(chmod((folder.path() + "/socket").c_str(), 0777), 0);
+  TestClient own(server.endpoint());
+  ASSERT_TRUE(Until([&] { return server.received.size() == 1; }, [&] {
+    server.Step();
+    own.Step();
+  }));
+  if (geteuid() != 0) GTEST_SKIP() << "needs root to be two users";
+  const pid_t child = fork();
+  if (child == 0) {
+    if (setresgid(65534, 65534, 65534) != 0 || setresuid(65534, 65534, 65534) != 0) _exit(2);
+    TestClient other(server.endpoint());
+    const bool let_in = Until([&] { return !other.received.empty() || other.client->connected(); }, [&] { other.Step(); }, 3);
+    _exit(let_in ? 1 : 0);
+  }
+  int status = -1;
+  ASSERT_TRUE(Until([&] { return waitpid(child, &status, WNOHANG) == child; }, [&] { server.Step(); }));
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(server.received.size(), 1u) << "another user's Hello";
 }
 
 TEST(WireTransport, EndpointsThatCannotBeAreRefused) {
