@@ -18,6 +18,7 @@ add_library(lockstep_agent STATIC
   agent_options.cpp
   host_source.cpp
   host_workshop.cpp
+  own_collector.cpp
   ring_finder.cpp
   ring_process.cpp
   spool.cpp)
@@ -39,7 +40,7 @@ lockstep_common(lockstep-agent)
 target_compile_definitions(lockstep-agent PRIVATE "LOCKSTEP_VERSION=\"${PROJECT_VERSION}\"")
 target_link_libraries(lockstep-agent PRIVATE lockstep_agent_session)
 lockstep_layer(lockstep-agent collector)
-add_dependencies(lockstep-agent lockstep-evidence)
+add_dependencies(lockstep-agent lockstep-evidence lockstep-collector)
 
 if(LOCKSTEP_TESTS AND TARGET lockstep)
   lockstep_test(agent_verb_test SOURCES agent_verb_test.cpp LIBS lockstep_agent_session PkgConfig::LOCKSTEP_WIRE_ZSTD LAYER collector TIMEOUT 300

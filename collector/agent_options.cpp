@@ -105,6 +105,9 @@ host, as root for the jobs of all users; or one for a user. Without a collector 
 
   --collector ENDPOINT  e.g. tcp://head:9470; several, tried in this order, with commas between them
                         (LOCKSTEP_COLLECTOR)
+  --alone               no collector elsewhere: one of its own, for this host alone, on a socket in the runtime folder; lockstep
+                        top and lockstep dump of this user and of root find it there
+  --out DIR             with --alone: its incidents (default incidents beside the spool)
   --key FILE            own secret key (LOCKSTEP_KEY; otherwise agent.key in $LOCKSTEP_KEYS, ~/.config/lockstep/keys,
                         /etc/lockstep/keys)
   --server-key KEY      the collector's public key: a file, or its 40 characters (LOCKSTEP_SERVER_KEY; otherwise
@@ -146,6 +149,10 @@ absl::StatusOr<AgentOptions> ParseAgentOptions(int argc, char** argv) {
       options.security.insecure = true;
       continue;
     }
+    if (option == "--alone") {
+      options.alone = true;
+      continue;
+    }
     if (option == "--no-containers") {
       options.containers = false;
       continue;
@@ -158,7 +165,7 @@ absl::StatusOr<AgentOptions> ParseAgentOptions(int argc, char** argv) {
     }
     const bool known = option == "--collector" || option == "--key" || option == "--server-key" || option == "--spool" ||
                        option == "--spool-bytes" || option == "--rings" || option == "--log" || option == "--metrics" || option == "--host" ||
-                       option == "--late-after";
+                       option == "--late-after" || option == "--out";
     if (!known) return Usage(absl::StrCat("unknown argument '", argv[at], "'"));
     if (!has_value) {
       if (at + 1 >= argc) return Usage(absl::StrCat(option, " takes a value"));
@@ -185,6 +192,8 @@ absl::StatusOr<AgentOptions> ParseAgentOptions(int argc, char** argv) {
       options.metrics = value;
     } else if (option == "--host") {
       options.host = value;
+    } else if (option == "--out") {
+      options.out = value;
     } else if (option == "--spool-bytes") {
       if (absl::Status status = ParseBytes(option, value, &options.spool_bytes); !status.ok()) return status;
     } else {
@@ -195,7 +204,11 @@ absl::StatusOr<AgentOptions> ParseAgentOptions(int argc, char** argv) {
       options.late_after_ns = static_cast<int64_t>(seconds * 1e9);
     }
   }
+  if (options.alone && collectors_given) return Usage("--alone and --collector are two ways: choose one");
+  if (!options.alone && !options.out.empty()) return Usage("--out is for --alone: incidents are elsewhere the collector's");
+  if (options.alone) options.collectors.clear();
   FillDefaults(&options);
+  if (options.alone && options.out.empty()) options.out = options.spool.substr(0, options.spool.find_last_of('/') + 1) + "incidents";
   return options;
 }
 

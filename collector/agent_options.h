@@ -22,6 +22,8 @@ struct AgentOptions {
   std::string metrics;                  // empty: none
   std::string host;                     // as the rings call it
   int64_t late_after_ns = 5'000'000'000;
+  bool alone = false;                   // with a collector of its own, for this host's tools
+  std::string out;                      // its incidents; empty: beside the spool
   bool help = false, version = false;
 };
 

@@ -45,6 +45,13 @@ TEST_F(AgentOptionsTest, OptionsComeBeforeTheEnvironmentAndThatBeforeDefaults) {
   EXPECT_EQ(options->spool_bytes, uint64_t{4} << 30);
   EXPECT_FALSE(options->host.empty());
   EXPECT_EQ(options->metrics, "");
+  options = Parse({"--alone", "--spool", "/a/b/spool"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_TRUE(options->alone);
+  EXPECT_TRUE(options->collectors.empty());
+  EXPECT_EQ(options->out, "/a/b/incidents");
+  EXPECT_FALSE(Parse({"--alone", "--collector", "tcp://127.0.0.1:1"}).ok());
+  EXPECT_FALSE(Parse({"--out", "/x"}).ok());
   options = Parse({"--collector", "ipc:///x", "--spool=/given", "--rings", "/c", "--rings=/d", "--spool-bytes", "500M", "--log=/l", "--late-after", "2.5"});
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_THAT(options->collectors, ElementsAre("ipc:///x"));

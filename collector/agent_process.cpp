@@ -22,6 +22,7 @@
 #include "collector/evidence.h"
 #include "collector/host_source.h"
 #include "collector/metrics.h"
+#include "collector/own_collector.h"
 #include "collector/proc.h"
 #include "collector/ring_finder.h"
 #include "collector/runtime_folder.h"
@@ -57,7 +58,8 @@ class AgentProcess {
     }
     // The one line that a node says; everything else goes into the log.
     Say(absl::StrCat("agent: watching ", options_.host, ", collector ",
-                     options_.collectors.empty() ? "none" : absl::StrJoin(options_.collectors, ", "), options_.security.insecure ? " WITHOUT KEYS" : "",
+                     own_collector_ != nullptr      ? absl::StrCat("of its own, incidents in ", options_.out)
+                     : options_.collectors.empty() ? "none" : absl::StrJoin(options_.collectors, ", "), options_.security.insecure ? " WITHOUT KEYS" : "",
                      ", log ", options_.log));
     Log(absl::StrCat("agent ", LOCKSTEP_VERSION, " started, pid ", getpid(), ", spool ", options_.spool));
     Loop();
@@ -69,6 +71,7 @@ class AgentProcess {
   void Log(const std::string& line) { log_.Write(line); }
 
   absl::Status Start() {
+    if (options_.alone && !options_.security.insecure) options_.security = wire::Security();
     for (const std::string& endpoint : options_.collectors) {
       if (absl::Status status = wire::CheckSecurity(options_.security, endpoint, false); !status.ok()) return status;
     }
@@ -110,6 +113,7 @@ class AgentProcess {
     absl::StatusOr<std::unique_ptr<HostSource>> made = HostSource::Make(source, spool_.get());
     if (!made.ok()) return made.status();
     source_ = std::move(*made);
+    if (absl::Status status = StartOwnCollector(); !status.ok()) return status;
 
     RingFinderOptions finder;
     finder.folders = options_.rings;
@@ -148,6 +152,24 @@ class AgentProcess {
       Log(absl::StrCat("metrics on 127.0.0.1:", metrics_->port(), "/metrics"));
     }
     LeaveWord();
+    return absl::OkStatus();
+  }
+
+  absl::Status StartOwnCollector() {
+    if (!options_.alone) return absl::OkStatus();
+    const absl::StatusOr<std::string> folder = MakeRuntimeFolder();
+    if (!folder.ok()) return folder.status();
+    if (absl::Status status = CheckPrivateFolder(*folder); !status.ok()) return status;
+    OwnCollectorOptions own;
+    own.folder = *folder;
+    own.out = options_.out;
+    own.log = options_.spool + "/collector.log";
+    own.late_after_ns = options_.late_after_ns;
+    own.say = [this](const std::string& line) { Log(line); };
+    absl::StatusOr<std::unique_ptr<OwnCollector>> started = OwnCollector::Start(own);
+    if (!started.ok()) return started.status();
+    own_collector_ = std::move(*started);
+    options_.collectors = {own_collector_->endpoint()};
     return absl::OkStatus();
   }
 
@@ -212,6 +234,7 @@ class AgentProcess {
       next_metrics_ = now + kSecond;
       Publish();
       WatchFinder();
+      if (own_collector_ != nullptr) own_collector_->Tick(now);
     }
   }
 
@@ -241,6 +264,7 @@ class AgentProcess {
     ending_ = false;
     // What is spooled stays for the next agent; but on a host that goes away this is the last chance.
     while (!ending_ && session_->welcome() && spool_->held() > 0 && MonotonicNs() < end) Turn(50 * kMs);
+    if (own_collector_ != nullptr) own_collector_->End(2 * kSecond);
     Log(absl::StrCat("ended; ", spool_->held(), " chunks wait in the spool"));
     if (!word_.empty()) RemoveCollectorPlace(word_, options_.collectors[0]);
   }
@@ -295,7 +319,7 @@ class AgentProcess {
     metrics_->Publish(std::move(set));
   }
 
-  const AgentOptions options_;
+  AgentOptions options_;
   AgentLog log_;
   int signals_ = -1;
   std::unique_ptr<Spool> spool_;
@@ -304,6 +328,7 @@ class AgentProcess {
   std::unique_ptr<wire::Client> client_;
   std::unique_ptr<AgentSession> session_;
   std::unique_ptr<MetricsServer> metrics_;
+  std::unique_ptr<OwnCollector> own_collector_;
   std::string word_, last_error_;
   bool ending_ = false, finder_stuck_ = false;
   int64_t next_metrics_ = 0;

@@ -1,0 +1,136 @@
+#include "collector/own_collector.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "collector/proc.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int64_t kMs = 1'000'000, kSecond = 1000 * kMs;
+constexpr size_t kLongestSocketPath = 107;  // sun_path
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<OwnCollector>> OwnCollector::Start(const OwnCollectorOptions& options) {
+  std::unique_ptr<OwnCollector> own(new OwnCollector(options));
+  const std::string socket = options.folder + "/agent.sock";
+  if (socket.size() > kLongestSocketPath) {
+    return absl::InvalidArgumentError(absl::StrCat("the path of the socket is too long: ", socket, "; set LOCKSTEP_RUNTIME_DIR to a shorter one"));
+  }
+  own->endpoint_ = "ipc://" + socket;
+  char path[PATH_MAX];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+  own->program_.assign(path, length > 0 ? static_cast<size_t>(length) : 0);
+  own->program_.resize(own->program_.find_last_of('/') + 1);
+  own->program_ += "lockstep-collector";
+  if (access(own->program_.c_str(), X_OK) != 0) return absl::NotFoundError(absl::StrCat("--alone needs ", own->program_, ": ", strerror(errno)));
+  if (mkdir(options.out.c_str(), 0700) != 0 && errno != EEXIST) {
+    return absl::UnavailableError(absl::StrCat("cannot make the folder ", options.out, ": ", strerror(errno)));
+  }
+  if (absl::Status status = own->Spawn(); !status.ok()) return status;
+  return own;
+}
+
+OwnCollector::~OwnCollector() {
+  End(2 * kSecond);
+}
+
+absl::Status OwnCollector::Spawn() {
+  const std::string late = absl::StrFormat("%.3f", static_cast<double>(options_.late_after_ns) / 1e9);
+  std::vector<std::string> words = {program_, "--listen", endpoint_, "--out", options_.out, "--late-after", late};
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  // Keys are for collectors that are reached from elsewhere.
+  std::vector<char*> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    bool ours = false;
+    for (const char* name : {"LOCKSTEP_KEYS=", "LOCKSTEP_KEY=", "LOCKSTEP_SERVER_KEY=", "LOCKSTEP_KNOWN_KEYS=", "LOCKSTEP_LISTEN=", "LOCKSTEP_OUT="}) {
+      ours |= strncmp(*entry, name, strlen(name)) == 0;
+    }
+    if (!ours) environment.push_back(*entry);
+  }
+  environment.push_back(nullptr);
+  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  const int log = open(options_.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  if (null < 0 || log < 0) {
+    if (null >= 0) close(null);
+    if (log >= 0) close(log);
+    return absl::UnavailableError(absl::StrCat("cannot open ", options_.log, ": ", strerror(errno)));
+  }
+  const pid_t parent = getpid();
+  pid_ = fork();
+  if (pid_ == 0) {
+    // Between fork and exec nothing but system calls: the agent has threads.
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+    signal(SIGPIPE, SIG_DFL);
+    setpgid(0, 0);  // a terminal's Ctrl-C is the agent's; it ends us when it has handed over
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) _exit(127);
+    dup2(null, 0);
+    dup2(log, 1);
+    dup2(log, 2);
+    execve(arguments[0], arguments.data(), environment.data());
+    _exit(127);
+  }
+  const int error = errno;
+  close(null);
+  close(log);
+  if (pid_ < 0) return absl::UnavailableError(absl::StrCat("cannot start ", program_, ": ", strerror(error)));
+  began_ns_ = MonotonicNs();
+  return absl::OkStatus();
+}
+
+void OwnCollector::Tick(int64_t mono_ns) {
+  if (pid_ > 0) {
+    int status = 0;
+    if (waitpid(pid_, &status, WNOHANG) != pid_) return;
+    pid_ = -1;
+    pause_ns_ = mono_ns - began_ns_ > 60 * kSecond ? kSecond : std::clamp(2 * pause_ns_, kSecond, 60 * kSecond);
+    next_ns_ = mono_ns + pause_ns_;
+    if (options_.say) {
+      options_.say(absl::StrCat("the collector on ", endpoint_, WIFSIGNALED(status) ? " was ended by signal " : " ended with status ",
+                                WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), " (see ", options_.log, "); it is started again in ",
+                                pause_ns_ / kSecond, " s"));
+    }
+  }
+  if (mono_ns < next_ns_) return;
+  if (const absl::Status status = Spawn(); !status.ok()) {
+    next_ns_ = mono_ns + 10 * kSecond;
+    if (options_.say) options_.say(std::string(status.message()));
+  }
+}
+
+void OwnCollector::End(int64_t limit_ns) {
+  if (pid_ <= 0) return;
+  kill(pid_, SIGTERM);
+  for (const int64_t end = MonotonicNs() + limit_ns; waitpid(pid_, nullptr, WNOHANG) == 0;) {
+    if (MonotonicNs() > end) {
+      kill(pid_, SIGKILL);
+      waitpid(pid_, nullptr, 0);
+      break;
+    }
+    const timespec pause{0, 20 * kMs};
+    nanosleep(&pause, nullptr);
+  }
+  pid_ = -1;
+}
+
+}  // namespace lockstep

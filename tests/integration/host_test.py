@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+"""One host's programs as people run them: an agent alone, and clocks that are set by hours while everything runs."""
+
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+import unittest
+
+from cluster import BIN, BUILD, Cluster, ledger, wait_for
+
+RUNS = ["--tp", "2", "--pp", "1", "--dp", "2", "--steps", "1000000"]
+SHIM = os.path.join(BUILD, "tests/libclock_shim.so")
+HOUR = 3600 * 10 ** 9
+
+
+def tool(made, *arguments, timeout=120, **environment):
+    return subprocess.run([os.path.join(BIN, arguments[0]), *arguments[1:]], env=made.environment(**environment), capture_output=True,
+                          text=True, timeout=timeout)
+
+
+class SetClocks(Cluster):
+    """A cluster whose agents and collector have wall clocks that can be set."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.clocks = {}
+
+    def start(self, program, name, *arguments, **environment):
+        if program in ("lockstep-agent", "lockstep-collector"):
+            path = self.path(name + ".clock")
+            if not os.path.exists(path):
+                self.clocks[name] = path
+                self.set_clock(name, 0)
+            environment.update(LD_PRELOAD=SHIM, CLOCK_SHIM=path)
+        return super().start(program, name, *arguments, **environment)
+
+    def set_clock(self, name, offset_ns):
+        fd = os.open(self.clocks[name], os.O_RDWR | os.O_CREAT, 0o600)
+        os.pwrite(fd, struct.pack("<q", offset_ns), 0)
+        os.close(fd)
+
+
+class ClockTest(unittest.TestCase):
+    @unittest.skipUnless(os.path.exists(SHIM), "the clock's library was not built")
+    def test_clocks_that_are_set_by_hours_are_no_hang_and_hide_none(self):
+        made = SetClocks()
+        self.addCleanup(made.close)
+        made.start_all(*RUNS)
+
+        def healthy():
+            told = tool(made, "lockstep-dump", "train", "--json")
+            if told.returncode not in (0, 1):
+                return None
+            verdict = json.loads(told.stdout)
+            return verdict if verdict["ranks_read"] == 4 and verdict["verdict"] in ("HEALTHY", "SLOW") else None
+
+        self.assertTrue(wait_for(healthy, 120), made.logs())
+        asked = len(made.incidents())
+        for steps in ({"agent0": 6}, {"agent1": -9}, {"collector": 30}, {"agent0": -48, "agent1": 48, "collector": -2}):
+            for name, hours in steps.items():
+                made.set_clock(name, hours * HOUR)
+            # Longer than an agent may be silent; each dump is a round of digests from every agent.
+            for _ in range(3):
+                self.assertTrue(wait_for(healthy, 60), f"{steps}\n{made.logs()}")
+                asked += 1
+        self.assertNotIn("silent", made.log("collector"))
+        self.assertNotRegex(made.log("collector"), r"\bhung\b")
+        # What is spooled goes on under an agent that begins at another time than it was spooled.
+        made.kill(made.agents[1])
+        made.set_clock("agent1", -72 * HOUR)
+        made.start_agent(1)
+        self.assertTrue(wait_for(healthy, 60), made.logs())
+        before = set(made.incidents())
+        made.set_clock("collector", 5 * HOUR)
+        os.kill(made.ranks[2].pid, signal.SIGSTOP)
+
+        def named():
+            for folder in set(made.incidents()) - before:
+                path = os.path.join(folder, "verdict.json")
+                if os.path.exists(path):
+                    with open(path) as file:
+                        verdict = json.load(file)
+                    if verdict["findings"] and verdict["findings"][0]["culprit_ranks"] == [2]:
+                        return folder
+            return None
+
+        made.set_clock("agent0", 3 * HOUR)
+        folder = wait_for(named, 120)
+        self.assertTrue(folder, made.logs())
+        self.assertTrue(wait_for(lambda: folder in made.whole(), 120), made.logs())
+        ids, problems = ledger(folder)
+        self.assertEqual(problems, [])
+        self.assertEqual(len(ids), len(set(ids)))
+
+
+class AloneTest(unittest.TestCase):
+    def setUp(self):
+        self.made = Cluster(hosts=1, per_host=4)
+        self.addCleanup(self.made.close)
+
+    def start_agent(self):
+        made = self.made
+        rings = os.path.join(made.rings, "node0")
+        os.makedirs(rings, exist_ok=True)
+        made.agents[0] = made.start("lockstep-agent", "agent0", "--alone", "--rings", rings, "--spool", made.path("spool"), "--late-after", "1",
+                                    LOCKSTEP_HOST="node0")
+
+    def test_an_agent_alone_answers_the_tools_and_finds_a_hang(self):
+        made = self.made
+        self.start_agent()
+        made.start_ranks(*RUNS)
+
+        def dumped():
+            told = tool(made, "lockstep-dump", "train", "--json")
+            return told if told.returncode in (0, 1) and json.loads(told.stdout)["ranks_read"] == 4 else None
+
+        self.assertTrue(wait_for(dumped, 120), made.logs())
+        folder = made.path("runtime")
+        self.assertEqual(os.stat(folder).st_mode & 0o777, 0o700)
+        self.assertTrue(os.path.exists(os.path.join(folder, "agent.sock")))
+        shown = tool(made, "lockstep-top", "--once", "train")
+        self.assertEqual(shown.returncode, 0, shown.stderr)
+        self.assertIn("train", shown.stdout)
+        self.assertIn("moving", shown.stdout.lower())
+        os.kill(made.ranks[1].pid, signal.SIGSTOP)
+        incidents = made.path("incidents")
+
+        def hung():
+            for name in os.listdir(incidents):
+                path = os.path.join(incidents, name, "verdict.json")
+                if os.path.exists(path):
+                    with open(path) as file:
+                        verdict = json.load(file)
+                    if verdict["verdict"] == "HUNG":
+                        return verdict
+            return None
+
+        verdict = wait_for(hung, 120)
+        self.assertTrue(verdict, made.logs())
+        self.assertEqual(verdict["findings"][0]["culprit_ranks"], [1])
+
+    def test_its_collector_lives_as_long_as_it_does(self):
+        made = self.made
+        self.start_agent()
+
+        def collector():
+            listed = subprocess.run(["pgrep", "-P", str(made.agents[0].pid), "-f", "lockstep-collector"], capture_output=True, text=True)
+            return [int(word) for word in listed.stdout.split()]
+
+        self.assertTrue(wait_for(collector, 60), made.logs())
+        first = collector()[0]
+        os.kill(first, signal.SIGKILL)
+        self.assertTrue(wait_for(lambda: collector() and collector()[0] != first, 60), made.logs())
+        second = collector()[0]
+        made.kill(made.agents[0])  # by force: nobody tells the child
+        self.assertTrue(wait_for(lambda: not os.path.exists(f"/proc/{second}") or open_state(second) == "Z", 60), made.logs())
+        self.start_agent()
+        self.assertTrue(wait_for(collector, 60), made.logs())
+        third = collector()[0]
+        made.agents[0].terminate()
+        self.assertEqual(made.agents[0].wait(60), 0)
+        self.assertFalse(os.path.exists(f"/proc/{third}"))
+
+    def test_wrong_words(self):
+        for words in (["--alone", "--collector", "tcp://127.0.0.1:1"], ["--out", "/tmp"]):
+            told = tool(self.made, "lockstep-agent", *words, timeout=30)
+            self.assertEqual(told.returncode, 2, told.stderr)
+            self.assertRegex(told.stderr, re.escape(words[0]))
+
+
+def open_state(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return "Z"
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
