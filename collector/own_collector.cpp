@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -42,12 +43,17 @@ absl::StatusOr<std::unique_ptr<OwnCollector>> OwnCollector::Start(const OwnColle
   if (mkdir(options.out.c_str(), 0700) != 0 && errno != EEXIST) {
     return absl::UnavailableError(absl::StrCat("cannot make the folder ", options.out, ": ", strerror(errno)));
   }
+  own->lock_ = open((options.folder + "/agent.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (own->lock_ < 0 || flock(own->lock_, LOCK_EX | LOCK_NB) != 0) {
+    return absl::UnavailableError(absl::StrCat("another agent is alone in ", options.folder, " (", strerror(errno), "); LOCKSTEP_RUNTIME_DIR names another place"));
+  }
   if (absl::Status status = own->Spawn(); !status.ok()) return status;
   return own;
 }
 
 OwnCollector::~OwnCollector() {
   End(2 * kSecond);
+  if (lock_ >= 0) close(lock_);
 }
 
 absl::Status OwnCollector::Spawn() {

@@ -42,6 +42,7 @@ class OwnCollector {
 
   const OwnCollectorOptions options_;
   std::string program_, endpoint_;
+  int lock_ = -1;  // one in a folder: a second would take the socket's name away
   pid_t pid_ = -1;
   int64_t began_ns_ = 0, next_ns_ = 0, pause_ns_ = 0;
 };

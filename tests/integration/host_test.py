@@ -58,14 +58,14 @@ class ClockTest(unittest.TestCase):
             return verdict if verdict["ranks_read"] == 4 and verdict["verdict"] in ("HEALTHY", "SLOW") else None
 
         self.assertTrue(wait_for(healthy, 120), made.logs())
-        asked = len(made.incidents())
         for steps in ({"agent0": 6}, {"agent1": -9}, {"collector": 30}, {"agent0": -48, "agent1": 48, "collector": -2}):
             for name, hours in steps.items():
                 made.set_clock(name, hours * HOUR)
             # Longer than an agent may be silent; each dump is a round of digests from every agent.
             for _ in range(3):
                 self.assertTrue(wait_for(healthy, 60), f"{steps}\n{made.logs()}")
-                asked += 1
+        days = {os.path.basename(folder).rsplit("-", 2)[1] for folder in made.incidents()}
+        self.assertGreaterEqual(len(days), 2, f"the collector's clock was not set: {days}")
         self.assertNotIn("silent", made.log("collector"))
         self.assertNotRegex(made.log("collector"), r"\bhung\b")
         # What is spooled goes on under an agent that begins at another time than it was spooled.
@@ -160,6 +160,10 @@ class AloneTest(unittest.TestCase):
         self.start_agent()
         self.assertTrue(wait_for(collector, 60), made.logs())
         third = collector()[0]
+        other = tool(made, "lockstep-agent", "--alone", "--rings", made.rings, "--spool", made.path("other"), timeout=60)
+        self.assertEqual(other.returncode, 1, other.stderr)
+        self.assertIn("another agent is alone", other.stderr)
+        self.assertEqual(collector(), [third])
         made.agents[0].terminate()
         self.assertEqual(made.agents[0].wait(60), 0)
         self.assertFalse(os.path.exists(f"/proc/{third}"))
