@@ -10,6 +10,8 @@ namespace lockstep {
 
 constexpr std::string_view kIndexMagic = "LSINDEX1";
 constexpr uint32_t kIndexVersion = 2;
+// Of what the analysis makes of the same files: with another one an index is out of date.
+constexpr uint32_t kIndexRevision = 1;
 constexpr uint32_t kIndexByteOrder = 0x01020304;
 constexpr uint64_t kIndexAlign = 64;
 // What a reader accepts and a writer keeps to.

@@ -26,8 +26,13 @@ uint64_t Mix(uint64_t hash, uint64_t value) {
   return hash ^ (hash >> 29);
 }
 
+constexpr int kDeepest = 8;   // as files are looked for
+
+bool Ends(std::string_view name, std::string_view end) { return name.size() >= end.size() && name.substr(name.size() - end.size()) == end; }
+
 bool Derived(std::string_view name) {
-  return name == "index.lsi" || name == "report.html" || name.substr(0, 8) == "verdict." || name.substr(0, 1) == ".";
+  return name == "index.lsi" || name == "report.html" || name.substr(0, 8) == "verdict." || name.substr(0, 1) == "." ||
+         name.substr(0, 6) == "README" || Ends(name, ".log") || Ends(name, ".notes.json");
 }
 
 uint64_t OneFile(std::string_view name, const struct stat& st) {
@@ -35,6 +40,23 @@ uint64_t OneFile(std::string_view name, const struct stat& st) {
   for (const char c : name) hash = Mix(hash, static_cast<unsigned char>(c));
   hash = Mix(hash, static_cast<uint64_t>(st.st_size));
   return Mix(Mix(hash, static_cast<uint64_t>(st.st_mtim.tv_sec)), static_cast<uint64_t>(st.st_mtim.tv_nsec));
+}
+
+// A sum does not depend on the order in which a folder lists its files. Names count from the folder that was given: it may move.
+uint64_t OneFolder(const std::string& path, const std::string& inside, int depth) {
+  uint64_t sum = 0;
+  DIR* dir = opendir(path.c_str());
+  if (dir == nullptr) return sum;
+  std::vector<std::string> folders;
+  while (const dirent* entry = readdir(dir)) {
+    struct stat st = {};
+    if (Derived(entry->d_name) || fstatat(dirfd(dir), entry->d_name, &st, 0) != 0) continue;
+    if (!S_ISDIR(st.st_mode)) sum += OneFile(inside + entry->d_name, st);
+    else if (depth < kDeepest) folders.emplace_back(entry->d_name);
+  }
+  closedir(dir);
+  for (const std::string& folder : folders) sum += OneFolder(path + "/" + folder, inside + folder + "/", depth + 1);
+  return sum;
 }
 
 // Differences of hostile times must not overflow.
@@ -72,22 +94,11 @@ constexpr int kFirstColumn = static_cast<int>(IndexSection::kKind);
 }  // namespace
 
 uint64_t FingerprintSources(const std::vector<std::string>& paths) {
-  uint64_t sum = paths.size();
+  uint64_t sum = paths.size() + (uint64_t{kIndexRevision} << 32);
   for (const std::string& path : paths) {
     struct stat st = {};
     if (stat(path.c_str(), &st) != 0) continue;
-    if (!S_ISDIR(st.st_mode)) {
-      sum += OneFile(path, st);
-      continue;
-    }
-    DIR* dir = opendir(path.c_str());
-    if (dir == nullptr) continue;
-    // A sum does not depend on the order in which the folder lists its files.
-    while (const dirent* entry = readdir(dir)) {
-      if (Derived(entry->d_name) || fstatat(dirfd(dir), entry->d_name, &st, 0) != 0) continue;
-      sum += OneFile(entry->d_name, st);
-    }
-    closedir(dir);
+    sum += S_ISDIR(st.st_mode) ? OneFolder(path, "", 0) : OneFile(path, st);
   }
   return sum;
 }

@@ -13,8 +13,8 @@
 
 namespace lockstep {
 
-// A number that changes when a file of `paths` (files, or folders not followed deeper than their own files) is added,
-// removed, resized or rewritten. Files that Lockstep itself derives (index.lsi, verdict.*, report.html) do not count.
+// A number that changes when a file of `paths` (files, or folders, followed eight deep) is added, removed, resized or
+// rewritten. Files that Lockstep itself derives (index.lsi, verdict.*, report.html, notes) do not count.
 uint64_t FingerprintSources(const std::vector<std::string>& paths);
 
 // Ranks come one at a time, so an index of more operations than fit into memory can be written. Not thread-safe.

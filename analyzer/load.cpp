@@ -100,11 +100,14 @@ class Loader {
     if (absl::Status status = FindFiles(paths, &found); !status.ok()) return status;
     problems_ = std::move(found.problems);
     if (progress_ != nullptr) progress_->files_found = static_cast<int64_t>(found.files.size());
+    total_ = static_cast<int64_t>(found.files.size());
+    for (const FoundFile& file : found.files) total_ += file.kind == FileKind::kDump;
     std::vector<const FoundFile*> others;
     std::vector<const FoundFile*> manifests;
     std::vector<std::string> dumps;
     size_t ours = 0;
     for (const FoundFile& file : found.files) {
+      if (Cancelled()) return absl::CancelledError("cancelled");
       switch (file.kind) {
         case FileKind::kRing:
           TakeRing(file.path);
@@ -121,11 +124,13 @@ class Loader {
           continue;
       }
       ++ours;
-      if (progress_ != nullptr) ++progress_->files_read;
+      Read();
     }
     TakeDumps(dumps);
+    if (Cancelled()) return absl::CancelledError("cancelled");
     const Manifest manifest = ReadManifests(manifests);
     Bundle bundle = ours > 0 ? FromOurs(others, manifest) : FromFlightRecorder(others, manifest);
+    if (Cancelled()) return absl::CancelledError("cancelled");
     if (bundle.ranks.empty()) {
       std::string tried = Shown(bundle.problems);
       if (tried.empty())
@@ -139,6 +144,16 @@ class Loader {
   }
 
  private:
+  bool Cancelled() const { return progress_ != nullptr && progress_->cancel != nullptr && *progress_->cancel; }
+  void Told() {
+    if (progress_->on_files) progress_->on_files(progress_->files_read + progress_->files_unpacked, total_);
+  }
+  void Read() {
+    if (progress_ == nullptr) return;
+    ++progress_->files_read;
+    Told();
+  }
+
   void TakeRing(const std::string& path) {
     const Descriptor file(path);
     RingInput input;
@@ -168,6 +183,7 @@ class Loader {
       }
     };
     Parallel(paths.size(), [&](size_t i, size_t worker) {
+      if (Cancelled()) return;
       with_file(i, [&](int fd) {
         auto file = std::make_unique<LsdFile>(paths[i]);
         if (absl::Status status = file->Scan(fd, &spaces[worker]); status.ok()) {
@@ -177,14 +193,16 @@ class Loader {
           if (errors[i].compare(0, paths[i].size() + 2, paths[i] + ": ") == 0) errors[i].erase(0, paths[i].size() + 2);
         }
       });
-      if (progress_ != nullptr) ++progress_->files_read;
+      Read();
     });
+    if (Cancelled()) return;
     for (size_t i = 0; i < paths.size(); ++i) {
       if (files[i] == nullptr) problems_.push_back({paths[i], -1, std::move(errors[i]), -1});
     }
     std::erase(files, nullptr);
     auto each = [&](auto&& work) {
       Parallel(files.size(), [&](size_t i, size_t worker) {
+        if (Cancelled()) return;
         const Descriptor descriptor(files[i]->path());
         work(i, descriptor.get(), &spaces[worker]);
       });
@@ -196,7 +214,9 @@ class Loader {
     for (auto& file : files) file->InternTexts(&builder_);
     each([&](size_t i, int fd, LsdWorkspace* space) {
       files[i]->Load(fd, choice.plans[i], space);
-      if (progress_ != nullptr) ++progress_->files_unpacked;
+      if (progress_ == nullptr) return;
+      ++progress_->files_unpacked;
+      Told();
     });
     for (auto& file : files) file->Deliver(&builder_);
     if (!choice.note.empty()) problems_.push_back({"", -1, choice.note, -1, /*note=*/true});
@@ -261,6 +281,7 @@ class Loader {
   }
 
   LoadProgress* progress_;
+  int64_t total_ = 0;
   const LoadLimits limits_;
   BundleBuilder builder_;
   std::vector<RingInput> rings_;

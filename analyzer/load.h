@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,9 @@ absl::StatusOr<Bundle> LoadPaths(const std::vector<std::string>& paths);
 struct LoadProgress {
   std::atomic<int64_t> files_found{0}, files_read{0};
   std::atomic<int64_t> files_unpacked{0};  // dumps whose operations were loaded, a second step
+  const std::atomic<bool>* cancel = nullptr;  // when it turns true, no further file is read: the result is CANCELLED
+  // Called after each file (of several at once, on any thread), both steps of dumps together; may be empty.
+  std::function<void(int64_t done, int64_t total)> on_files;
 };
 // Files are read by as many threads as there are cores; the result is the same. Of dumps with more operations than
 // limits.all only a part is loaded (analyzer/load_window.h), which Rank::not_loaded and a note among the problems say.

@@ -1,176 +1,207 @@
 #include "gui/model/loader.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <QCoreApplication>
-#include <QCryptographicHash>
-#include <QDir>
 #include <QFileInfo>
-#include <QStandardPaths>
 #include <QTimer>
 
-#include <atomic>
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <exception>
 #include <mutex>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "analyzer/engine.h"
-#include "analyzer/index_writer.h"
-#include "analyzer/load.h"
-#include "analyzer/view_facts.h"
+#include "absl/strings/match.h"
+#include "analyzer/view_index.h"
 
 namespace lockstep::gui {
 namespace {
 
+constexpr int kTellEveryMs = 40;
 constexpr char kWhatToOpen[] =
-    "Open an incident folder, .lsd dumps, ring files of dead processes or PyTorch Flight Recorder dumps; `lockstep analyze PATH` tells more.";
+    ". Open an incident folder, .lsd dumps, ring files of dead processes or PyTorch Flight Recorder dumps; `lockstep analyze PATH` tells more.";
+constexpr int kOpening = ViewIndexProgress::kWriting + 1;
 
-// Where indexes lie whose incident's folder cannot be written, or which are of single files.
-std::string CachePath(const std::vector<std::string>& paths) {
-  QCryptographicHash hash(QCryptographicHash::Sha1);
-  for (const std::string& path : paths) hash.addData(QByteArray(path.data(), static_cast<qsizetype>(path.size())) + '\n');
-  const QString folder = QStandardPaths::writableLocation(QStandardPaths::GenericCacheLocation) + "/lockstep/index";
-  if (!QDir().mkpath(folder)) return {};
-  return QString("%1/%2.lsi").arg(folder, QString::fromLatin1(hash.result().toHex())).toStdString();
+QString Text(std::string_view text) { return QString::fromUtf8(text.data(), static_cast<qsizetype>(text.size())); }
+
+QString PhaseText(int phase) {
+  switch (phase) {
+    case ViewIndexProgress::kFinding: return "Finding files";
+    case ViewIndexProgress::kReading: return "Reading ranks";
+    case ViewIndexProgress::kAnalysing: return "Analysing";
+    case ViewIndexProgress::kWriting: return "Writing the index";
+    default: return "Opening";
+  }
 }
 
-std::vector<std::string> IndexPlaces(const std::vector<std::string>& paths) {
-  std::vector<std::string> places;
-  struct stat st = {};
-  if (paths.size() == 1 && stat(paths[0].c_str(), &st) == 0 && S_ISDIR(st.st_mode)) places.push_back(paths[0] + "/index.lsi");
-  if (std::string cache = CachePath(paths); !cache.empty()) places.push_back(std::move(cache));
-  return places;
-}
-
-enum class Phase : int { kFinding, kReading, kAnalysing, kWriting, kOpening };
+QString ProblemText(const std::string& path, const std::string& text) { return Text(path.empty() ? text : path + ": " + text); }
 
 }  // namespace
 
-// What a load shares with its thread, which may outlive the loader: a file being read cannot be interrupted.
+// One load, owned by both threads. A file that cannot be read on (a dead network mount) keeps its thread; the window goes on
+// without it.
 struct Load {
+  ViewIndexProgress progress;
   std::mutex mutex;
-  Loader* owner = nullptr;                 // null: cancelled, nobody wants to know any more
-  std::atomic<bool> cancelled{false};
-  std::atomic<Phase> phase{Phase::kFinding};
-  LoadProgress progress;
-
-  template <typename F>
-  void Tell(F tell) {
-    const std::lock_guard lock(mutex);
-    if (owner == nullptr) return;
-    QMetaObject::invokeMethod(owner, tell, Qt::QueuedConnection);
-  }
+  std::condition_variable ended;
+  Loader* owner = nullptr;   // guarded by mutex; null: nobody wants the result
+  bool done = false;         // guarded by mutex
 };
 
 struct Loader::Impl {
-  std::shared_ptr<Load> load;
-  QTimer timer;
+  std::shared_ptr<Load> load;   // null: none
+  QTimer* timer = nullptr;
+  int told_phase = -1;
+  int64_t told_done = -1;
 
-  void Drop() {
-    if (load == nullptr) return;
+  void Tell(Loader* loader);
+  void Drop();
+};
+
+void Loader::Impl::Tell(Loader* loader) {
+  if (load == nullptr) return;
+  const int phase = load->progress.phase;
+  const int64_t done = load->progress.done, total = load->progress.total;
+  if (phase == told_phase && done == told_done) return;
+  told_phase = phase;
+  told_done = done;
+  const double fraction = total > 0 ? std::min(1.0, static_cast<double>(done) / static_cast<double>(total)) : -1;
+  Q_EMIT loader->Progress(PhaseText(phase), fraction, done, total);
+}
+
+void Loader::Impl::Drop() {
+  if (load == nullptr) return;
+  load->progress.cancel = true;
+  {
     const std::lock_guard lock(load->mutex);
-    load->cancelled = true;
     load->owner = nullptr;
   }
-};
+  load.reset();
+  timer->stop();
+}
 
 namespace {
 
-absl::StatusOr<DocumentPtr> Make(const std::vector<std::string>& paths, Load* load) {
-  const std::vector<std::string> places = IndexPlaces(paths);
-  const uint64_t source = FingerprintSources(paths);
-  for (const std::string& place : places) {
-    auto document = Document::Open(place, paths);
-    if (document.ok() && (*document)->index().source() == source) return document;
+// Runs `what` on the window's thread, unless the load was dropped.
+template <typename What>
+void Post(const std::shared_ptr<Load>& load, What what) {
+  const std::lock_guard lock(load->mutex);
+  if (load->owner != nullptr) QMetaObject::invokeMethod(load->owner, std::move(what), Qt::QueuedConnection);
+}
+
+struct Result {
+  absl::StatusOr<DocumentPtr> document = absl::CancelledError("");
+  bool made = false;
+};
+
+Result Work(const std::shared_ptr<Load>& load, const std::vector<std::string>& paths, const ViewIndexOptions& options) {
+  Result result;
+  // An index by itself: what it was made from may be elsewhere.
+  if (paths.size() == 1 && absl::EndsWith(paths[0], ".lsi")) {
+    load->progress.phase = kOpening;
+    result.document = Document::Open(paths[0], {QFileInfo(Text(paths[0])).absolutePath().toStdString()});
+    return result;
   }
-  if (load->cancelled) return absl::CancelledError("");
-  load->phase = Phase::kReading;
-  auto bundle = LoadPaths(paths, &load->progress);
-  if (!bundle.ok()) return bundle.status();
-  if (load->cancelled) return absl::CancelledError("");
-  load->phase = Phase::kAnalysing;
-  const std::string facts = BuildViewFacts(*bundle, Analyze(*bundle)).SerializeAsString();
-  if (load->cancelled) return absl::CancelledError("");
-  load->phase = Phase::kWriting;
-  absl::Status failed = absl::UnavailableError("there is no place for the index; set TMPDIR or XDG_CACHE_HOME to a folder with room");
-  for (const std::string& place : places) {
-    if (absl::Status status = WriteIndex(*bundle, source, place, facts); !status.ok()) {
-      failed = status;
-      continue;
-    }
-    load->phase = Phase::kOpening;
-    auto document = Document::Open(place, paths);
-    if (document.ok()) return document;
-    failed = document.status();
+  absl::StatusOr<ViewIndex> index = EnsureViewIndex(paths, &load->progress, options);
+  if (!index.ok()) {
+    result.document = index.status();
+    return result;
   }
-  return failed;
+  load->progress.total = 0;
+  load->progress.phase = kOpening;
+  result.made = index->made;
+  result.document = Document::Open(index->path, paths);
+  if (index->temporary) unlink(index->path.c_str());   // the mapping outlives the name
+  return result;
 }
 
 }  // namespace
 
 Loader::Loader(QObject* parent) : QObject(parent), impl_(std::make_unique<Impl>()) {
-  qRegisterMetaType<DocumentPtr>();
-  impl_->timer.setInterval(50);
-  connect(&impl_->timer, &QTimer::timeout, this, [this] {
-    if (impl_->load == nullptr) return;
-    static const char* const kNames[] = {"Finding files", "Reading ranks", "Analysing", "Writing the index", "Opening"};
-    const Phase phase = impl_->load->phase;
-    const LoadProgress& progress = impl_->load->progress;
-    const int64_t found = progress.files_found, read = progress.files_read, unpacked = progress.files_unpacked;
-    if (phase == Phase::kReading && found > 0) {
-      Q_EMIT Progress(kNames[static_cast<int>(phase)], static_cast<double>(read + unpacked) / static_cast<double>(2 * found), unpacked > 0 ? unpacked : read, found);
-    } else {
-      Q_EMIT Progress(kNames[static_cast<int>(phase)], -1, 0, 0);
-    }
-  });
+  qRegisterMetaType<lockstep::gui::DocumentPtr>();
+  impl_->timer = new QTimer(this);
+  impl_->timer->setInterval(kTellEveryMs);
+  connect(impl_->timer, &QTimer::timeout, this, [this] { impl_->Tell(this); });
 }
 
-Loader::~Loader() { impl_->Drop(); }
-
-void Loader::Open(const QStringList& paths) {
+Loader::~Loader() {
+  const std::shared_ptr<Load> load = impl_->load;
   impl_->Drop();
-  auto load = std::make_shared<Load>();
-  load->owner = this;
-  impl_->load = load;
-  std::vector<std::string> names;
-  for (const QString& path : paths) names.push_back(path.toStdString());
-  const auto run = [this, load, names] {
-    auto document = Make(names, load.get());
-    load->Tell([this, load, document = std::move(document)] {
-      if (impl_->load != load) return;
-      impl_->load.reset();
-      impl_->timer.stop();
-      if (document.ok()) {
-        Q_EMIT Opened(*document);
-      } else {
-        Q_EMIT Failed(QString::fromStdString(absl::StrCat(std::string(document.status().message()), ". ", kWhatToOpen)));
-      }
-    });
-  };
-  impl_->timer.start();
-  try {
-    std::thread(run).detach();
-  } catch (const std::system_error& error) {
-    load->Tell([this, load, what = QString(error.what())] {
-      if (impl_->load != load) return;
-      impl_->load.reset();
-      impl_->timer.stop();
-      Q_EMIT Failed("No thread can be started: " + what);
-    });
-  }
+  if (load == nullptr) return;
+  std::unique_lock lock(load->mutex);
+  load->ended.wait_for(lock, std::chrono::seconds(2), [&] { return load->done; });
 }
+
+bool Loader::loading() const { return impl_->load != nullptr; }
 
 void Loader::Cancel() {
   if (impl_->load == nullptr) return;
   impl_->Drop();
-  impl_->load.reset();
-  impl_->timer.stop();
   Q_EMIT Cancelled();
 }
 
-bool Loader::loading() const { return impl_->load != nullptr; }
+void Loader::Open(const QStringList& names) {
+  impl_->Drop();
+  auto load = std::make_shared<Load>();
+  load->owner = this;
+  impl_->load = load;
+  impl_->told_phase = -1;
+  impl_->timer->start();
+  std::vector<std::string> paths;
+  for (const QString& name : names) paths.push_back(QFileInfo(name).absoluteFilePath().toStdString());
+  const auto run = [this, load, paths] {
+    ViewIndexOptions options;
+    options.problem = [&](const lockstep::Problem& problem) {
+      Post(load, [this, load, line = ProblemText(problem.path, problem.text)] {
+        if (impl_->load == load) Q_EMIT Problem(line);
+      });
+    };
+    options.partial = [&](const std::string& path) {
+      auto part = Document::Open(path, paths);
+      if (!part.ok()) return;
+      Post(load, [this, load, document = *part] {
+        if (impl_->load == load) Q_EMIT Partial(document);
+      });
+    };
+    Result result;
+    try {
+      result = Work(load, paths, options);
+    } catch (const std::exception& error) {   // out of memory
+      result.document = absl::ResourceExhaustedError(std::string("not enough memory to open this: ") + error.what());
+    }
+    Post(load, [this, load, result] {
+      if (impl_->load != load) return;
+      impl_->Tell(this);
+      impl_->load.reset();
+      impl_->timer->stop();
+      if (!result.document.ok()) {
+        Q_EMIT Failed(Text(std::string(result.document.status().message()) + kWhatToOpen));
+        return;
+      }
+      if (!result.made) {
+        for (const DataProblem& problem : (*result.document)->verdict().problems()) Q_EMIT Problem(ProblemText(problem.path(), problem.text()));
+      }
+      Q_EMIT Opened(*result.document);
+    });
+    const std::lock_guard lock(load->mutex);
+    load->done = true;
+    load->ended.notify_all();
+  };
+  try {
+    std::thread(run).detach();
+  } catch (const std::system_error& error) {
+    load->done = true;
+    Post(load, [this, load, what = QString(error.what())] {
+      if (impl_->load != load) return;
+      impl_->load.reset();
+      impl_->timer->stop();
+      Q_EMIT Failed("no thread can be started: " + what);
+    });
+  }
+}
 
 }  // namespace lockstep::gui

@@ -1,131 +1,221 @@
 #include "gui/model/records.h"
 
-#include <QDateTime>
-#include <QLocale>
 #include <QThreadPool>
 
 #include <algorithm>
-#include <deque>
-#include <memory>
+#include <filesystem>
+#include <list>
+#include <mutex>
+#include <set>
+#include <string>
 
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "analyzer/engine_model.h"
 #include "analyzer/load.h"
-#include "recorder/ring/calls.h"
+#include "analyzer/report_words.h"
+#include "gui/model/safe_text.h"
 
 namespace lockstep::gui {
 namespace {
 
-constexpr size_t kMostKept = 4;
+constexpr size_t kKept = 8;   // ranks
 
-QString Count(int64_t value) { return QLocale(QLocale::English).toString(static_cast<qlonglong>(value)); }
-
-QString Interned(const std::vector<std::string>& texts, uint32_t index) {
-  return index < texts.size() ? QString::fromStdString(texts[index]) : QString();
+// Where the rank's file is now: the incident may have moved since its index was made.
+std::string Find(const std::string& recorded, const std::vector<std::string>& opened) {
+  std::error_code error;
+  if (std::filesystem::is_regular_file(recorded, error)) return recorded;
+  const std::filesystem::path old(recorded);
+  for (const std::string& path : opened) {
+    const std::filesystem::path base(path);
+    if (base.filename() == old.filename() && std::filesystem::is_regular_file(base, error)) return path;
+    std::filesystem::path tail;
+    for (auto part = old.end(); part != old.begin();) {
+      --part;
+      if (*part == "/" || part->empty()) break;
+      tail = tail.empty() ? *part : *part / tail;
+      if (std::filesystem::is_regular_file(base / tail, error)) return (base / tail).string();
+    }
+  }
+  return recorded;
 }
 
-QString TimeText(int64_t ns) {
-  return QDateTime::fromMSecsSinceEpoch(ns / 1'000'000, Qt::UTC).toString("yyyy-MM-dd HH:mm:ss.zzz") + QString("%1 UTC").arg((ns / 1000) % 1000, 3, 10, QChar('0'));
+absl::StatusOr<std::shared_ptr<const Bundle>> Read(const Document& document, int row) {
+  const RankFacts& facts = document.FactsAt(row);
+  if (facts.path().empty()) return absl::NotFoundError("the index does not say which file this rank's data came from");
+  LoadLimits all;
+  all.all = UINT64_MAX;
+  absl::StatusOr<Bundle> bundle = LoadPaths({Find(facts.path(), document.paths())}, nullptr, all);
+  if (!bundle.ok()) return bundle.status();
+  std::erase_if(bundle->ranks, [&](const Rank& rank) { return rank.rank != facts.rank(); });
+  if (bundle->ranks.empty()) return absl::NotFoundError(absl::StrCat(facts.path(), " no longer holds rank ", facts.rank()));
+  if (static_cast<int64_t>(bundle->ranks[0].ops.size()) != document.OpCount(row)) {
+    return absl::FailedPreconditionError(absl::StrCat(facts.path(), " now holds ", bundle->ranks[0].ops.size(), " operations of rank ", facts.rank(), ", the index ",
+                                                      document.OpCount(row), ": open the incident again"));
+  }
+  return std::make_shared<const Bundle>(std::move(*bundle));
+}
+
+QString Count(int64_t number) {
+  QString text = QString::number(number);
+  for (qsizetype at = text.size() - 3; at > (number < 0 ? 1 : 0); at -= 3) text.insert(at, ',');
+  return text;
+}
+
+const char* StateWords(OpState state) {
+  switch (state) {
+    case OpState::kUnknown: return "issued; what the GPU did is not recorded";
+    case OpState::kEntered: return "the host is inside the call";
+    case OpState::kQueued: return "in a group that is still open";
+    case OpState::kEnqueued: return "on the stream, not started";
+    case OpState::kStarted: return "started, not completed";
+    case OpState::kIncomplete: return "not completed";
+    case OpState::kCompleted: return "completed";
+    case OpState::kFailed: return "failed";
+    case OpState::kCaptured: return "captured into a CUDA graph";
+  }
+  return "unknown";
 }
 
 }  // namespace
 
+// What the workers write into; the object itself may be gone by then.
+struct Shared {
+  std::mutex mutex;
+  Records* owner = nullptr;   // guarded by mutex
+};
+
 struct Records::Impl {
+  std::shared_ptr<Shared> shared = std::make_shared<Shared>();
   DocumentPtr document;
-  uint64_t generation = 0;
-  std::deque<std::pair<int32_t, std::shared_ptr<const Bundle>>> kept;   // the last asked for first
-  std::vector<int32_t> reading;
+  uint64_t generation = 0;    // of the document
+  std::list<std::pair<int32_t, std::shared_ptr<const Bundle>>> kept;   // latest first
+  std::set<int32_t> under_way;
   QThreadPool pool;
 };
 
-Records::Records(QObject* parent) : QObject(parent), impl_(std::make_unique<Impl>()) { impl_->pool.setMaxThreadCount(1); }
+Records::Records(QObject* parent) : QObject(parent), impl_(std::make_unique<Impl>()) {
+  impl_->shared->owner = this;
+  impl_->pool.setMaxThreadCount(2);
+}
 
 Records::~Records() {
+  {
+    const std::lock_guard lock(impl_->shared->mutex);
+    impl_->shared->owner = nullptr;
+  }
   impl_->pool.clear();
-  impl_->pool.waitForDone();
 }
 
 void Records::SetDocument(DocumentPtr document) {
-  impl_->pool.clear();
   impl_->document = std::move(document);
-  impl_->kept.clear();
-  impl_->reading.clear();
   ++impl_->generation;
+  impl_->kept.clear();
+  impl_->under_way.clear();
+  impl_->pool.clear();
 }
 
 std::shared_ptr<const Bundle> Records::Get(int32_t rank) {
-  auto& kept = impl_->kept;
-  const auto it = std::find_if(kept.begin(), kept.end(), [&](const auto& entry) { return entry.first == rank; });
-  if (it != kept.end()) {
-    std::rotate(kept.begin(), it, it + 1);
-    return kept.front().second;
+  for (auto it = impl_->kept.begin(); it != impl_->kept.end(); ++it) {
+    if (it->first != rank) continue;
+    impl_->kept.splice(impl_->kept.begin(), impl_->kept, it);
+    return impl_->kept.front().second;
   }
-  if (impl_->document == nullptr || std::count(impl_->reading.begin(), impl_->reading.end(), rank) > 0) return nullptr;
-  const int row = impl_->document->RowOf(rank);
-  const std::string path = row < 0 ? std::string() : impl_->document->FactsAt(row).path();
-  impl_->reading.push_back(rank);
-  // `this` outlives the pool's threads.
-  impl_->pool.start([this, rank, path, generation = impl_->generation] {
-    std::shared_ptr<const Bundle> found;
-    QString why = "no file of this rank is known";
-    if (!path.empty()) {
-      auto bundle = LoadPaths({path});
-      if (bundle.ok()) {
-        auto one = std::make_shared<Bundle>(*std::move(bundle));
-        std::erase_if(one->ranks, [rank](const auto& entry) { return entry.rank != rank; });
-        why = QString("%1 no longer holds rank %2").arg(QString::fromStdString(path)).arg(rank);
-        if (one->ranks.size() == 1) found = std::move(one);
-      } else {
-        why = QString::fromStdString(std::string(bundle.status().message()));
-      }
+  const int row = impl_->document == nullptr ? -1 : impl_->document->RowOf(rank);
+  if (!impl_->under_way.insert(rank).second) return nullptr;
+  const uint64_t generation = impl_->generation;
+  auto finish = [this, rank, generation](const absl::StatusOr<std::shared_ptr<const Bundle>>& read) {
+    if (generation != impl_->generation) return;
+    impl_->under_way.erase(rank);
+    if (!read.ok()) {
+      Q_EMIT Unavailable(rank, Plain(std::string(read.status().message()), 600));
+      return;
     }
-    QMetaObject::invokeMethod(this, [this, rank, found, why, generation] {
-      if (generation != impl_->generation) return;
-      std::erase(impl_->reading, rank);
-      if (found == nullptr) {
-        Q_EMIT Unavailable(rank, why);
-        return;
-      }
-      impl_->kept.emplace_front(rank, found);
-      if (impl_->kept.size() > kMostKept) impl_->kept.pop_back();
-      Q_EMIT Ready(rank);
-    }, Qt::QueuedConnection);
+    impl_->kept.emplace_front(rank, *read);
+    if (impl_->kept.size() > kKept) impl_->kept.pop_back();
+    Q_EMIT Ready(rank);
+  };
+  if (row < 0) {
+    const absl::Status none = absl::NotFoundError(absl::StrCat("there is no data of rank ", rank));
+    QMetaObject::invokeMethod(this, [finish, none] { finish(none); }, Qt::QueuedConnection);
+    return nullptr;
+  }
+  impl_->pool.start([shared = impl_->shared, document = impl_->document, row, finish] {
+    absl::StatusOr<std::shared_ptr<const Bundle>> read = absl::ResourceExhaustedError("not enough memory to read this rank's file");
+    try {
+      read = Read(*document, row);
+    } catch (const std::bad_alloc&) {
+    }
+    const std::lock_guard lock(shared->mutex);
+    if (shared->owner != nullptr) QMetaObject::invokeMethod(shared->owner, [finish, read] { finish(read); }, Qt::QueuedConnection);
   });
   return nullptr;
 }
 
 std::vector<std::pair<QString, QString>> Records::Fields(const Bundle& bundle, const Op& op) {
   std::vector<std::pair<QString, QString>> out;
-  const auto add = [&](const char* name, const QString& value) {
-    if (!value.isEmpty()) out.emplace_back(name, value);
+  auto add = [&](const char* name, const QString& value) {
+    if (!value.isEmpty()) out.emplace_back(QString::fromLatin1(name), value);
   };
-  add("kind", QString::fromLatin1(ring::CallName(op.kind)));
-  add("name", Interned(bundle.strings, op.name));
-  if (op.seq >= 0) add("sequence", Count(op.seq));
-  if (!bundle.ranks.empty() && op.membership < bundle.ranks[0].memberships.size()) {
-    const uint32_t comm = bundle.ranks[0].memberships[op.membership].comm;
-    if (comm < bundle.comms.size()) add("communicator", QString::fromStdString(bundle.comms[comm].name.empty() ? bundle.comms[comm].id : bundle.comms[comm].name));
+  auto text = [&](uint32_t index, const std::vector<std::string>& texts) { return index < texts.size() ? Plain(std::string_view(texts[index])) : QString(); };
+  const Rank* rank = bundle.ranks.empty() ? nullptr : &bundle.ranks[0];
+  for (const Rank& r : bundle.ranks) {
+    if (!r.ops.empty() && &op >= r.ops.data() && &op < r.ops.data() + r.ops.size()) rank = &r;
   }
-  const QString datatype = op.datatype == ring::kNoDatatype ? Interned(bundle.strings, op.dtypes) : QString::fromStdString(DatatypeText(op.datatype));
+  const bool p2p = ring::IsPointToPoint(op.kind);
+  add("kind", Plain(std::string_view(OpName(bundle, op))));
+  const Membership* m = rank != nullptr && op.membership < rank->memberships.size() ? &rank->memberships[op.membership] : nullptr;
+  const Communicator* comm = m != nullptr && m->comm < bundle.comms.size() ? &bundle.comms[m->comm] : nullptr;
+  if (comm != nullptr) {
+    add("communicator", Plain(std::string_view(comm->name.empty() ? comm->id : comm->name)) + QString(" of %1").arg(comm->size));
+    if (!comm->name.empty()) add("identity", Plain(std::string_view(comm->id)));
+  }
+  if (op.seq >= 0) add("number", "#" + Count(op.seq));
   if (op.count >= 0) {
-    add("count", Count(op.count) + (datatype.isEmpty() ? QString() : " x " + datatype));
-  } else {
-    add("datatype", datatype);
+    add("count", Count(op.count) + (op.datatype == ring::kNoDatatype ? QString() : " x " + QString::fromStdString(DatatypeText(op.datatype))));
+  } else if (op.datatype != ring::kNoDatatype) {
+    add("datatype", QString::fromStdString(DatatypeText(op.datatype)));
   }
-  add("input", Interned(bundle.shapes, op.input_shape));
-  add("output", Interned(bundle.shapes, op.output_shape));
-  if (op.root_or_peer >= 0) add(op.kind == ring::CallKind::kSend || op.kind == ring::CallKind::kRecv ? "peer" : "root", QString("member %1").arg(op.root_or_peer));
-  if (op.result != 0) add("result", QString::number(op.result));
-  if (op.enter_ns != 0) add("entered", TimeText(op.enter_ns));
-  if (op.enter_ns != 0 && op.return_ns >= op.enter_ns) add("in the call", QString("%1 us").arg(static_cast<double>(op.return_ns - op.enter_ns) / 1e3, 0, 'f', 1));
-  if (op.started_ns != 0) add("started", TimeText(op.started_ns));
-  if (op.completed_ns != 0) add("completed", TimeText(op.completed_ns));
-  add("call site", Interned(bundle.strings, op.call_site));
-  if (op.caller != 0) add("caller", QString("0x%1").arg(op.caller, 0, 16));
+  add("datatypes", text(op.dtypes, bundle.strings));
+  add("input", text(op.input_shape, bundle.shapes));
+  add("output", text(op.output_shape, bundle.shapes));
+  if (op.reduction != ring::kNoReduction) add("reduction", QString::fromStdString(ReductionText(op.reduction)));
+  if (op.root_or_peer >= 0) {
+    QString who = QString("member %1").arg(op.root_or_peer);
+    if (comm != nullptr && static_cast<size_t>(op.root_or_peer) < comm->members.size() && comm->members[static_cast<size_t>(op.root_or_peer)] >= 0) {
+      who += QString(", rank %1").arg(comm->members[static_cast<size_t>(op.root_or_peer)]);
+    }
+    add(p2p ? "peer" : "root", who);
+  }
+  add("state", StateWords(op.state));
+  if (op.result != 0) add("result", QString("ncclResult %1").arg(op.result));
+  add("called from", text(op.call_site, bundle.strings));
+  if (op.caller != 0) add("caller", QString::fromStdString(absl::StrFormat("%08x+0x%x", op.caller_object, op.caller)));
+  if (op.enter_ns != 0) {
+    add("entered", QString::fromStdString(absl::StrFormat("%.6f s", static_cast<double>(op.enter_ns) / 1e9)));
+    add("in the call", op.return_ns == 0 ? QString("not returned, or not recorded") : op.return_ns >= op.enter_ns ? QString::fromStdString(DurationText(op.return_ns - op.enter_ns)) : QString());
+  }
+  if (op.started_ns > 0 && op.enter_ns > 0 && op.started_ns >= op.enter_ns) add("queued", QString::fromStdString(DurationText(op.started_ns - op.enter_ns)));
+  if (op.completed_ns > 0 && op.started_ns > 0 && op.completed_ns >= op.started_ns) add("on the GPU", QString::fromStdString(DurationText(op.completed_ns - op.started_ns)));
+  if (rank != nullptr && op.stream < rank->streams.size()) {
+    add("stream", QString("%1").arg(rank->streams[op.stream].index) + (op.ticket > 0 ? QString(", ticket %1").arg(Count(op.ticket)) : QString()));
+  }
+  if (rank != nullptr && op.thread < rank->threads.size()) {
+    add("thread", Plain(std::string_view(rank->threads[op.thread].name)) + QString(" (%1), call %2").arg(rank->threads[op.thread].tid).arg(Count(op.index)));
+  }
   if (op.group != 0) add("group", QString::number(op.group));
-  if (op.thread != kNoIndex) add("thread", QString::number(op.thread));
-  if (op.in_batch) add("batch", "part of a coalesced batch");
-  if (op.replayed) add("graph", "issued by a launch of a CUDA graph");
-  if (op.retired) add("retired", "the watchdog dropped it from its list");
+  if (op.in_batch || op.batch_end) add("batch", op.batch_end ? "the whole coalesced batch" : "member of a coalesced batch");
+  if (op.replayed && rank != nullptr && ReplayOf(op) < rank->replays.size()) {
+    const Replay& replay = rank->replays[ReplayOf(op)];
+    add("CUDA graph", QString("operation %1 of launch %2 of graph %3").arg(PlaceInGraph(op)).arg(Count(static_cast<int64_t>(replay.number))).arg(replay.graph));
+  }
+  if (rank != nullptr && op.addresses < rank->addresses.size()) {
+    const OpAddresses& a = rank->addresses[op.addresses];
+    add("buffers", QString::fromStdString(absl::StrFormat("0x%x, 0x%x", a.send, a.recv)));
+  }
+  if (op.retired) add("framework", "its watchdog dropped it from its list");
+  if (op.recent_only) add("record", "short: only the communicator's list of last operations has it");
   return out;
 }
 
