@@ -104,7 +104,7 @@ absl::StatusOr<CollectorOptions> ParseCollectorOptions(int argc, char** argv) {
       {"--key", &options.security.own_key},  {"--known-keys", &options.security.known_keys}, {"--keys", &keys},
       {"--out", &options.out},               {"--server-key", &options.security.server_key}, {"--metrics", &options.metrics},
       {"--on-verdict", &options.on_verdict}, {"--quota", &quota},                            {"--host-quota", &host_quota},
-      {"--finalise", &options.finalise}};
+      {"--finalise", &options.finalise},     {"--index", &options.index}};
   std::map<std::string, int64_t*> times = {{"--on-verdict-timeout", &options.on_verdict_ns},
                                            {"--late-after", &options.late_after_ns},
                                            {"--hang-after", &options.hang_after_ns},

@@ -25,6 +25,7 @@ struct CollectorOptions {
   uint64_t quota = uint64_t{1} << 40;
   uint64_t host_quota = uint64_t{4} << 30;
   std::string finalise;               // this process only finishes an incident's folder
+  std::string index;                  // this process only makes the index of an incident's folder
   bool help = false, version = false;
 };
 

@@ -23,6 +23,7 @@
 #include "absl/strings/str_join.h"
 #include "collector/collector_core.h"
 #include "collector/decision_log.h"
+#include "collector/incident_index.h"
 #include "collector/metrics.h"
 #include "collector/proc.h"
 #include "collector/relay.h"
@@ -41,6 +42,7 @@ constexpr int64_t kTick = 100 * kMs;
 constexpr int64_t kBusyTick = 20 * kMs;
 constexpr int kMostAtOnce = 512;  // messages before the clock is looked at again
 constexpr int64_t kFinaliseLimit = 1800 * kSecond;
+constexpr int64_t kIndexLimit = 300 * kSecond;
 
 uint64_t RandomNumber() {
   uint64_t number = 0;
@@ -120,7 +122,17 @@ class CollectorProcess : public CoreActions {
     // In a process of its own: the files came from the network, and memory is given back.
     const absl::Status status = RunWithInput({OwnPath(), "--finalise", folder}, "", kFinaliseLimit);
     if (!status.ok()) return status;
-    return ReadFinal(folder, incident);
+    const absl::Status read = ReadFinal(folder, incident);
+    // Nobody waits for it, and nothing of the incident depends on it.
+    if (read.ok()) {
+      index_->Push(
+          [folder] {
+            const absl::Status made = RunWithInput({OwnPath(), "--index", folder}, "", kIndexLimit + 30 * kSecond);
+            if (!made.ok()) lockstep::Say(absl::StrCat("no index for the viewer in ", folder, ": ", made.message()));
+          },
+          [](int64_t) {});
+    }
+    return read;
   }
 
  private:
@@ -160,6 +172,7 @@ class CollectorProcess : public CoreActions {
     analysis_ = std::make_unique<WorkLane>(&done_);
     disk_ = std::make_unique<WorkLane>(&done_);
     final_ = std::make_unique<WorkLane>(&done_);
+    index_ = std::make_unique<WorkLane>(&done_);
     CoreOptions core;
     core.out = out_;
     core.version = LOCKSTEP_VERSION;
@@ -283,7 +296,7 @@ class CollectorProcess : public CoreActions {
   std::unique_ptr<VerdictHook> hook_;
   DoneQueue done_;
   std::unique_ptr<CollectorCore> core_;
-  std::unique_ptr<WorkLane> analysis_, disk_, final_;  // ended before the core and the queue
+  std::unique_ptr<WorkLane> index_, analysis_, disk_, final_;  // ended before the core and the queue; index_ last of them, final_ fills it
 };
 
 int RunRelay(const CollectorOptions& options) {
@@ -366,6 +379,11 @@ int RunCollector(const CollectorOptions& options) {
   if (!options.finalise.empty()) {
     const absl::Status status = FinaliseFolder(options.finalise);
     if (!status.ok()) Say(absl::StrCat(options.finalise, ": ", status.message()));
+    return status.ok() ? 0 : 1;
+  }
+  if (!options.index.empty()) {
+    const absl::Status status = MakeIncidentIndex(options.index, kIndexLimit);
+    if (!status.ok()) Say(absl::StrCat(options.index, ": ", status.message()));
     return status.ok() ? 0 : 1;
   }
   return options.upstream.empty() ? CollectorProcess(options).Main() : RunRelay(options);

@@ -370,6 +370,8 @@ void Watch::WriteAndTell(const Gathered& gathered, bool tell) {
   } else if (tell) {
     Say(absl::StrCat("incident written to ", gathered.folder, " (lockstep analyze ", gathered.folder, ")"));
   }
+  for (const std::string& problem : indexes_.TakeProblems()) Say(problem);
+  if (status.ok()) indexes_.Start(gathered.folder);
 }
 
 void Watch::Finish(const std::string& unrecorded) {

@@ -14,6 +14,7 @@
 #include "collector/detector.h"
 #include "collector/ends.h"
 #include "collector/incident.h"
+#include "collector/incident_index.h"
 #include "collector/lateness.h"
 #include "collector/progress.h"
 #include "collector/root_finding.h"
@@ -106,6 +107,7 @@ class Watch {
   int64_t sample_cost_ = 0;
   std::vector<int32_t> suspects_;
   std::vector<int32_t> slots_;  // of the last look
+  IncidentIndexes indexes_;
   bool late_told_ = false;
   int64_t late_since_ = 0;
   std::vector<std::string> decisions_;  // of this episode, JSON lines
