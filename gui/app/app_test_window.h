@@ -55,6 +55,11 @@ class WindowTest : public ::testing::Test {
     return window;
   }
   static void Key(MainWindow* window, const QString& keys) {
+    // A dialog that has just closed may still be the active window.
+    if (!window->isActiveWindow()) {
+      window->activateWindow();
+      EXPECT_TRUE(QTest::qWaitForWindowActive(window));
+    }
     const QKeySequence sequence = QKeySequence::fromString(keys, QKeySequence::PortableText);
     QTest::keySequence(window, sequence);
     QCoreApplication::processEvents();

@@ -7,6 +7,8 @@
 #include <QMenu>
 #include <QTimer>
 
+#include <algorithm>
+
 #include "gui/app/main_window.h"
 #include "gui/app/marks_pane.h"
 #include "gui/app/place_mapping.h"
@@ -20,6 +22,26 @@ QString Count(int64_t value) { return QLocale(QLocale::English).toString(static_
 QString Big(uint64_t value) {
   if (value < 1'000'000) return Count(static_cast<int64_t>(value));
   return QString("%1 M").arg(static_cast<double>(value) / 1e6, 0, 'f', 1);
+}
+
+// Parts that Qt makes inside of a widget are named after it, for those who hear the window.
+void NameParts(QWidget* window) {
+  for (QWidget* part : window->findChildren<QWidget*>()) {
+    if (!part->accessibleName().isEmpty()) continue;
+    QString owner;
+    for (const QWidget* outer = part->parentWidget(); outer != nullptr && owner.isEmpty(); outer = outer->parentWidget()) owner = outer->accessibleName();
+    if (part->inherits("QHeaderView")) {
+      part->setAccessibleName("Columns of " + owner);
+    } else if (const auto* menu = qobject_cast<QMenu*>(part)) {
+      part->setAccessibleName(menu->title().isEmpty() ? "Menu of " + owner : QString(menu->title()).remove('&'));
+    } else if (part->inherits("QTabBar")) {
+      part->setAccessibleName("Tabs of " + owner);
+    } else if (part->inherits("QAbstractItemView")) {
+      part->setAccessibleName("Choices of " + owner);
+    } else if (!part->isWindow()) {
+      part->setAccessibleName(owner);
+    }
+  }
 }
 
 QStringList PathsOf(const Document& document) {
@@ -159,6 +181,10 @@ void MainWindow::Take(DocumentPtr document, bool partial) {
 
 // One view a turn of the event loop: the window stays alive between them.
 void MainWindow::GiveNext() {
+  // The verdict knows its height by now: as much as it wants, at most a quarter of the window.
+  if (given_ == 2 && document_ != nullptr && !verdict_->collapsed()) {
+    resizeDocks({verdict_dock_}, {std::min({verdict_->sizeHint().height(), verdict_->maximumHeight(), height() / 4})}, Qt::Vertical);
+  }
   if (given_ < views_.size()) views_[given_++]->SetDocument(document_);
   if (given_ < views_.size()) {
     QTimer::singleShot(0, this, [this, document = document_] {
@@ -174,6 +200,7 @@ void MainWindow::GiveNext() {
     if (!navigator_.selection().empty()) place.selection = navigator_.selection();
     navigator_.Reset(place);
   }
+  NameParts(this);
   Q_EMIT DocumentShown();
 }
 
