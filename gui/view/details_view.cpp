@@ -1,6 +1,5 @@
 #include "gui/view/details_view.h"
 
-#include <QEvent>
 #include <QTextDocumentFragment>
 #include <QVBoxLayout>
 
@@ -52,7 +51,8 @@ struct DetailsView::Impl {
 
   void Fill();
   void Show(bool keep) { page->Show(Page(details, ThemeFor(page->palette())), keep); }
-  void AddRecorded(const std::vector<std::pair<QString, QString>>& fields);
+  void AskRecords();
+  void SetRecorded(const std::vector<std::pair<QString, QString>>& fields);
 };
 
 void DetailsView::Impl::Fill() {
@@ -65,13 +65,26 @@ void DetailsView::Impl::Fill() {
     Details made = DetailsOf(document, selection, &cancel);
     return [this, made = std::move(made)] {
       details = made;
+      AskRecords();
       Show(false);
     };
   });
 }
 
+// Where the file is not read yet, an answer comes by signal.
+void DetailsView::Impl::AskRecords() {
+  if (records == nullptr || details.record < 0) return;
+  const std::shared_ptr<const Bundle> bundle = records->Get(details.record_rank);
+  if (bundle == nullptr) return SetRecorded({{"", "reading the rank's file .."}});
+  for (const lockstep::Rank& rank : bundle->ranks) {
+    if (rank.rank != details.record_rank || static_cast<uint64_t>(details.record) >= rank.ops.size()) continue;
+    return SetRecorded(Records::Fields(*bundle, rank.ops[static_cast<size_t>(details.record)]));
+  }
+  SetRecorded({{"", "the rank's file no longer holds this operation"}});
+}
+
 // What stands in the rank's file alone, below what the index says of the operation.
-void DetailsView::Impl::AddRecorded(const std::vector<std::pair<QString, QString>>& fields) {
+void DetailsView::Impl::SetRecorded(const std::vector<std::pair<QString, QString>>& fields) {
   const auto old = std::find_if(details.sections.begin(), details.sections.end(), [](const DetailSection& section) { return section.title == kRecorded; });
   if (old != details.sections.end()) details.sections.erase(old);
   DetailSection section{kRecorded, {}};
@@ -92,6 +105,19 @@ DetailsView::DetailsView(Navigator* navigator, Records* records, QWidget* parent
     const int at = link.startsWith("go:") ? link.mid(3).toInt() : -1;
     if (at >= 0 && static_cast<size_t>(at) < impl_->details.links.size()) this->navigator()->Select(Selection(impl_->details.links[static_cast<size_t>(at)]));
   });
+  connect(impl_->page, &LinkPane::Recoloured, this, [this] { impl_->Show(true); });
+  if (records != nullptr) {
+    connect(records, &Records::Ready, this, [this](qint32 rank) {
+      if (rank != impl_->details.record_rank || impl_->job.busy()) return;
+      impl_->AskRecords();
+      impl_->Show(true);
+    });
+    connect(records, &Records::Unavailable, this, [this](qint32 rank, const QString& why) {
+      if (rank != impl_->details.record_rank || impl_->details.record < 0 || impl_->job.busy()) return;
+      impl_->SetRecorded({{"", "not read: " + why}});
+      impl_->Show(true);
+    });
+  }
   connect(navigator, &Navigator::SelectionChanged, this, [this] { impl_->Fill(); });
 }
 
@@ -108,10 +134,5 @@ QString DetailsView::CopyText() const {
 }
 
 bool DetailsView::Idle() const { return !impl_->job.busy(); }
-
-void DetailsView::changeEvent(QEvent* event) {
-  View::changeEvent(event);
-  if (event->type() == QEvent::PaletteChange && impl_ != nullptr && impl_->page != nullptr) impl_->Show(true);
-}
 
 }  // namespace lockstep::gui

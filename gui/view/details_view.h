@@ -23,9 +23,6 @@ class DetailsView : public View {
   QString CopyText() const override;
   bool Idle() const override;
 
- protected:
-  void changeEvent(QEvent* event) override;
-
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;

@@ -6,6 +6,7 @@
 #include <QTest>
 
 #include "gui/model/details.h"
+#include "gui/model/records.h"
 #include "gui/testing/samples.h"
 #include "gui/view/link_pane.h"
 
@@ -111,6 +112,27 @@ TEST(DetailsViewTest, ACommunicatorTellsWhoIsMissing) {
   EXPECT_TRUE(shown.After({}).contains("Nothing is selected"));
   shown.view.SetDocument(nullptr);
   EXPECT_EQ(shown.page->toPlainText(), "");
+}
+
+// A document that has no files: the fields of the index stay, and why there are no more is said.
+TEST(DetailsViewTest, WhatTheFileAloneHoldsComesLater) {
+  Navigator navigator;
+  Records records;
+  const DocumentPtr document = testing::Hang();
+  records.SetDocument(document);
+  DetailsView view(&navigator, &records);
+  auto* page = view.findChild<LinkPane*>();
+  view.SetDocument(document);
+  Selection selection = OfRanks(7, 7);
+  selection.record_rank = 7;
+  selection.record = document->OpCount(7) - 1;
+  navigator.Select(selection);
+  ASSERT_TRUE(testing::Until([&] { return view.Idle(); }));
+  EXPECT_TRUE(page->toPlainText().contains("on rank 7"));
+  ASSERT_TRUE(testing::Until([&] { return page->toPlainText().contains("As recorded") && !page->toPlainText().contains("reading the rank's file"); }))
+      << page->toPlainText().toStdString();
+  view.setPalette(testing::DarkPalette());
+  EXPECT_TRUE(page->toHtml().contains(DarkTheme().link.name()));
 }
 
 // Selections of any kind: nothing breaks, every link leads somewhere.

@@ -1,6 +1,7 @@
 #include "gui/view/link_pane.h"
 
 #include <QContextMenuEvent>
+#include <QEvent>
 #include <QFontDatabase>
 #include <QKeyEvent>
 #include <QMenu>
@@ -84,6 +85,11 @@ QStringList LinkPane::Links() const {
 int LinkPane::ContentHeight() const { return static_cast<int>(std::ceil(document()->size().height())); }
 
 QVariant LinkPane::loadResource(int, const QUrl&) { return {}; }
+
+void LinkPane::changeEvent(QEvent* event) {
+  QTextBrowser::changeEvent(event);
+  if (event->type() == QEvent::PaletteChange) Q_EMIT Recoloured();
+}
 
 void LinkPane::keyPressEvent(QKeyEvent* event) {
   const QString link = event->key() == Qt::Key_Return || event->key() == Qt::Key_Enter ? FocusedLink() : QString();

@@ -29,8 +29,11 @@ class LinkPane : public QTextBrowser {
 
  Q_SIGNALS:
   void Followed(const QString& link);
+  // The colours are others now: show again.
+  void Recoloured();
 
  protected:
+  void changeEvent(QEvent* event) override;
   QVariant loadResource(int type, const QUrl& name) override;
   void keyPressEvent(QKeyEvent* event) override;
   void contextMenuEvent(QContextMenuEvent* event) override;

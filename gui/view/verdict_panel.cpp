@@ -248,6 +248,7 @@ VerdictPanel::VerdictPanel(Navigator* navigator, QWidget* parent) : View(navigat
 
   connect(p.copy, &QToolButton::clicked, this, [this] { QApplication::clipboard()->setText(CopyText()); });
   connect(p.fold, &QToolButton::clicked, this, [this] { SetCollapsed(!impl_->collapsed); });
+  connect(p.page, &LinkPane::Recoloured, this, [this] { impl_->Fill(true); });
   connect(p.page, &LinkPane::Followed, this, [this](const QString& link) { impl_->Follow(link); });
   p.Fill(false);
 }
