@@ -10,11 +10,11 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent
+SCENARIO, RANKS = 7, 64   # a data loader that stands still, tensor, pipeline and data parallel
 PICTURES = (
-    # name, scenario, ranks, layout, options of the viewer
-    ("viewer-matrix", 1, 64, ["--tab", "matrix", "--select-anomaly", "1"]),
-    ("viewer-wait-for", 1, 64, ["--tab", "wait-for", "--select-anomaly", "1", "--theme", "dark"]),
-    ("viewer-timeline", 1, 64, ["--tab", "timeline", "--select-anomaly", "1"]),
+    ("viewer-matrix", ["--tab", "matrix", "--theme", "light"]),
+    ("viewer-wait-for", ["--tab", "wait-for", "--theme", "dark"]),
+    ("viewer-stacks", ["--tab", "stacks", "--theme", "light"]),
 )
 MOST_BYTES = 200_000
 
@@ -25,16 +25,13 @@ def main():
     out.mkdir(exist_ok=True)
     environment = dict(os.environ, QT_QPA_PLATFORM="offscreen", LC_ALL="C.UTF-8", QT_SCALE_FACTOR="1")
     with tempfile.TemporaryDirectory(prefix="lockstep-pictures-") as folder:
-        made = set()
-        for name, scenario, ranks, options in PICTURES:
-            data = pathlib.Path(folder, f"{scenario}-{ranks}", "incident")
-            if data not in made:
-                subprocess.run([build / "bin" / "lockstep-corpus", "generate", "--scenario", str(scenario), "--ranks", str(ranks), "--depth", "512",
-                                "--out", data.parent], check=True, stdout=subprocess.DEVNULL)
-                (data.parent / "data").rename(data)
-                made.add(data)
+        data = pathlib.Path(folder, "made", "incident")
+        subprocess.run([build / "bin" / "lockstep-corpus", "generate", "--scenario", str(SCENARIO), "--ranks", str(RANKS), "--layout", "3d",
+                        "--depth", "256", "--out", data.parent], check=True, stdout=subprocess.DEVNULL)
+        (data.parent / "data").rename(data)
+        for name, options in PICTURES:
             picture = out / f"{name}.png"
-            subprocess.run([build / "bin" / "lockstep-view", "--screenshot", picture, "--size", "1280x800", *(options if "--theme" in options else options + ["--theme", "light"]), data],
+            subprocess.run([build / "bin" / "lockstep-view", "--screenshot", picture, "--size", "1280x800", "--select-anomaly", "1", *options, data],
                            check=True, env=environment)
             if shutil.which("convert"):
                 subprocess.run(["convert", picture, "+dither", "-colors", "128", "-strip", f"PNG8:{picture}"], check=True)
