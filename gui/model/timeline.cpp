@@ -209,8 +209,8 @@ std::shared_ptr<const Timeline> Timeline::Build(DocumentPtr document, const std:
 
 void Timeline::Coarse(const int32_t* rows, size_t count, double begin, double end, int width, uint8_t* out) const {
   const double per_ns = static_cast<double>(bins_) / static_cast<double>(span_);
-  const int first = std::clamp(static_cast<int>(std::floor(begin * per_ns)), 0, bins_ - 1);
-  const int last = std::clamp(static_cast<int>(std::ceil(end * per_ns)) - 1, first, bins_ - 1);
+  const int first = static_cast<int>(std::clamp(std::floor(begin * per_ns), 0.0, bins_ - 1.0));
+  const int last = static_cast<int>(std::clamp(std::ceil(end * per_ns) - 1, static_cast<double>(first), bins_ - 1.0));
   if (end <= 0 || begin >= static_cast<double>(span_) || width <= 0) return;
   const int from = first / kLane * kLane;
   alignas(64) uint8_t worst[4096] = {};
@@ -219,12 +219,30 @@ void Timeline::Coarse(const int32_t* rows, size_t count, double begin, double en
     for (int bin = from; bin <= last; bin += kLane) Worst(looks + bin, worst + bin);
   }
   const double bins_per_pixel = (end - begin) / width * per_ns, zero = begin * per_ns;
-  for (int x = 0; x < width; ++x) {
+  int x = 0;
+  if (bins_per_pixel < bins_ && std::abs(zero) < 4.0 * 4096 * 4096) {
+    // Fixed point: this is done for every pixel of the picture. A hair is added on both sides so that rounding loses nothing.
+    constexpr int kBits = 32;
+    constexpr int64_t kHair = 1 << 12;
+    if (zero < 0) x = std::min(width, static_cast<int>(std::max(0.0, -zero / bins_per_pixel - 1)));
+    const auto step = static_cast<int64_t>(bins_per_pixel * (int64_t{1} << kBits));
+    const auto start = static_cast<int64_t>(zero * (int64_t{1} << kBits));
+    for (; x < width; ++x) {
+      const int64_t at = start + step * x;
+      const int64_t a = std::max<int64_t>((at - kHair) >> kBits, first), b = std::min<int64_t>((at + step + kHair) >> kBits, last);
+      if (a > last) break;
+      uint8_t look = out[x];
+      for (int64_t bin = a; bin <= b; ++bin) look = std::max(look, worst[bin]);
+      out[x] = look;
+    }
+    return;
+  }
+  for (; x < width; ++x) {
     const double at = zero + x * bins_per_pixel;
     if (at + bins_per_pixel <= 0) continue;
     if (at >= bins_) break;
     const int a = std::max(static_cast<int>(at), first);
-    const int b = std::clamp(static_cast<int>(std::ceil(at + bins_per_pixel)) - 1, a, last);
+    const int b = static_cast<int>(std::clamp<double>(std::ceil(at + bins_per_pixel) - 1, a, last));
     uint8_t look = out[x];
     for (int bin = a; bin <= b; ++bin) look = std::max(look, worst[bin]);
     out[x] = look;

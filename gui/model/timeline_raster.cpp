@@ -32,7 +32,14 @@ std::shared_ptr<const TimelineRaster> RasterLanes(const Timeline& timeline, cons
   };
   auto cancelled = [&] { return cancel != nullptr && cancel->load(std::memory_order_relaxed); };
 
-  out->exact = true;
+  // What is by far too much is not even begun: a look at the lanes costs as much as drawing them from bins.
+  const double share = std::clamp((request.x1 - request.x0) / static_cast<double>(timeline.span_ns()), 0.0, 1.0);
+  double expected = 0;
+  for (int i = first; i < last; ++i) {
+    const TimelineLane& lane = lanes.lanes[static_cast<size_t>(i)];
+    for (uint32_t k = 0; k < lane.count; ++k) expected += static_cast<double>(timeline.document().OpCount(lanes.rows[lane.first + k])) * share + 1;
+  }
+  out->exact = expected < static_cast<double>(budget);
   for (int row = 0; row < out->rows && out->exact; ++row) {
     int from = 0, to = 0;
     lanes_of(row, &from, &to);

@@ -27,7 +27,7 @@ const char* ShortName(TimelineLook look) {
   }
 }
 
-constexpr int64_t kAtOnce = 250'000;      // operations looked at while drawing
+constexpr int64_t kAtOnce = 100'000;      // operations looked at while drawing
 constexpr int64_t kTextBudget = 60'000;
 constexpr int64_t kFindBudget = 300'000;
 constexpr double kShapes = 11;            // pixels from which on a lane shows looks by shape too
@@ -298,12 +298,18 @@ void TimelinePane::DrawTexts(QPainter* painter, const Frame& frame) const {
       }
     }
     if (frame.lane_height < frame.metrics.height() + 2 || lane.count > 1) continue;
-    for (const TimelineHit& hit : timeline_->Pieces(row, lane.filter, frame.shown.x0, frame.shown.x1, shortest, 100, &budget)) {
+    std::vector<TimelineHit> hits = timeline_->Pieces(row, lane.filter, frame.shown.x0, frame.shown.x1, shortest, 100, &budget);
+    // Pieces that lie over each other have one text, the worst one's.
+    std::stable_sort(hits.begin(), hits.end(), [](const TimelineHit& a, const TimelineHit& b) { return a.piece.look > b.piece.look; });
+    std::vector<std::pair<double, double>> taken;
+    for (const TimelineHit& hit : hits) {
       // Over a host's call the GPU's piece is drawn in a rank's one lane.
       if (hit.piece.look == TimelineLook::kQueued || (lane.filter.part == LaneFilter::Part::kAll && hit.piece.look == TimelineLook::kHost)) continue;
       const double a = std::max(frame.X(static_cast<double>(hit.piece.begin)), rect.left());
       const double b = std::min(frame.X(static_cast<double>(hit.piece.end)), rect.right());
       if (b - a < frame.metrics.averageCharWidth() * 6) continue;
+      if (std::any_of(taken.begin(), taken.end(), [&](const auto& other) { return a < other.second && b > other.first; })) continue;
+      taken.emplace_back(a, b);
       const LookStyle style = StyleOf(hit.piece.look, frame.theme);
       // A text over a narrow shape stands on its own paper.
       const QString text = frame.metrics.elidedText(document_->OpText(document_->OpAt(row, hit.record)), Qt::ElideRight, b - a - 8);
