@@ -49,10 +49,10 @@ class NetworkCutTest(unittest.TestCase):
             self.addCleanup(namespace.close)
         if not self.root.there or not self.nodes.there:
             self.skipTest("this machine lets nobody make network namespaces")
-        steps = [(self.root, "ip", "link", "add", "up", "type", "veth", "peer", "name", "down", "netns", str(self.nodes.holder.pid)),
-                 (self.root, "ip", "addr", "add", HERE + "/24", "dev", "up"), (self.root, "ip", "link", "set", "up", "up"),
-                 (self.root, "ip", "link", "set", "lo", "up"), (self.nodes, "ip", "addr", "add", THERE + "/24", "dev", "down"),
-                 (self.nodes, "ip", "link", "set", "down", "up"), (self.nodes, "ip", "link", "set", "lo", "up")]
+        steps = [(self.root, "ip", "link", "add", "name", "cablehere", "type", "veth", "peer", "name", "cablethere", "netns", str(self.nodes.holder.pid)),
+                 (self.root, "ip", "addr", "add", HERE + "/24", "dev", "cablehere"), (self.root, "ip", "link", "set", "cablehere", "up"),
+                 (self.root, "ip", "link", "set", "lo", "up"), (self.nodes, "ip", "addr", "add", THERE + "/24", "dev", "cablethere"),
+                 (self.nodes, "ip", "link", "set", "cablethere", "up"), (self.nodes, "ip", "link", "set", "lo", "up")]
         for namespace, *command in steps:
             try:
                 done = namespace.run(*command)
@@ -63,7 +63,7 @@ class NetworkCutTest(unittest.TestCase):
 
     def cable(self, state):
         # Packets are lost without a word: no end is told that the other is gone.
-        done = self.nodes.run("ip", "link", "set", "down", state)
+        done = self.nodes.run("ip", "link", "set", "cablethere", state)
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_a_cable_is_pulled_and_put_back(self):
