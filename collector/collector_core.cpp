@@ -737,7 +737,9 @@ void CollectorCore::TickJob(Job* job) {
     for (const Decision& decision : job->detector.Tick(now_)) Decide(job, decision);
   }
   if (job->analysing) return;
-  if (job->request != 0) {
+  if (job->request != 0 && job->over && !job->by_hand) {
+    job->request = 0;  // whom it asked speaks of the job no more
+  } else if (job->request != 0) {
     if (RoundIsIn(*job)) FinishRound(job);
   } else if (job->dump_wanted) {
     job->dump_wanted = false;

@@ -163,6 +163,7 @@ class Cluster:
 
     def logs(self):
         names = sorted(os.path.basename(p)[:-4] for p in glob.glob(self.path("*.log")))
+        names += [os.path.join(f"spool{host}", "agent") for host in range(self.hosts)]
         return "\n".join(f"--- {name}\n{self.log(name)[-3000:]}" for name in names)
 
     def incidents(self):

@@ -244,18 +244,20 @@ class Fleet:
         rank = random.Random(self.options.seed * 1000 + number).randrange(self.ranks)
         t0 = mono() + 1.0
         self.command_all(f"run {self.restart} {int(t0 * 1e9)} {rank} {STEPS_BEFORE_FAULT}")
+        time.sleep(2)  # the agents have begun it: what they then say of the one before is wrong
         self.start_collector(f"run{number}")
         collector = self.collector
+        job = rf"job fleet/0/{self.restart}: "
         if not self.wait_for_ranks(60):
             return {"rank": rank, "failed": f"the collector hears of {self.counter('collector_ranks'):.0f} ranks"}
         fault = t0 + STEPS_BEFORE_FAULT * 1.0
         limit = fault + LIMIT_S
         row = {"rank": rank, "slack_s": fault - mono()}
-        late = collector.wait(r": late: ", max(1.0, limit + 20 - mono()))
+        late = collector.wait(job + "late: ", max(1.0, limit + 20 - mono()))
         if not late:
             return dict(row, failed="not detected")
         row["detected"] = late[0] - limit
-        digests = collector.wait(r"digests of ([\d,]+) of ([\d,]+) ranks in ([\d.]+) (ms|s), read in ([\d.]+) (ms|s): (.*)", 120)
+        digests = collector.wait(job + r"digests of ([\d,]+) of ([\d,]+) ranks in ([\d.]+) (ms|s), read in ([\d.]+) (ms|s): (.*)", 120)
         if not digests:
             return dict(row, failed="no digests")
         read = float(digests[1].group(5)) / (1000 if digests[1].group(6) == "ms" else 1)
@@ -263,13 +265,17 @@ class Fleet:
         row["digests"] = row["named_at"] - read
         row["digest_ranks"] = int(digests[1].group(1).replace(",", ""))
         row["named"] = bool(re.match(rf"rank {rank}\b", digests[1].group(7)))
-        hung = collector.wait(r": hung ", 60)
+        hung = collector.wait(job + "hung ", 60)
         verdict = collector.wait(r"^HUNG .*: rank (\d+) = ", 60)
         if not hung or not verdict:
             return dict(row, failed="no verdict")
         row["hung"] = hung[0] - late[0]
         row["verdict"] = verdict[0] - hung[0]
         row["named"] &= int(verdict[1].group(1)) == rank
+        # What was said of a generation that had ended.
+        row["ghosts"] = sum(bool(re.search(r"job fleet/0/\d+: (late|hung|digests|verdict)", line)) and not re.search(job, line)
+                            for _, line in list(collector.lines))
+        row["named"] &= row["ghosts"] == 0
         row["collector_rss_verdict"] = collector.usage()[2]
         whole = number < self.options.whole_runs and collector.wait(r"incident (whole|as whole)", self.options.whole_limit)
         if whole:
