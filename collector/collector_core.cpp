@@ -24,6 +24,7 @@ constexpr int64_t kPassedOver = 2 * kSecond;  // a job's heartbeats stopped and 
 constexpr int64_t kSweepEvery = 10 * kSecond;
 constexpr int64_t kWatchFor = 60 * kSecond;
 constexpr size_t kMostWatchers = 4096;
+constexpr size_t kMostEarly = 65536;      // small ones: late reports and ends
 constexpr size_t kMostJobsInReply = 64;
 constexpr size_t kMostLines = 32;         // of late and desync lines kept
 constexpr size_t kMostNameBytes = 200;
@@ -357,11 +358,30 @@ void CollectorCore::OnHeartbeat(const wire::Received& received) {
       Keep(&job->desyncs, DesyncText(desync));
     }
   }
+  if (!early_.empty()) TakeEarly(heartbeat.job());
+}
+
+bool CollectorCore::TooEarly(const JobIdentity& identity, const wire::Received& received) {
+  const std::string base = KeyOf(identity);
+  const auto keys = keys_of_.find(base);
+  if (keys != keys_of_.end() && !keys->second.empty()) return false;
+  if (early_.size() < kMostEarly && Plausible(identity)) early_.push_back({base, received, now_});
+  return true;
+}
+
+void CollectorCore::TakeEarly(const JobIdentity& identity) {
+  const std::string base = KeyOf(identity);
+  std::deque<Early> left, mine;
+  for (Early& early : early_) (early.base == base ? mine : left).push_back(std::move(early));
+  early_ = std::move(left);
+  for (const Early& early : mine) {
+    early.received.message.header.type == wire::Type::kLate ? OnLate(early.received) : OnEnded(early.received);
+  }
 }
 
 void CollectorCore::OnLate(const wire::Received& received) {
   LateReport report;
-  if (!Decode(received.message, &report)) return;
+  if (!Decode(received.message, &report) || TooEarly(report.job(), received)) return;
   Job* job = JobOf(report.job(), nullptr, CleanUtf8(report.host(), 256));
   if (job == nullptr) return;
   LateInput late;
@@ -382,7 +402,7 @@ void CollectorCore::OnLate(const wire::Received& received) {
 
 void CollectorCore::OnEnded(const wire::Received& received) {
   ProcessEnded ended;
-  if (!Decode(received.message, &ended)) return;
+  if (!Decode(received.message, &ended) || TooEarly(ended.job(), received)) return;
   Job* job = JobOf(ended.job(), nullptr, CleanUtf8(ended.host(), 256));
   if (job == nullptr || ended.rank() < 0 || ended.rank() > kMostRank) return;
   if (!job->ended_told.insert(ended.rank()).second) return;
@@ -799,6 +819,7 @@ void CollectorCore::Tick(int64_t mono_ns, int64_t real_ns) {
   }
   if (now_ - swept_ns_ < kSweepEvery) return;
   swept_ns_ = now_;
+  std::erase_if(early_, [this](const Early& early) { return now_ - early.at_ns > kSweepEvery; });
   std::erase_if(watchers_, [this](const Watcher& watcher) { return now_ > watcher.until_ns; });
   absl::erase_if(peers_, [this](const auto& peer) { return now_ - peer.second.heard_ns > options_.forget_after_ns; });
   for (auto job = jobs_.begin(); job != jobs_.end();) {

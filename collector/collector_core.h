@@ -6,6 +6,7 @@
 #define LOCKSTEP_COLLECTOR_COLLECTOR_CORE_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <list>
 #include <map>
@@ -146,6 +147,9 @@ class CollectorCore {
 
   Job* JobOf(const JobIdentity& identity, const Heartbeat* heartbeat, const std::string& host);
   Job* Find(const std::string& key);
+  // Urgent messages overtake the heartbeat by which a job becomes known: they wait for it, for some seconds.
+  bool TooEarly(const JobIdentity& identity, const wire::Received& received);
+  void TakeEarly(const JobIdentity& identity);
   std::vector<Job*> Named(const std::string& name);
   uint64_t NextRequest() { return request_base_ | ++requests_; }
   int64_t RealNow() const { return real_ns_ + (now_ - tick_ns_); }
@@ -197,6 +201,12 @@ class CollectorCore {
   std::map<std::string, std::unique_ptr<Gathering>> incidents_;    // by name; whole ones for a while
   std::vector<Watcher> watchers_;
   std::vector<DeclaredBefore> before_;
+  struct Early {
+    std::string base;
+    wire::Received received;
+    int64_t at_ns = 0;
+  };
+  std::deque<Early> early_;
   std::list<FreshStacks> fresh_;
   uint32_t children_ = 0;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

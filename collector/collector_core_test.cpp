@@ -645,6 +645,28 @@ TEST_F(CollectorCoreTest, AGenerationThatRelaysSpeakOfNoMoreIsNoSilence) {
   EXPECT_EQ(fleet.core->counters().rounds, 0u);
 }
 
+// What is urgent overtakes the heartbeat that makes a job known to a collector that was just started.
+TEST_F(CollectorCoreTest, ALateReportBeforeTheFirstHeartbeatCounts) {
+  Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
+  for (FleetAgent& agent : fleet.agents) agent.connected = false;
+  fleet.Start();
+  FleetAgent relay;
+  relay.host = "relay0", relay.peer = 501;
+  RelayArrives(&fleet, &relay);
+  LateReport late;
+  *late.mutable_job() = fleet.identity();
+  late.set_communicator(0xa1);
+  late.set_in_flight_ns(6 * kSecond);
+  late.set_limit_ns(5 * kSecond);
+  late.mutable_waiting()->add_first(0);
+  late.mutable_waiting()->add_last(2);
+  fleet.Say(&relay, wire::Type::kLate, late, wire::Role::kRelay);
+  fleet.Pass(kSecond);
+  fleet.Say(&relay, wire::Type::kHeartbeat, FromRelay(fleet, 0, Ranks::Between(0, 7), {}, 40), wire::Role::kRelay);
+  fleet.Pass(kSecond / 2);
+  EXPECT_EQ(fleet.core->StatusOf("train").state(), "late");
+}
+
 // A generation that died before this collector began is history, whatever its last numbers say.
 TEST_F(CollectorCoreTest, AGenerationThatEndedBeforeIsNotJudged) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
