@@ -155,7 +155,7 @@ class Maker {
       progress_->done = done;
       progress_->total = total;
     };
-    absl::StatusOr<Bundle> bundle = LoadPaths(paths_, &loading);
+    absl::StatusOr<Bundle> bundle = LoadPaths(paths_, &loading, options_.limits);
     if (progress_->cancel) return Cancelled();
     if (!bundle.ok()) return bundle.status();
     bundle_ = std::move(*bundle);

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "analyzer/bundle.h"
+#include "analyzer/load_window.h"
 
 namespace lockstep {
 
@@ -31,6 +32,8 @@ struct ViewIndex {
 struct ViewIndexOptions {
   // Of a single folder only: an index in it, or nowhere. For who collects incidents.
   bool beside_only = false;
+  // Of more operations than limits.all only a part is held in memory at once.
+  LoadLimits limits;
   // What is wrong with the files, once they are read. Called on the caller's thread, as the next.
   std::function<void(const Problem&)> problem;
   // The index of what is known so far, when the rest will take its time: all ranks and facts, of each rank the newest operations.

@@ -1,0 +1,113 @@
+#include "analyzer/view_index.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "analyzer/engine_test_job.h"
+#include "analyzer/index_reader.h"
+#include "analyzer/lsd_writer.h"
+#include "analyzer/view_facts.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ViewIndexTest : public ::testing::Test {
+ protected:
+  ViewIndexTest() {
+    std::string name = (fs::temp_directory_path() / "lockstep-view-index.XXXXXX").string();
+    base_ = mkdtemp(name.data());
+    folder_ = base_ / "incident";
+    fs::create_directory(folder_);
+    setenv("XDG_CACHE_HOME", (base_ / "cache").c_str(), 1);
+    testing::Job job(2, 2, 2, 12);
+    job.ranks[5].host_fault_at = job.Find(5, "dp", 10);
+    job.ranks[5].host_fault = testing::HostFault::kStall;
+    bundle_ = job.Run();
+    for (size_t first = 0; first < 8; first += 4) {
+      EXPECT_TRUE(WriteLsd(bundle_, {first, first + 1, first + 2, first + 3}, DumpHeader(), (folder_ / ("h" + std::to_string(first) + ".lsd")).string()).ok());
+    }
+  }
+  ~ViewIndexTest() override {
+    std::error_code error;
+    fs::remove_all(base_, error);
+    unsetenv("XDG_CACHE_HOME");
+  }
+
+  fs::path base_, folder_;
+  Bundle bundle_;
+};
+
+// An incident of more operations than are loaded: every one is in the index all the same, as if all had been.
+TEST_F(ViewIndexTest, EveryOperationIsInItHoweverFewAreLoaded) {
+  const auto whole = EnsureViewIndex({folder_.string()}, nullptr);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_TRUE(whole->made);
+  const std::string first = (base_ / "whole.lsi").string();
+  fs::rename(whole->path, first);
+  ViewIndexOptions options;
+  options.limits.all = 10;
+  options.limits.newest = 80;
+  options.limits.history = 10;
+  options.limits.at_least = 4;
+  ViewIndexProgress progress;
+  const auto part = EnsureViewIndex({folder_.string()}, &progress, options);
+  ASSERT_TRUE(part.ok()) << part.status();
+  EXPECT_TRUE(part->made);
+  EXPECT_EQ(progress.done, progress.total);
+  auto a = IndexReader::Open(first), b = IndexReader::Open(part->path);
+  ASSERT_TRUE(a.ok() && b.ok());
+  uint64_t unknown = 0;
+  ASSERT_EQ((*a)->operations(), (*b)->operations());
+  for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
+    ASSERT_EQ((*a)->ranks()[r].ops, bundle_.ranks[r].ops.size());
+    ASSERT_EQ((*b)->ranks()[r].ops, bundle_.ranks[r].ops.size());
+    for (uint64_t i = 0; i < bundle_.ranks[r].ops.size(); ++i) {
+      const IndexOp x = (*a)->op(r, (*a)->ranks()[r].first_op + i), y = (*b)->op(r, (*b)->ranks()[r].first_op + i);
+      EXPECT_EQ(x.kind, y.kind);
+      EXPECT_EQ(x.state, y.state);
+      EXPECT_EQ(x.membership, y.membership);
+      EXPECT_EQ(x.seq, y.seq);
+      EXPECT_EQ(x.enter_ns, y.enter_ns);
+      EXPECT_EQ(x.stream, y.stream);
+      unknown += y.kind == ring::CallKind::kNone;
+    }
+  }
+  EXPECT_EQ(unknown, 0u);
+  const auto facts = ReadViewFacts(**b), all = ReadViewFacts(**a);
+  ASSERT_TRUE(facts.ok() && all.ok());
+  EXPECT_EQ(facts->first_ns(), all->first_ns());
+  EXPECT_EQ(facts->last_ns(), all->last_ns());
+  ASSERT_GE(facts->anomalies_size(), 1);
+  EXPECT_EQ(facts->anomalies(0).ranks().bounds(0), 5);
+}
+
+TEST_F(ViewIndexTest, CancelledBeforeItBegins) {
+  ViewIndexProgress progress;
+  progress.cancel = true;
+  const auto made = EnsureViewIndex({folder_.string()}, &progress);
+  EXPECT_EQ(made.status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator{}), 2) << "something was left behind";
+}
+
+TEST_F(ViewIndexTest, WhoCollectsWritesBesideTheFilesOrNowhere) {
+  ViewIndexOptions options;
+  options.beside_only = true;
+  fs::create_directory(folder_ / "index.lsi");   // in the way of the name
+  std::ofstream(folder_ / "index.lsi" / "x") << "x";
+  EXPECT_FALSE(EnsureViewIndex({folder_.string()}, nullptr, options).ok());
+  EXPECT_FALSE(fs::exists(base_ / "cache"));
+  const auto cached = EnsureViewIndex({folder_.string()}, nullptr);
+  ASSERT_TRUE(cached.ok()) << cached.status();
+  EXPECT_FALSE(cached->temporary);
+  EXPECT_EQ(cached->path.rfind((base_ / "cache" / "lockstep").string(), 0), 0u) << cached->path;
+}
+
+}  // namespace
+}  // namespace lockstep
