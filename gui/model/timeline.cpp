@@ -363,6 +363,22 @@ QString DurationText(double ns) {
   return sign + QString("%L1 h %2 min").arg(seconds / 3600).arg(seconds % 3600 / 60);
 }
 
+namespace {
+
+// With as many decimals as neighbours need to differ.
+QString TickText(double at, double step, double end) {
+  if (step < 60e9 && step >= 1e9 && at >= 7200e9) {
+    const auto seconds = static_cast<int64_t>(at / 1e9 + 0.5);
+    return QString("%1 h %2 min %3 s").arg(seconds / 3600).arg(seconds % 3600 / 60).arg(seconds % 60);
+  }
+  if (step >= 1e9 || at == 0) return DurationText(at);
+  const auto [unit, name] = end >= 1e9 ? std::pair(1e9, "s") : end >= 1e6 ? std::pair(1e6, "ms") : end >= 1e3 ? std::pair(1e3, "\u00b5s") : std::pair(1.0, "ns");
+  const int decimals = std::clamp(static_cast<int>(std::ceil(std::log10(unit / step) - 1e-9)), 0, 9);
+  return QString("%1 %2").arg(at / unit, 0, 'f', decimals).arg(QString::fromUtf8(name));
+}
+
+}  // namespace
+
 std::vector<TimelineTick> TimelineTicks(double begin, double end, int width, int apart) {
   std::vector<TimelineTick> out;
   if (!(end > begin) || width <= 0) return out;
@@ -381,7 +397,7 @@ std::vector<TimelineTick> TimelineTicks(double begin, double end, int width, int
   for (double k = std::ceil(begin / minor); k * minor <= end; ++k) {
     const double at = k * minor;
     const bool major = std::abs(k / 5 - std::round(k / 5)) < 1e-6;
-    out.push_back({at, major ? DurationText(at) : QString()});
+    out.push_back({at, major ? TickText(at, step, end) : QString()});
     if (out.size() > 4096) break;
   }
   return out;

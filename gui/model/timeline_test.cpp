@@ -250,6 +250,16 @@ TEST(TimelineTest, TicksAreRound) {
     EXPECT_GE(labels, 2) << span;
     EXPECT_LE(labels, 12) << span;
   }
+  for (const double at : {281e6, 612.3e9, 7.3e12}) {
+    for (double span = 1e3; span < at; span *= 7) {
+      QStringList labels;
+      for (const TimelineTick& tick : TimelineTicks(at, at + span, 1000, 120)) {
+        if (!tick.label.isEmpty()) labels << tick.label;
+      }
+      EXPECT_GE(labels.size(), 2);
+      EXPECT_EQ(labels.removeDuplicates(), 0) << "deep in, neighbours still differ: " << labels.join(", ").toStdString();
+    }
+  }
   EXPECT_TRUE(TimelineTicks(5, 5, 100, 10).empty());
   EXPECT_EQ(DurationText(4.2e9), "4.20 s");
   EXPECT_EQ(DurationText(3725e9), "62 min 5 s");
