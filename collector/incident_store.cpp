@@ -81,6 +81,12 @@ absl::StatusOr<std::unique_ptr<IncidentStore>> IncidentStore::Open(const std::st
   if (!SyncFolder(folder)) return Error("sync", folder, errno);
   for (Part& part : store->parts_) {
     if (part.Complete() && !part.whole) {
+      struct stat info {};
+      const std::string named = absl::StrCat(folder, "/", part.name);
+      if (lstat(store->PartPath(part).c_str(), &info) != 0 && errno == ENOENT && lstat(named.c_str(), &info) != 0 && errno == ENOENT) {
+        part.whole = true;  // it was, and gave way to the host's whole file before this process was killed
+        continue;
+      }
       if (absl::Status status = store->Finish(&part); !status.ok()) return status;
     }
   }

@@ -102,6 +102,19 @@ TEST_F(IncidentStoreTest, WhatWasCommittedOutlivesTheProcessAndWhatWasNotComesAg
   EXPECT_EQ(Take(Piece(3, "a", 0, "xyz", true)), Put::kRefused) << "a whole file is not written over";
 }
 
+// Evidence gives way to everything at the end; killed then, the next process finds its ledger and no file.
+TEST_F(IncidentStoreTest, AFileThatGaveWayKeepsNobodyFromTakingTheRestUp) {
+  Take(Piece(1, "a.evidence", 0, "abc", true));
+  Take(Piece(2, "b", 0, "def", false));
+  EXPECT_EQ(Commit(), 2u);
+  std::filesystem::remove(folder_ + "/a.evidence.lsd");
+  Reopen();
+  EXPECT_EQ(Take(Piece(1, "a.evidence", 0, "abc", true)), Put::kDuplicate);
+  EXPECT_EQ(Take(Piece(3, "b", 3, "ghi", true)), Put::kTaken);
+  EXPECT_EQ(Commit(), 1u);
+  EXPECT_EQ(Content(folder_ + "/b.lsd"), "defghi");
+}
+
 TEST_F(IncidentStoreTest, ATornLedgerLosesOnlyItsTornLine) {
   Take(Piece(1, "a", 0, "abc", false));
   Commit();

@@ -32,6 +32,8 @@ class Spools:
         now = set()
         for host in range(self.cluster.hosts):
             for folder, _, names in os.walk(self.cluster.path(f"spool{host}", "files")):
+                if os.path.basename(folder).startswith("."):
+                    continue  # being written: none of it is in the spool yet
                 for name in names:
                     match = re.fullmatch(r"\d+-([0-9a-f]{32})\.chunk", name)
                     if match:
