@@ -99,7 +99,14 @@ Cause Causes::GpuCause(uint32_t node) const {
                                                           [](const Member& m) { return m.rank_index < 0; });
     c.evidence.push_back({absl::StrCat(Who(r), " issued ", what, where, " but its GPU did not start it",
                                        unseen ? ", as it would have whoever else came" : "; its peers' did"), {r}});
-    if (unseen) c.confidence = 0.8;
+    // A framework's dump does not tell streams apart: what its stream waits for may be in the part that a damaged file lost.
+    const bool lost = rank.source == Source::kFlightRecorder && std::any_of(rank.memberships.begin(), rank.memberships.end(), [&](const Membership& ms) {
+      const auto& members = model_.comms[ms.comm].members;
+      return members.size() < bundle_.ranks.size() && std::any_of(members.begin(), members.end(), [&](const Member& m) {
+        return m.rank_index >= 0 && bundle_.ranks[static_cast<size_t>(m.rank_index)].damaged;
+      });
+    });
+    if (unseen || lost) c.confidence = 0.8;
     c.advice = "1. Look for a kernel or host callback that never ends on this GPU, ahead of the collective.\n"
                "2. Read the host's kernel log for Xid errors.";
     c.refuted_by = "a start mark of that operation on that GPU";

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analyzer/engine.h"
+#include "analyzer/engine_model.h"
 #include "analyzer/fr_loader.h"
 #include "analyzer/fr_test_dumps.h"
 
@@ -167,6 +168,45 @@ TEST(DamagedDumps, CapturedCallsAreInNobodysWay) {
     ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
     ASSERT_EQ(v.findings(0).culprit_ranks_size(), 1) << v.DebugString();
     EXPECT_EQ(v.findings(0).culprit_ranks(0), 2) << v.DebugString();
+  }
+}
+
+// A damaged file without the time it was taken makes a job that moves no hang, where others tell how old their operations are. Where
+// nobody tells, or somebody's is old, it is one.
+TEST(DamagedDumps, AgesAreTakenFromFilesThatTellThem) {
+  struct Case {
+    bool whole;
+    int64_t age_s;
+    bool stalled;
+  };
+  for (const Case& c : {Case{true, 1, false}, Case{true, 20, true}, Case{false, 1, true}}) {
+    Bundle b;
+    b.comms.resize(1);
+    b.comms[0].size = 2;
+    b.comms[0].members = {0, 1};
+    for (int r = 0; r < 2; ++r) {
+      Rank rank;
+      rank.rank = r;
+      rank.damaged = r == 0 || !c.whole;
+      rank.captured_ns = rank.damaged ? 0 : 1'000'000'000'000;
+      Membership ms;
+      ms.comm = 0;
+      ms.member_rank = r;
+      ms.issued = 2;
+      ms.completed = 1;
+      rank.memberships.push_back(ms);
+      Op op;
+      op.membership = 0;
+      op.kind = ring::CallKind::kAllReduce;
+      op.seq = 2;
+      op.state = OpState::kStarted;
+      op.enter_ns = 1'000'000'000'000 - c.age_s * 1'000'000'000;
+      rank.ops.push_back(op);
+      b.ranks.push_back(rank);
+    }
+    EXPECT_EQ(Model(b, {}).stalled, c.stalled) << c.whole << " " << c.age_s;
+    b.known_stalled = true;
+    EXPECT_TRUE(Model(b, {}).stalled);
   }
 }
 
