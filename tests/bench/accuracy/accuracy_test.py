@@ -111,7 +111,7 @@ class Scoring(unittest.TestCase):
         marks = scoring.score(two, verdict(finding()))
         self.assertEqual((marks["outcome"], marks["second_found"]), ("right", False))
         marks = scoring.score(two, verdict(finding(ranks=(3, 9))))
-        self.assertEqual((marks["outcome"], marks["second_found"]), ("right", True))
+        self.assertEqual((marks["outcome"], marks["second_found"], marks["findings"]), ("right", True, [(0.95, True)]))
         self.assertFalse(scoring.score(two, verdict(finding(ranks=(3, 9, 17))))["second_found"], "a set that holds everybody finds nobody")
         self.assertEqual(scoring.score(two, verdict(finding(), finding(ranks=(17,))))["blame_behind"], True)
 

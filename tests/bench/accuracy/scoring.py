@@ -121,13 +121,15 @@ def score(truth, verdict):
         return marks
 
     truths = _truths(truth)
+    both = set().union(*(set(each.get("culprit_ranks") or []) for each in truths))
     for finding in findings:
         # Who is sure does not abstain.
         sure = finding.get("confidence", 0) >= SURE
         good = any((culprit_is_right(finding, each) or (not sure and abstained_well(finding, each))) and kind_is_right(finding, each)
                    for each in truths)
+        # Two faults that look alike may be told as one finding.
+        good = good or (len(truths) > 1 and set(finding.get("culprit_ranks") or []) == both and any(kind_is_right(finding, each) for each in truths))
         marks["findings"].append((finding.get("confidence", 0), good))
-    both = set().union(*(set(each.get("culprit_ranks") or []) for each in truths))
     # A fault that the other one hid from every record is nobody's to find.
     if len(truths) > 1 and all(each.get("identifiable", True) for each in truths):
         marks["second_found"] = all(
