@@ -38,7 +38,7 @@ class Spools:
                     match = re.fullmatch(r"\d+-([0-9a-f]{32})\.chunk", name)
                     if match:
                         now.add(match[1])
-                        self.seen.setdefault(match[1], f"node{host}")
+                        self.seen.setdefault(match[1], (f"node{host}", os.path.basename(folder), name))
         return now
 
 
@@ -173,7 +173,7 @@ def episode(options, randomness, counts):
         if twice:
             problems.append(f"ids on disk twice: {twice}")
         # What was told to be dropped (an incident that closed without the host) was never acknowledged.
-        gone = {number for number, host in spools.seen.items() if number not in left and host not in missing}
+        gone = {number for number, (host, _, _) in spools.seen.items() if number not in left and host not in missing}
         lost = gone - set(on_disk)
         counts["chunks", "left the spool"] += len(gone)
         # Evidence that was made once more, because a new collector asked or the agent was another one, is not taken where its
@@ -181,7 +181,7 @@ def episode(options, randomness, counts):
         refused = sum(cluster.log(os.path.join(f"spool{i}", "agent")).count("does not take") for i in range(cluster.hosts))
         counts["chunks", "not taken"] += refused
         if len(lost) > refused:
-            problems.append(f"{len(lost)} chunks left a spool and are not on disk ({refused} were not taken)")
+            problems.append(f"{len(lost)} chunks left a spool and are not on disk ({refused} were not taken): {[spools.seen[n] for n in lost]}")
         folder = cluster.incidents()[0]
         with open(os.path.join(folder, "verdict.json")) as file:
             verdict = json.load(file)
