@@ -33,6 +33,7 @@ QLabel* StatusLabel(const QString& name, QWidget* parent) {
   auto* label = new QLabel(parent);
   label->setAccessibleName(name);
   label->setTextFormat(Qt::PlainText);
+  label->setIndent(label->fontMetrics().averageCharWidth() * 2);
   return label;
 }
 

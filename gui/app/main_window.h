@@ -32,7 +32,7 @@ class MarksPane;
 class StartPage;
 
 struct WindowOptions {
-  QString settings;          // file of the session; empty: the user's own
+  QString settings;          // as Session takes it
   bool restore = true;       // geometry, panes, tab, text size, colours, and where one was in an incident
   bool embedded = false;     // one half of a comparison
 };

@@ -28,7 +28,11 @@ Viewport ViewportOf(const QVariant& value) {
 }  // namespace
 
 Session::Session(const QString& path)
-    : settings_(path.isEmpty() ? QSettings(QSettings::IniFormat, QSettings::UserScope, "lockstep", "viewer").fileName() : path, QSettings::IniFormat) {}
+    : own_(path == kNothing ? new QTemporaryDir : nullptr),
+      settings_(own_ != nullptr    ? own_->filePath("viewer.ini")
+                : path.isEmpty() ? QSettings(QSettings::IniFormat, QSettings::UserScope, "lockstep", "viewer").fileName()
+                                 : path,
+                QSettings::IniFormat) {}
 
 QString Session::KeyOf(const QStringList& paths) {
   return "places/" + QString::fromLatin1(QCryptographicHash::hash(paths.join('\n').toUtf8(), QCryptographicHash::Sha1).toHex());

@@ -7,6 +7,9 @@
 #include <QSettings>
 #include <QString>
 #include <QStringList>
+#include <QTemporaryDir>
+
+#include <memory>
 
 #include "gui/model/navigator.h"
 
@@ -16,8 +19,10 @@ namespace lockstep::gui {
 // values of other types and sizes are as if absent.
 class Session {
  public:
-  // Empty: the user's own settings.
+  // Empty: the user's own settings. kNothing: as on the first start, and nothing is kept. (Never a device: Qt replaces what it
+  // writes, and root's /dev/null would become a file.)
   explicit Session(const QString& path);
+  static constexpr char kNothing[] = "nothing";
 
   static constexpr int kMostRecent = 12;
   QList<QStringList> Recent() const;              // newest first
@@ -44,6 +49,7 @@ class Session {
   static QString KeyOf(const QStringList& paths);
   void SetRecent(const QList<QStringList>& recent);
 
+  const std::unique_ptr<QTemporaryDir> own_;       // of kNothing; goes last
   QSettings settings_;
 };
 

@@ -24,6 +24,7 @@
 #include "gui/app/compare_window.h"
 #include "gui/app/describe.h"
 #include "gui/app/main_window.h"
+#include "gui/app/session.h"
 
 namespace lockstep::gui {
 namespace {
@@ -336,7 +337,7 @@ int Main(int argc, char** argv) {
 
   WindowOptions window_options;
   window_options.restore = !options.script() && !options.fresh;
-  if (!window_options.restore) window_options.settings = "/dev/null";
+  if (!window_options.restore) window_options.settings = Session::kNothing;
   if (options.compare) return Compare(options, window_options);
   MainWindow window(window_options);
   JoinCompare(&window, window_options);

@@ -253,7 +253,7 @@ void Maker::Rank(int row) {
     if (facts->records_lost() > 0) Line("lost", Number(static_cast<int64_t>(std::min<uint64_t>(facts->records_lost(), INT64_MAX))) + " records");
     if (facts->damaged()) Line("damaged", "part of its data could not be read");
     Line("clock", facts->clock_uncertainty_ns() < 0 ? QString("not aligned to other hosts'")
-                                                    : QString("%1%2, +- %3").arg(facts->clock_offset_ns() >= 0 ? "+" : "").arg(Duration(facts->clock_offset_ns()), Duration(facts->clock_uncertainty_ns())));
+                                                    : QString("aligned within %1").arg(Duration(facts->clock_uncertainty_ns())));
     for (const std::string& line : HardwareTrouble(facts->evidence(), 5)) Line("hardware", Plain(line, 300));
     if (facts->has_evidence()) Known("hardware seen", Plain(HardwareSeen(facts->evidence()), 300));
     Known("memory", Plain(MemoryTrouble(facts->evidence()), 300));

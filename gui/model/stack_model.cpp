@@ -135,10 +135,16 @@ QString StackModel::Text() const {
 std::vector<StackModel::Refusal> StackModel::Refusals() const {
   std::vector<Refusal> out;
   if (document_ == nullptr) return out;
+  // Stacks may have come without the rest of the evidence.
+  RankIntervals shown;
+  for (const StackNode& node : document_->facts().stacks()) {
+    if (node.parent() < 0) shown = shown.Union(RankIntervals::Of(node.ranks()));
+  }
   std::map<QString, std::vector<int32_t>> ranks_of;
   for (const RankFacts& rank : document_->facts().ranks()) {
     QString why;
     if (!rank.has_evidence()) {
+      if (shown.Contains(rank.rank())) continue;
       why = rank.host_state() == RankFacts::NO_DATA ? "no data from the rank" : "the process was not looked at";
     } else if (!rank.evidence().stacks_refused().empty()) {
       why = QString::fromStdString(rank.evidence().stacks_refused());

@@ -10,6 +10,7 @@
 
 #include "gui/app/describe.h"
 #include "gui/app/main_window.h"
+#include "gui/app/session.h"
 
 namespace {
 
@@ -27,7 +28,7 @@ int main(int argc, char** argv) {
   int qt_argc = 1;
   QApplication application(qt_argc, argv);
   lockstep::gui::WindowOptions options;
-  options.settings = "/dev/null";
+  options.settings = lockstep::gui::Session::kNothing;
   options.restore = false;
   lockstep::gui::MainWindow window(options);
   window.show();

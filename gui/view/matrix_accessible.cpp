@@ -31,12 +31,14 @@ QAccessibleInterface* Make(const QString& name, QObject* object) {
 
 }  // namespace
 
-void InstallMatrixAccessible() {
+void InstallMatrixAccessible(MatrixView* view) {
   static const bool installed = [] {
     QAccessible::installFactory(Make);
     return true;
   }();
   (void)installed;
+  // One may have been made while it was still under construction, as of any widget.
+  if (QAccessibleInterface* early = QAccessible::queryAccessibleInterface(view)) QAccessible::deleteAccessibleInterface(QAccessible::uniqueId(early));
 }
 
 }  // namespace lockstep::gui

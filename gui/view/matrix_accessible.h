@@ -4,8 +4,10 @@
 
 namespace lockstep::gui {
 
-// From then on every MatrixView is read out. Once is enough, again does no harm.
-void InstallMatrixAccessible();
+class MatrixView;
+
+// Called at the end of the view's constructor.
+void InstallMatrixAccessible(MatrixView* view);
 
 }  // namespace lockstep::gui
 

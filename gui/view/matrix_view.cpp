@@ -326,7 +326,7 @@ struct MatrixView::Impl {
 
 MatrixView::MatrixView(Navigator* navigator, QWidget* parent) : View(navigator, "Matrix", parent), impl_(std::make_unique<Impl>(this)) {
   setAccessibleDescription("What every rank did in every collective; the worst state of each pixel is drawn. Arrow keys move the cursor");
-  InstallMatrixAccessible();
+  InstallMatrixAccessible(this);
   setFocusPolicy(Qt::StrongFocus);
   setMouseTracking(true);
   setAttribute(Qt::WA_OpaquePaintEvent);
