@@ -243,14 +243,15 @@ class Fleet:
         self.restart += 1
         rank = random.Random(self.options.seed * 1000 + number).randrange(self.ranks)
         t0 = mono() + 1.0
-        self.command_all(f"run {self.restart} {int(t0 * 1e9)} {rank} {STEPS_BEFORE_FAULT}")
+        steps = STEPS_BEFORE_FAULT + self.ranks // 2048  # the collector has to hear of all ranks before the fault
+        self.command_all(f"run {self.restart} {int(t0 * 1e9)} {rank} {steps}")
         time.sleep(2)  # the agents have begun it: what they then say of the one before is wrong
         self.start_collector(f"run{number}")
         collector = self.collector
         job = rf"job fleet/0/{self.restart}: "
-        if not self.wait_for_ranks(60):
+        if not self.wait_for_ranks(60 + self.ranks // 1024):
             return {"rank": rank, "failed": f"the collector hears of {self.counter('collector_ranks'):.0f} ranks"}
-        fault = t0 + STEPS_BEFORE_FAULT * 1.0
+        fault = t0 + steps * 1.0
         limit = fault + LIMIT_S
         row = {"rank": rank, "slack_s": fault - mono()}
         late = collector.wait(job + "late: ", max(1.0, limit + 20 - mono()))
