@@ -67,11 +67,6 @@ class IndexReader {
   absl::Span<const uint32_t> seq_column() const { return seqs_; }
   // Operation `index` of all, which belongs to ranks()[rank].
   IndexOp op(size_t rank, uint64_t index) const;
-  // Columns of one rank's operations as they are stored, for whoever looks at millions: each value may be anything.
-  absl::Span<const uint8_t> kinds(size_t rank) const { return OfRank(kinds_, rank); }
-  absl::Span<const uint8_t> states(size_t rank) const { return OfRank(states_, rank); }
-  absl::Span<const uint16_t> op_memberships(size_t rank) const { return OfRank(op_memberships_, rank); }
-  absl::Span<const uint32_t> seqs(size_t rank) const { return OfRank(seqs_, rank); }
 
   // The stored cells of one member, newest collectives of the communicator last; raw IndexCell values, 0 where the row's
   // counters must tell. Empty for a member that the communicator does not have.
@@ -83,11 +78,6 @@ class IndexReader {
   IndexReader() = default;
   template <typename T>
   absl::Span<const T> Section(IndexSection section) const;
-  template <typename T>
-  absl::Span<const T> OfRank(absl::Span<const T> column, size_t rank) const {
-    if (rank >= ranks_.size()) return {};
-    return column.subspan(static_cast<size_t>(ranks_[rank].first_op), static_cast<size_t>(ranks_[rank].ops));
-  }
   absl::Status Check(const std::string& path);
   absl::Status CheckSections(const std::string& path);
   absl::Status CheckTables(const std::string& path) const;
