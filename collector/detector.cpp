@@ -237,9 +237,15 @@ Decision Detector::Judge(int64_t now, const RootFinding& finding, bool all_ranks
   Decision decision = Consider(now, finding);
   finding_ = finding;
   found_ = true;
-  // Where time alone is lacking, the next look comes when it has passed.
-  const int64_t lacking = decision.limit_ns - decision.age_ns;
-  judge_again_ns_ = now + (lacking > 0 ? std::clamp(lacking, kSecond / 10, limits_.sample_gap) : limits_.sample_gap);
+  // Where time alone is lacking, the next look comes when it has passed; where the data is old, that may be now.
+  const int64_t old = finding.as_of_ns > 0 ? std::max<int64_t>(0, now - finding.as_of_ns) : 0;
+  const int64_t limit = decision.next_limit_ns > 0 ? std::min(decision.limit_ns, decision.next_limit_ns) : decision.limit_ns;
+  const int64_t lacking = limit - decision.age_ns - old;
+  if (old >= limits_.sample_gap) {
+    judge_again_ns_ = now + std::clamp<int64_t>(lacking, 0, limits_.sample_gap);
+  } else {
+    judge_again_ns_ = now + (lacking > 0 ? std::clamp(lacking, kSecond / 10, limits_.sample_gap) : limits_.sample_gap);
+  }
   if (all_ranks) {
     ++quick_;
     gathered_ns_ = now;

@@ -79,6 +79,7 @@ struct Decision {
   uint64_t sequence = 0;         // 0: not known
   int64_t age_ns = 0;            // how long nothing moved: what is held against the limit. kRecovered: it stood so long
   int64_t limit_ns = 0;
+  int64_t next_limit_ns = 0;     // what limit_ns may become with the next sample; 0: the same
   int64_t p99_gap_ns = 0;
   uint32_t gaps = 0;
   RankRuns waiting, missing;

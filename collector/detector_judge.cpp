@@ -28,27 +28,35 @@ bool Definite(FindingKind kind) {
   }
 }
 
+// Digests of 24,576 ranks are seconds old when their verdict is there.
+int64_t AsOf(int64_t now, const RootFinding& finding) {
+  return finding.as_of_ns > 0 ? std::min(now, finding.as_of_ns) : now;
+}
+
 bool Busy(const RootView& root) { return AtWork(root.sample_gap_ns, root.cpu_ns, root.io_bytes); }
 
 }  // namespace
 
 void Detector::NoteSamples(int64_t now, const RootFinding& finding) {
+  const int64_t at = AsOf(now, finding);
   for (const RootView& root : finding.roots) {
     if (!root.known || root.ended || root.sample_gap_ns < limits_.sample_gap) continue;
     Watched& watched = watched_[root.rank];
-    if (watched.last_sample_ns == 0 || now - watched.last_sample_ns >= limits_.sample_gap / 2) {
+    if (watched.last_sample_ns == 0 || at - watched.last_sample_ns >= limits_.sample_gap / 2) {
       ++watched.samples;
-      watched.last_sample_ns = now;
+      watched.last_sample_ns = at;
     }
     if (Busy(root)) {
       watched.worked = true;
       watched.idle_since_ns = 0;
     } else if (watched.idle_since_ns == 0) {
-      watched.idle_since_ns = now - std::max(root.sample_gap_ns, root.idle_ns);
+      watched.idle_since_ns = at - std::max(root.sample_gap_ns, root.idle_ns);
+    } else if (root.idle_ns > 0) {
+      watched.idle_since_ns = std::min(watched.idle_since_ns, at - root.idle_ns);
     }
     // Between two waits a process is alive, however little CPU it takes.
     if (watched.idle_since_ns != 0 && root.activity_age_ns >= 0) {
-      watched.idle_since_ns = std::max(watched.idle_since_ns, now - root.activity_age_ns);
+      watched.idle_since_ns = std::max(watched.idle_since_ns, at - root.activity_age_ns);
     }
   }
 }
@@ -71,7 +79,7 @@ void Detector::FillSamples(int64_t now, const RootFinding& finding, Decision* de
     if (root.ended || !root.known) continue;
     const auto found = watched_.find(root.rank);
     const bool sampled = found != watched_.end();
-    const int64_t idle = sampled && found->second.idle_since_ns != 0 ? now - found->second.idle_since_ns : (sampled ? 0 : -1);
+    const int64_t idle = sampled && found->second.idle_since_ns != 0 ? AsOf(now, finding) - found->second.idle_since_ns : (sampled ? 0 : -1);
     if (!first && idle >= decision->idle_ns) continue;
     first = false;
     decision->idle_ns = idle;
@@ -139,7 +147,7 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
     const auto watched = watched_.find(root.rank);
     unsampled |= watched == watched_.end();
     const bool idle = watched != watched_.end() && watched->second.idle_since_ns != 0;
-    least_idle = std::min(least_idle, idle ? now - watched->second.idle_since_ns : 0);
+    least_idle = std::min(least_idle, idle ? AsOf(now, finding) - watched->second.idle_since_ns : 0);
     worked |= watched != watched_.end() && watched->second.worked;
     // By its own host's agent, without a gap: nothing between two of the collector's samples can have been missed.
     const int64_t since_activity = root.activity_age_ns >= 0 ? root.activity_age_ns : INT64_MAX;
@@ -189,6 +197,9 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
   }
   if (in_d) least = std::max(least, limits_.storage_stall_after);
   if (blind_io) least = std::max(least, limits_.unseen_after);
+  if (!worked && !in_d && !blind_io) {
+    decision.next_limit_ns = std::max({decision.limit_ns, limits_.host_stall_seen_after, LimitOf(finding.comm) + limits_.idle_seen_after});
+  }
   decision.limit_ns = std::max(decision.limit_ns, least);
   const char* rule = in_d ? "storage stall" : "host stall";
   if (busy) return say(false, rule, "the root is busy outside NCCL");

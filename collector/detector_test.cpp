@@ -175,6 +175,48 @@ TEST_F(DetectorTest, ARootThatSleepsIsHungAfterTenSeconds) {
   EXPECT_EQ(detector_.level(), Level::kHung);
 }
 
+TEST_F(DetectorTest, ARootThatItsAgentSawSleepWithoutAGapIsHungAfterNine) {
+  Warm();
+  Stall();
+  EXPECT_NEAR(HungAfter(60, [&](RootFinding* f) { f->roots[0].idle_ns = std::max<int64_t>(0, f->still_ns - 3 * kSecond); }), 9, 0.6);
+  EXPECT_EQ(last_.limit_ns, 9 * kSecond);
+}
+
+TEST_F(DetectorTest, AVerdictFromOldDigestsIsFollowedByASampleAtOnce) {
+  Warm();
+  Stall();
+  Pass(5 * kSecond + kSecond / 2);
+  const int64_t asked = now_;
+  RootFinding finding = Finding();
+  finding.roots[0].idle_ns = 2 * kSecond;
+  finding.as_of_ns = asked;
+  Pass(6 * kSecond);  // until the digests of all are there and read
+  // The root may have done anything since then.
+  EXPECT_FALSE(detector_.Judge(now_, finding).hung());
+  EXPECT_THAT(detector_.Wanted(now_).samples, ElementsAre(8));
+  finding = Finding();
+  finding.as_of_ns = now_;
+  finding.roots[0].idle_ns = 8 * kSecond;
+  const Decision decision = detector_.Judge(now_, finding, false);
+  EXPECT_TRUE(decision.hung());
+  EXPECT_GE(decision.idle_ns, 8 * kSecond);
+}
+
+TEST_F(DetectorTest, AVerdictFromOldDigestsIsNoHangWhereTheRootWorksSince) {
+  Warm();
+  Stall();
+  Pass(5 * kSecond + kSecond / 2);
+  RootFinding finding = Finding();
+  finding.roots[0].idle_ns = 2 * kSecond;
+  finding.as_of_ns = now_;
+  Pass(6 * kSecond);
+  EXPECT_FALSE(detector_.Judge(now_, finding).hung());
+  finding = Finding();
+  finding.as_of_ns = now_;
+  finding.roots[0].cpu_ns = kSecond / 2;
+  EXPECT_FALSE(detector_.Judge(now_, finding, false).hung());
+}
+
 TEST_F(DetectorTest, ARootThatComputesReadsOrWritesIsAtMostLate) {
   Warm();
   Stall();

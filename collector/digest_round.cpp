@@ -208,6 +208,7 @@ void DigestRound::StoodStill(int64_t stalled_ns) {
 
 void DigestRound::LookForRoot() {
   root_ = FindRoot(verdict_, bundle_, [this](int32_t rank) { return MotionOfRank(rank); });
+  root_.as_of_ns = now_ns_;
 }
 
 // Of ranks that were not sampled again, the heartbeats would have told that they moved.

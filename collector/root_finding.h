@@ -51,6 +51,7 @@ struct RootFinding {
   int64_t network_age_ns = -1;         // since a network operation of the involved last made a step; -1: none is recorded
   bool first_operation = false;        // it is its communicator's first
   bool in_init = false;                // somebody involved is making a communicator
+  int64_t as_of_ns = 0;                // when these ages were true at the latest, by the detector's clock; 0: when it is judged
 };
 
 // Of a rank by its number, in the bundle or not.

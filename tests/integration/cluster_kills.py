@@ -12,6 +12,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import sys
 import time
@@ -71,12 +72,14 @@ def phase_of(cluster):
 def episode(options, randomness, counts):
     """One job that hangs, and what is killed meanwhile. Returns problems."""
     cluster = Cluster(hosts=3, per_host=2, relays=1)
+    cluster.failed = False
     hook = f"echo begin >> {cluster.path('told')}; cat > /dev/null; sleep {randomness.choice([0, 0.3, 1])}; echo end >> {cluster.path('told')}"
     command = ["--on-verdict", hook]
     spools = Spools(cluster)
     try:
         cluster.start_all(*FAULT, collector=command)
         if not wait_for(lambda: "is seen" in cluster.log("collector"), 240):
+            cluster.failed = True
             return ["the job was not seen\n" + cluster.logs()]
         kills = randomness.randint(6, 12)
         ranks_killed = 0
@@ -147,6 +150,7 @@ def episode(options, randomness, counts):
                 break
             time.sleep(0.02)
         else:
+            cluster.failed = True
             return [f"no whole incident within {options.limit} s\n" + cluster.logs()]
         left = spools.look()
         problems = []
@@ -187,8 +191,11 @@ def episode(options, randomness, counts):
             verdict = json.load(file)
         named = verdict["findings"][0]["culprit_ranks"] if verdict["findings"] else []
         counts["verdict", "names the rank that stalled" if 2 in named and not ranks_killed else "with a rank killed" if ranks_killed else f"names {named}"] += 1
+        cluster.failed = bool(problems)
         return problems + ([cluster.logs()] if problems and options.verbose else [])
     finally:
+        if options.keep and sys.exc_info()[0] is None and cluster.failed:
+            shutil.copytree(cluster.folder, os.path.join(options.keep, os.path.basename(cluster.folder)), symlinks=True, ignore_dangling_symlinks=True)
         cluster.close()
 
 
@@ -198,13 +205,14 @@ def main():
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--limit", type=float, default=240, help="seconds for one episode")
     parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--first", type=int, default=1, help="number of the first episode: with the seed it says what is killed when")
+    parser.add_argument("--keep", help="a folder to which the files of episodes that fail are copied")
     options = parser.parse_args()
-    randomness = random.Random(options.seed)
     print(f"seed {options.seed}", flush=True)
     counts = collections.Counter()
     failed = 0
-    for number in range(1, 1000):
-        problems = episode(options, randomness, counts)
+    for number in range(options.first, options.first + 1000):
+        problems = episode(options, random.Random(f"{options.seed}/{number}"), counts)
         killed = sum(count for (kind, _), count in counts.items() if kind in ("collector", "relay", "agent", "rank"))
         print(f"episode {number}: {killed} kills, {'ok' if not problems else 'FAILED'}", flush=True)
         for problem in problems:
