@@ -27,6 +27,13 @@ import urllib.request
 LIMIT_S = 5.0  # the least limit: tensor-parallel gaps are milliseconds
 STEPS_BEFORE_FAULT = 16
 RANKS_PER_HOST = 8
+# More agents than this, each with a heartbeat a second, are more than two cores can simulate (let alone the relays beside them):
+# these send one every three seconds, which is told. What is late is reported at once either way.
+AGENTS_AT_FULL_RATE = 4096
+SLOW_HEARTBEAT_S = 3.0
+# In a cluster the collector and each relay have a machine of their own; here the simulation of thousands of hosts must not take
+# their time.
+RELAY_NICE, AGENT_NICE = 5, 10
 
 
 def mono():
@@ -36,9 +43,9 @@ def mono():
 class Program:
     """A child with its standard error (and output) read by a thread: lines with the time at which they came."""
 
-    def __init__(self, command, log, **more):
+    def __init__(self, command, log, nice=0, **more):
         self.lines = []
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        self.process = subprocess.Popen(command, preexec_fn=lambda: os.nice(nice), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                         bufsize=1, **more)
         self.log = log
         threading.Thread(target=self._read, daemon=True).start()
@@ -108,6 +115,7 @@ class Fleet:
         self.options, self.ranks, self.folder = options, ranks, folder
         self.hosts = ranks // RANKS_PER_HOST
         self.stages = 8 if ranks < 4096 else 16
+        self.heartbeat_s = options.heartbeat or (1.0 if self.hosts <= AGENTS_AT_FULL_RATE else SLOW_HEARTBEAT_S)
         self.log = open(os.path.join(folder, "log"), "w", buffering=1)
         bin_folder = os.path.join(options.build, "bin")
         self.collector_program = os.path.join(bin_folder, "lockstep-collector")
@@ -139,7 +147,7 @@ class Fleet:
 
     def start_relay(self, upstream, upstream_key):
         relay = Program([self.collector_program, "--listen", "tcp://127.0.0.1:0", "--key", self.key("relay.key"), "--known-keys", self.known,
-                         "--upstream", upstream, "--server-key", upstream_key], self.log, env=self.environment())
+                         "--upstream", upstream, "--server-key", upstream_key], self.log, nice=RELAY_NICE, env=self.environment())
         found = relay.wait(r"listens on (tcp://127\.0\.0\.1:\d+)", 30)
         if not found:
             raise SystemExit("a relay does not start")
@@ -159,7 +167,8 @@ class Fleet:
             self.agents.append(Program(
                 [program, "--ranks", str(self.ranks), "--stages", str(self.stages), "--first-host", str(first), "--hosts",
                  str(min(each, self.hosts - first)), "--endpoints", ",".join(lower), "--key", self.key("agent.key"), "--server-key",
-                 self.key("relay.pub"), "--records", str(self.options.records)], self.log))
+                 self.key("relay.pub"), "--records", str(self.options.records), "--heartbeat-ms", str(int(self.heartbeat_s * 1000))],
+                self.log, nice=AGENT_NICE))
         self.command_all(f"run 0 {int(mono() * 1e9)} 0 -1")
         begin = mono()
         while True:
@@ -214,14 +223,14 @@ class Fleet:
         """One minute in which nothing happens."""
         if not self.wait_for_ranks(120):
             raise SystemExit(f"the collector hears of {self.counter('collector_ranks'):.0f} of {self.ranks} ranks")
-        time.sleep(self.options.settle)
+        time.sleep(self.options.settle + 2 * self.heartbeat_s)
         programs = {"collector": [self.collector], "relays": self.relays, "simulation": self.agents}
         before = {name: [p.usage()[0] for p in group] for name, group in programs.items()}
         stats, counters, begin = self.stats(), self.counters(), mono()
         time.sleep(self.options.quiet)
         took = mono() - begin
         after, more = self.stats(), self.counters()
-        row = {"ranks": self.ranks, "agents": self.hosts, "seconds": took, "connect_s": self.connect_s}
+        row = {"ranks": self.ranks, "agents": self.hosts, "heartbeat_s": self.heartbeat_s, "seconds": took, "connect_s": self.connect_s}
         for name, group in programs.items():
             now = [p.usage() for p in group]
             row[name + "_cpu"] = sum(n[0] for n in now) - sum(before[name])
@@ -243,9 +252,9 @@ class Fleet:
         self.restart += 1
         rank = random.Random(self.options.seed * 1000 + number).randrange(self.ranks)
         t0 = mono() + 1.0
-        steps = STEPS_BEFORE_FAULT + self.ranks // 2048  # the collector has to hear of all ranks before the fault
+        steps = STEPS_BEFORE_FAULT + self.ranks // 2048 + 4 * int(self.heartbeat_s - 1)  # the collector has to hear of all ranks before the fault
         self.command_all(f"run {self.restart} {int(t0 * 1e9)} {rank} {steps}")
-        time.sleep(2)  # the agents have begun it: what they then say of the one before is wrong
+        time.sleep(2 * self.heartbeat_s)  # the agents have begun it: what they then say of the one before is wrong
         self.start_collector(f"run{number}")
         collector = self.collector
         job = rf"job fleet/0/{self.restart}: "
@@ -335,6 +344,7 @@ def main():
     parser.add_argument("--ranks", type=int, nargs="+", default=[1024, 8192, 24576, 98304])
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--quiet", type=float, default=60, help="seconds of the measurement without a fault")
+    parser.add_argument("--heartbeat", type=float, help="seconds from one heartbeat of an agent to the next (default: 1; 3 for the largest fleets)")
     parser.add_argument("--settle", type=float, default=10)
     parser.add_argument("--upper", type=int, default=2, help="relays below the collector")
     parser.add_argument("--lower", type=int, default=8, help="relays below these, which the agents connect to")

@@ -52,6 +52,7 @@ struct Options {
   int ranks = 1024, stages = 8, first_host = 0, hosts = 0;
   size_t records = 256;
   int64_t step_ns = kSecond;
+  int64_t heartbeat_ns = kSecond;
   std::vector<std::string> endpoints;
   std::string key, server_key, scratch = "/dev/shm";
 };
@@ -356,6 +357,8 @@ class Fleet {
     session.boot_id = absl::StrCat("boot-", host);
     session.version = "fleet";
     session.instance = (uint64_t{random_()} << 32) | random_();
+    session.heartbeat_ns = options_.heartbeat_ns;
+    session.look_ns = std::max(session.look_ns, options_.heartbeat_ns / 3);
     wire::Client* const link = agent.client.get();
     agent.session = std::make_unique<AgentSession>(session, agent.source.get(), &agent.store,
                                                    [link](const wire::Message& message) { return link->Send(message); });
@@ -459,6 +462,7 @@ int Main(int argc, char** argv) {
     else if (name == "--hosts") options.hosts = atoi(value.c_str());
     else if (name == "--records") options.records = static_cast<size_t>(atoi(value.c_str()));
     else if (name == "--step-ms") options.step_ns = atoll(value.c_str()) * 1'000'000;
+    else if (name == "--heartbeat-ms") options.heartbeat_ns = atoll(value.c_str()) * 1'000'000;
     else if (name == "--endpoints") options.endpoints = absl::StrSplit(value, ',');
     else if (name == "--key") options.key = value;
     else if (name == "--server-key") options.server_key = value;
@@ -466,9 +470,10 @@ int Main(int argc, char** argv) {
     else argc = 0;
   }
   if (argc % 2 == 0 || options.endpoints.empty() || options.hosts < 1 || options.stages < 1 || options.step_ns < 1'000'000 ||
+      options.heartbeat_ns < 100'000'000 ||
       options.ranks % (kRanksPerHost * options.stages) != 0 || (options.first_host + options.hosts) * kRanksPerHost > options.ranks) {
     fputs("Usage: fleet_agents --ranks N --stages N --first-host N --hosts N --endpoints A,B --key FILE --server-key FILE\n"
-          "                    [--records N] [--step-ms N] [--scratch FOLDER]\nSee fleet.py.\n", stderr);
+          "                    [--records N] [--step-ms N] [--heartbeat-ms N] [--scratch FOLDER]\nSee fleet.py.\n", stderr);
     return 2;
   }
   return Fleet(std::move(options)).Run();
