@@ -35,6 +35,7 @@ namespace lockstep {
 struct DetectorLimits {
   int64_t late_after = 5'000'000'000;
   int64_t dead_settle = 1'000'000'000;             // a root that is dead
+  int64_t cancelled_after = 35'000'000'000;        // a root that a launcher's signal ended: Slurm gives the others 30 s to end as well
   int64_t idle_after = 5'000'000'000;              // beyond the limit: it was watched for so long and did nothing
   int64_t idle_after_work = 20'000'000'000;        // likewise, of one that was seen at work in the same wait
   int64_t host_stall_after = 10'000'000'000;       // a root that sleeps outside NCCL: at least

@@ -127,11 +127,12 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
   }
   if (finding.kind == FINDING_UNSPECIFIED) return after(limits_.unseen_after, "unseen", "no root was found");
 
-  bool ended = false, stopped = false, busy = false, outside = false, unknown = false, blind_io = false, in_d = false;
+  bool ended = false, cancelled = true, stopped = false, busy = false, outside = false, unknown = false, blind_io = false, in_d = false;
   bool compute = false, serves = false, unsampled = false, worked = false;
   int64_t silent = 0, least_idle = INT64_MAX, least_activity = INT64_MAX, least_seen_idle = INT64_MAX;
   for (const RootView& root : finding.roots) {
     ended |= root.ended;
+    cancelled &= !root.ended || root.cancelled;
     stopped |= root.stopped;
     silent = std::max(silent, root.silent_ns);
     unknown |= !root.known;
@@ -152,6 +153,10 @@ Decision Detector::Consider(int64_t now, const RootFinding& finding) {
     // By its own host's agent, without a gap: nothing between two of the collector's samples can have been missed.
     const int64_t since_activity = root.activity_age_ns >= 0 ? root.activity_age_ns : INT64_MAX;
     least_seen_idle = std::min({least_seen_idle, root.idle_ns, since_activity});
+  }
+  if (ended && cancelled) {
+    decision.limit_ns = std::max(decision.limit_ns, limits_.cancelled_after);
+    return say(finding.waited_ns > 0 && decision.age_ns >= decision.limit_ns, "cancelled", "a launcher's signal has ended its process");
   }
   if (ended) {
     decision.limit_ns = limits_.dead_settle;

@@ -276,6 +276,25 @@ TEST_F(DetectorTest, ADeadRootIsHungAfterASecond) {
   EXPECT_EQ(last_.rule, "dead");
 }
 
+// A job that is cancelled ends rank by rank, and its last heartbeats say that some were behind.
+TEST_F(DetectorTest, ACancelledJobIsNoHang) {
+  Warm();
+  Stall();
+  detector_.Ended(now_, 8, true);
+  EXPECT_EQ(HungAfter(300, [](RootFinding* f) {
+    f->roots[0].ended = f->roots[0].cancelled = true;
+    f->waited_ns = 0;
+  }, RANK_DEAD), -1);
+}
+
+TEST_F(DetectorTest, ARankThatWasCancelledAloneIsHungWhenTheOthersHaveHadTimeToEnd) {
+  Warm();
+  Stall();
+  detector_.Ended(now_, 8, true);
+  EXPECT_NEAR(HungAfter(60, [](RootFinding* f) { f->roots[0].ended = f->roots[0].cancelled = true; }, RANK_DEAD), 35, 1);
+  EXPECT_EQ(last_.rule, "cancelled");
+}
+
 TEST_F(DetectorTest, NobodyWaitsForADeadRankThenNothingHangs) {
   Warm();
   began_ = now_;

@@ -1,5 +1,7 @@
 #include "collector/root_finding.h"
 
+#include <signal.h>
+
 #include <algorithm>
 
 #include "absl/container/flat_hash_map.h"
@@ -68,6 +70,7 @@ RootView ViewOfRoot(const Rank& rank, FindingKind kind, const RankMotion& motion
   view.rank = rank.rank;
   const Process& process = rank.process;
   view.ended = HasEnded(process);
+  view.cancelled = process.life == Life::kKilled && (process.signal == SIGTERM || process.signal == SIGINT || process.signal == SIGHUP);
   view.stopped = process.state == "T" || process.state == "t";
   view.uninterruptible = process.state == "D" || process.threads_in_d > 0;
   bool host_wait = false;

@@ -25,6 +25,7 @@ struct RootView {
   int32_t rank = -1;
   bool known = true;                   // its data is there
   bool ended = false;                  // its process is gone, however it ended
+  bool cancelled = false;              // it has ended by SIGTERM, SIGINT or SIGHUP: the ways in which a launcher ends ranks
   bool stopped = false;                // state T or t
   bool uninterruptible = false;        // it, or a thread of it, is in state D
   bool in_recorded_call = false;       // inside an NCCL call or a CUDA host wait: using CPU there is no progress

@@ -4,7 +4,7 @@
 here=$(dirname "$0")
 settings=${LOCKSTEP_SLURM_ENVIRONMENT:-$here/environment}
 [ -r "$settings" ] && . "$settings"
-library=${LOCKSTEP_LIBRARY:-/usr/lib/lockstep/liblockstep.so}
+library=${LOCKSTEP_LIBRARY:-/usr/lib/liblockstep.so}
 # A library that is not there would make every program of the job say so.
 [ -r "$library" ] || exit 0
 host=${SLURMD_NODENAME:-$(uname -n)}

@@ -1,381 +1,514 @@
 #!/usr/bin/env python3
-"""Plays every fault of trainsim under `lockstep run`, many times, and checks that the right rank is named for the right
-reason, that no healthy rank is blamed, and that nothing is left behind. Healthy jobs must be called healthy."""
+"""A site for as long as told: a collector, relays and agents that are killed, stopped and started anew at random, one job that lives all
+the time, and every minute another that gets a fault or none. Prints what was said of each job, and memory and descriptors of every daemon
+as it goes. Exit status: 0 every fault named, nobody else blamed, nothing grew, no daemon ended by itself; 1 not so; 130 interrupted.
+Everything is on loopback, in folders of its own."""
 
 import argparse
 import collections
-import concurrent.futures
-import glob
 import json
 import os
-import re
-import shlex
+import random
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
-import tempfile
-import threading
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-WORLD = 8
-RANKS = (0, 5, 7)
-ALL_COMMS = ("world", "tp", "pp", "dp")
-COLLECTIVE_COMMS = ("world", "tp", "dp")
-MARK = "LOCKSTEP_SOAK_RUN"
-
-# kind -> (communicators, finding kinds, verdicts, text that the finding must hold, exit statuses of lockstep run or None)
-Expected = collections.namedtuple("Expected", "comms kinds verdicts text statuses")
-HUNG = (90,)
-DIFFER = (91, 90, 0)  # ended by us, or a job that ends with wrong data
-FAULTS = {
-    "stall-host": Expected(ALL_COMMS, ("HOST_STALL",), ("HUNG",), None, HUNG),
-    "stall-gpu": Expected(ALL_COMMS, ("GPU_STALL",), ("HUNG",), None, HUNG),
-    "kill": Expected(ALL_COMMS, ("RANK_DEAD",), ("CRASHED", "HUNG"), r"SIGKILL|signal 9\b", None),
-    "segv": Expected(ALL_COMMS, ("RANK_DEAD",), ("CRASHED", "HUNG"), r"SIGSEGV|signal 11\b", None),
-    "stop": Expected(ALL_COMMS, ("HOST_STALL",), ("HUNG",), r"\bT\b", HUNG),
-    "skip": Expected(ALL_COMMS, ("RANK_NOT_ARRIVED",), ("HUNG",), None, HUNG),
-    "extra": Expected(ALL_COMMS, ("RANK_AHEAD",), ("DESYNC", "HUNG"), None, (90, 91)),
-    "wrong-count": Expected(ALL_COMMS, ("MISMATCH_COUNT",), ("DESYNC",), None, DIFFER),
-    "wrong-datatype": Expected(ALL_COMMS, ("MISMATCH_DATATYPE",), ("DESYNC",), None, DIFFER),
-    "wrong-reduction": Expected(COLLECTIVE_COMMS, ("MISMATCH_REDUCTION",), ("DESYNC",), None, DIFFER),
-    "wrong-root": Expected(COLLECTIVE_COMMS, ("MISMATCH_ROOT",), ("DESYNC",), None, DIFFER),
-    "wrong-op": Expected(COLLECTIVE_COMMS, ("MISMATCH_KIND",), ("DESYNC",), None, DIFFER),
-    "exit-early": Expected(ALL_COMMS, ("RANK_DEAD",), ("CRASHED", "HUNG"), r"exited 0\b", None),
-    # The rank destroys its communicators: it may be seen there, or after it has ended.
-    "exception": Expected(ALL_COMMS, ("RANK_DEAD", "RANK_NOT_ARRIVED", "HOST_STALL"), ("CRASHED", "HUNG"), None, None),
-}
-SKIPPED_OPERATION = {"world": "AllReduce", "tp": "AllReduce", "dp": "AllReduce", "pp": "Send"}
 HEALTHY = {
     "plain": [],
-    "checkpoint": ["--checkpoint", "step=20,seconds=8,rank=0"],
-    "evaluation": ["--evaluate", "step=20,seconds=8"],
-    "slow-start": ["--slow-start", "10"],
-    "paced": ["--pace-ms", "20"],
+    "checkpoint": ["--checkpoint", "step={step},seconds=8,rank=0"],
+    "evaluation": ["--evaluate", "step={step},seconds=8"],
+    "slow-start": ["--slow-start", "8"],
+    "recreate": ["--recreate", "{step}"],
+    "straggler": ["--straggle", "rank=3,ms=60"],
+    "cancelled": [],  # by SIGTERM, as a scheduler does
 }
-
-Case = collections.namedtuple("Case", "name kind rank comm arguments")
-Result = collections.namedtuple("Result", "case error seconds command")
-
-
-def cases(options):
-    chosen = []
-    for kind, expected in FAULTS.items():
-        ranks = RANKS + ((4,) if kind == "skip" else ())  # told from extra on rank 5 of the same pair
-        for comm in expected.comms:
-            for rank in ranks:
-                fault = f"rank={rank},step={options.fault_step},kind={kind},comm={comm}"
-                chosen.append(Case(f"{kind} {comm} rank {rank}", kind, rank, comm, ["--fault", fault]))
-    # Operations of several chunks do not end when ranks differ in their length.
-    for kind, comm, rank in (("wrong-count", "tp", 5), ("wrong-datatype", "tp", 7), ("wrong-count", "pp", 0)):
-        fault = f"rank={rank},step={options.fault_step},kind={kind},comm={comm}"
-        chosen.append(Case(f"{kind} {comm} rank {rank} large", kind, rank, comm, ["--elements", "65536", "--fault", fault]))
-    chosen += [Case(f"healthy {name}", "healthy", None, None, arguments) for name, arguments in HEALTHY.items()]
-    if options.only:
-        known = set(FAULTS) | {"healthy"}
-        unknown = sorted(set(options.only) - known)
-        if unknown:
-            sys.exit(f"soak: unknown kind {unknown[0]}; kinds: {', '.join(sorted(known))}")
-        chosen = [case for case in chosen if case.kind in options.only]
-    if options.rank is not None:
-        chosen = [case for case in chosen if case.rank in (None, options.rank)]
-    if options.comm:
-        chosen = [case for case in chosen if case.comm in (None, options.comm)]
-    if options.sample:
-        chosen = sample(chosen)
-    return chosen
+# In a cluster sends and receives carry no hashes, and a job that ends with wrong data is no incident by itself.
+NOT_ON_PP = ("wrong-count", "wrong-datatype")
+DESYNCS = ("wrong-count", "wrong-datatype", "wrong-reduction", "wrong-root", "wrong-op")
+SAMPLE_EVERY = 10
+# An agent keeps the rings of a job, and a collector the job, for ten minutes: before that both grow.
+SETTLED = 720
+# A daemon whose median grows by more than this from its first settled quarter to its last leaks.
+GROWTH_MIB, GROWTH_SHARE, GROWTH_FDS = 16, 0.2, 32
 
 
-def sample(chosen):
-    """One case of each kind, on changing ranks and communicators, and everything that is there once only."""
-    picked, kinds = [], []
-    for case in chosen:
-        if case.kind == "healthy" or "large" in case.name:
-            picked.append(case)
-        elif case.kind not in kinds:
-            same = [other for other in chosen if other.kind == case.kind and "large" not in other.name]
-            picked.append(same[(5 * len(kinds)) % len(same)])
-            kinds.append(case.kind)
-    return picked
+def say(text):
+    print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
 
 
-def marked_processes(mark):
-    """Living processes that carry this run's mark in their environment."""
-    wanted = f"{MARK}={mark}".encode()
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/environ", "rb") as file:
-                if wanted in file.read().split(b"\0"):
-                    with open(f"/proc/{pid}/stat", "rb") as stat:
-                        if stat.read().rsplit(b")", 1)[1].split()[0] not in (b"Z", b"X"):
-                            found.append(int(pid))
-        except OSError:
-            continue
-    return found
+def usage(pid):
+    """Resident and anonymous MiB, descriptors; None when it is gone."""
+    try:
+        with open(f"/proc/{pid}/status") as file:
+            fields = dict(line.split(":", 1) for line in file if ":" in line)
+        return (int(fields["VmRSS"].split()[0]) / 1024, int(fields["RssAnon"].split()[0]) / 1024, len(os.listdir(f"/proc/{pid}/fd")))
+    except (OSError, KeyError, ValueError):
+        return None
 
 
-def kill_marked(mark):
-    for pid in marked_processes(mark):
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except OSError:
-            pass
+class Job:
+    """One job of trainsim on all hosts."""
 
+    def __init__(self, soak, name, arguments, per_host, layout):
+        self.soak, self.name, self.per_host = soak, name, per_host
+        self.began = time.monotonic()
+        self.ranks = []
+        port = soak.free_port()
+        world = soak.options.hosts * per_host
+        for rank in range(world):
+            host = f"node{rank // per_host}"
+            self.ranks.append(soak.cluster.start(
+                "trainsim", f"{name}.{rank}", *layout, *arguments, LOCKSTEP_DIR=os.path.join(soak.cluster.rings, host), LOCKSTEP_HOST=host,
+                LOCKSTEP_JOB=name, LOCKSTEP_GPU="full", LD_PRELOAD=soak.library, LD_LIBRARY_PATH=soak.standins, RANK=str(rank),
+                WORLD_SIZE=str(world), LOCAL_RANK=str(rank % per_host), LOCAL_WORLD_SIZE=str(per_host), MASTER_ADDR="127.0.0.1",
+                MASTER_PORT=str(port), TMPDIR=soak.cluster.folder))
 
-def all_text(value):
-    """Every string inside a JSON value, one a line."""
-    if isinstance(value, str):
-        return value + "\n"
-    if isinstance(value, dict):
-        return "".join(all_text(each) for each in value.values())
-    if isinstance(value, list):
-        return "".join(all_text(each) for each in value)
-    return ""
+    def over(self):
+        return all(rank.poll() is not None for rank in self.ranks)
 
+    def end(self):
+        """As a launcher does: SIGTERM, and SIGKILL for who does not heed it."""
+        for number, patience in ((signal.SIGTERM, 5), (signal.SIGKILL, 30)):
+            for rank in self.ranks:
+                if rank.poll() is None:
+                    rank.send_signal(number)
+                    if number == signal.SIGTERM:
+                        rank.send_signal(signal.SIGCONT)
+            until = time.monotonic() + patience
+            while not self.over() and time.monotonic() < until:
+                time.sleep(0.05)
 
-def describe(verdict):
-    findings = [f"{finding.get('kind')} {finding.get('culprit_ranks')}" for finding in verdict.get("findings", [])]
-    return f"{verdict.get('verdict')}: {'; '.join(findings) or 'no finding'}"
+    def log(self, rank):
+        return self.soak.cluster.log(f"{self.name}.{rank}")
 
-
-def judge_healthy(verdict, status):
-    if verdict.get("verdict") != "HEALTHY":
-        return "a healthy job was not called HEALTHY"
-    if verdict.get("findings"):
-        return "a healthy job has findings"
-    if status != 0:
-        return f"exit status {status}, expected 0"
-    return None
-
-
-def judge_fault(case, verdict, status):
-    expected = FAULTS[case.kind]
-    findings = verdict.get("findings") or []
-    if not findings:
-        return "no finding"
-    first = findings[0]
-    if first.get("kind") not in expected.kinds:
-        return f"first finding is {first.get('kind')}, expected {' or '.join(expected.kinds)}"
-    if first.get("culprit_ranks") != [case.rank]:
-        return f"culprits {first.get('culprit_ranks')}, expected [{case.rank}]"
-    for finding in findings[1:]:
-        others = [rank for rank in finding.get("culprit_ranks") or [] if rank != case.rank]
-        if others:
-            return f"{finding.get('kind')} blames healthy ranks {others}"
-    if verdict.get("verdict") not in expected.verdicts:
-        return f"verdict {verdict.get('verdict')}, expected {' or '.join(expected.verdicts)}"
-    if expected.text and not re.search(expected.text, all_text(first)):
-        return f"nothing in the first finding says '{expected.text}'"
-    if case.kind == "skip" and SKIPPED_OPERATION[case.comm].lower() not in str(first.get("operation", "")).lower():
-        return f"operation '{first.get('operation')}', expected the skipped {SKIPPED_OPERATION[case.comm]}"
-    if expected.statuses is not None and status not in expected.statuses:
-        return f"exit status {status}, expected one of {expected.statuses}"
-    return None
+    def forget(self):
+        for rank in range(len(self.ranks)):
+            try:
+                os.unlink(self.soak.cluster.path(f"{self.name}.{rank}.log"))
+            except OSError:
+                pass
 
 
 class Soak:
     def __init__(self, options):
+        os.environ["LOCKSTEP_BUILD"] = os.path.abspath(options.build)
+        import cluster  # reads LOCKSTEP_BUILD
+        import faults
+        self.faults, self.free_port = faults, cluster.free_port
+        self.library, self.standins = cluster.LIBRARY, os.path.join(cluster.BUILD, "standin/lib")
+        self.clean_program = os.path.join(cluster.BIN, "lockstep-clean")
         self.options = options
-        self.build = os.path.abspath(options.build)
-        self.lock = threading.Lock()
-        self.stopping = threading.Event()
-        self.marks = set()
-        self.counter = 0
-        self.done = 0
-        self.total = 0
+        self.random = random.Random(options.seed)
+        self.cluster = cluster.Cluster(hosts=options.hosts, per_host=2, relays=options.relays, late_after=options.late_after)
+        self.series = collections.defaultdict(list)  # (daemon, life) -> [(seconds, MiB, anonymous MiB, descriptors)]
+        self.lives = collections.Counter()
+        self.started = {}
+        self.counts = collections.Counter()
+        self.by_kind = collections.defaultdict(collections.Counter)
+        self.latencies = []
+        self.troubles = []
+        self.churned = collections.Counter()
+        self.down = {}     # (kind, index) -> when it is started again
+        self.stopped = {}  # (kind, index) -> when it goes on
+        self.next_churn = self.next_sample = self.collector_spared_until = 0
+        self.seen_incidents = set()
+        self.resident = None
+        self.began = time.monotonic()
 
-    def command(self, case, out):
-        return [os.path.join(self.build, "bin/lockstep"), "run", "-n", str(WORLD), "--out", out, "--kill-on-hang",
-                *self.options.run_option, "--", os.path.join(self.build, "bin/trainsim"), "--tp", "2", "--pp", "2", "--dp", "2",
-                "--steps", str(self.options.steps), *case.arguments]
+    # --- daemons
 
-    def run_once(self, case):
-        with self.lock:
-            self.counter += 1
-            mark = f"{os.getpid()}.{self.counter}"
-            self.marks.add(mark)
-        folder = tempfile.mkdtemp(prefix="lockstep-soak-")
-        rings = f"/dev/shm/lockstep-soak-{mark}"
-        os.mkdir(rings, 0o700)
-        command = self.command(case, os.path.join(folder, "incident"))
-        began = time.monotonic()
+    def daemons(self):
+        yield ("collector", 0), self.cluster.collector
+        for index, relay in enumerate(self.cluster.relays):
+            yield ("relay", index), relay
+        for index, agent in enumerate(self.cluster.agents):
+            yield ("agent", index), agent
+
+    def start_daemon(self, who):
+        kind, index = who
+        if kind == "collector":
+            self.cluster.start_collector()
+        elif kind == "relay":
+            self.cluster.start_relay(index)
+        else:
+            self.cluster.start_agent(index)
+        self.lives[who] += 1
+        self.started[who] = time.monotonic()
+
+    def trouble(self, text):
+        self.troubles.append(text)
+        say("TROUBLE " + text)
+
+    def churn(self, now):
+        """One step of it: starts what is due, kills or stops another."""
+        for who, at in list(self.down.items()):
+            if now >= at:
+                del self.down[who]
+                self.start_daemon(who)
+        processes = dict(self.daemons())
+        for who, at in list(self.stopped.items()):
+            if now >= at:
+                del self.stopped[who]
+                processes[who].send_signal(signal.SIGCONT)
+        for who, process in processes.items():
+            if who not in self.down and process.poll() is not None:
+                log = f"{who[0]}{who[1]}" if who[0] != "collector" else "collector"
+                self.trouble(f"{log} ended by itself with {process.returncode}: {self.cluster.log(log)[-500:]}")
+                self.start_daemon(who)
+        if not self.options.churn or now < self.next_churn:
+            return
+        self.next_churn = now + self.random.expovariate(1 / self.options.churn)
+        # The first agent and the first relay live all the time: what they take is looked at over hours.
+        who = self.random.choice([("agent", i) for i in range(1, self.options.hosts)] * 2 + [("relay", i) for i in range(1, self.options.relays)]
+                                 + [("collector", 0)])
+        if who in self.down or who in self.stopped or (who[0] == "collector" and now < self.collector_spared_until):
+            return
+        if who[0] == "collector":
+            self.collector_spared_until = now + self.options.collector_lives
+        how = self.random.choices(("SIGKILL", "SIGTERM", "SIGSTOP"), (6, 2, 2))[0]
+        self.churned[who[0], how] += 1
+        process = processes[who]
+        if how == "SIGSTOP":
+            process.send_signal(signal.SIGSTOP)
+            self.stopped[who] = now + self.random.uniform(1, 6)
+            return
+        process.send_signal(getattr(signal, how))
         try:
-            error = self.play(case, command, folder, rings, mark)
-        finally:
-            kill_marked(mark)
-            shutil.rmtree(rings, ignore_errors=True)
-            shutil.rmtree(folder, ignore_errors=True)
-            with self.lock:
-                self.marks.discard(mark)
-        return Result(case, error, time.monotonic() - began, command)
-
-    def play(self, case, command, folder, rings, mark):
-        environment = dict(os.environ, LD_LIBRARY_PATH=os.path.join(self.build, "standin/lib"), LOCKSTEP_DIR=rings,
-                           TMPDIR=folder)
-        environment[MARK] = mark
-        log_path = os.path.join(folder, "log")
-        if self.stopping.is_set():
-            return "interrupted"
-        with open(log_path, "wb") as log:
-            process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=log,
-                                       stderr=subprocess.STDOUT, start_new_session=True)
-        try:
-            status = process.wait(self.options.timeout)
+            status = process.wait(20)
+            # One that was only just started has no handler yet.
+            if how == "SIGTERM" and status != 0 and now - self.started[who] > 10:
+                self.trouble(f"{who[0]}{who[1]} ended with {status} on SIGTERM")
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            return f"still running after {self.options.timeout:.0f} s{self.tail(log_path)}"
-        if self.stopping.is_set():
-            return "interrupted"
-        error = self.judge(case, folder, status)
-        if error is None:
-            # The ranks were ended with the run; give their parents a moment to reap them.
-            deadline = time.monotonic() + 5
-            while (left := marked_processes(mark)) and time.monotonic() < deadline:
-                time.sleep(0.05)
-            files = [os.path.join(path, name) for path, _, names in os.walk(rings) for name in names]
-            if left:
-                error = f"processes left behind: {left}"
-            elif files:
-                error = f"files left in the ring folder: {files[:3]}"
-        if error is not None:
-            error += self.tail(log_path)
-            if self.options.keep:
-                kept = os.path.join(self.options.keep, f"{case.name.replace(' ', '-')}.{mark}")
-                shutil.copytree(folder, kept, dirs_exist_ok=True)
-                error += f"\n    kept in {kept}"
-        return error
+            self.trouble(f"{who[0]}{who[1]} did not end within 20 s of SIGTERM")
+            self.cluster.kill(process)
+        self.down[who] = time.monotonic() + self.random.uniform(0, 3)
 
-    def judge(self, case, folder, status):
-        found = sorted(glob.glob(os.path.join(folder, "incident*", "**", "verdict.json"), recursive=True))
-        if not found:
-            return f"no verdict.json, exit status {status}"
-        verdicts = []
-        for path in found:
+    def sample(self, now):
+        if now < self.next_sample:
+            return
+        self.next_sample = now + SAMPLE_EVERY
+        for who, process in self.daemons():
+            used = None if who in self.down or process is None else usage(process.pid)
+            if used is not None:
+                self.series[who, self.lives[who]].append((now - self.began, *used))
+
+    def tick(self):
+        now = time.monotonic()
+        self.churn(now)
+        self.sample(now)
+        self.look_for_alarms()
+        time.sleep(0.1)
+
+    # --- verdicts
+
+    def incidents_of(self, name):
+        """(folder, manifest) of a job's incidents, oldest first."""
+        found = []
+        for folder in self.cluster.incidents():
             try:
-                with open(path) as file:
-                    verdicts.append(json.load(file))
-            except (OSError, ValueError) as error:
-                return f"{os.path.basename(path)} cannot be read: {error}"
-        # Several incidents of one run must agree on who is to blame.
-        for verdict in verdicts:
-            error = judge_healthy(verdict, status) if case.kind == "healthy" else judge_fault(case, verdict, status)
-            if error is not None:
-                return f"{error} ({describe(verdict)})"
-        return None
+                with open(os.path.join(folder, "manifest.json")) as file:
+                    manifest = json.load(file)
+            except (OSError, ValueError):
+                continue
+            if manifest.get("job") == name:
+                found.append((folder, manifest))
+        return found
 
-    def tail(self, path):
+    def verdict_of(self, folder):
         try:
-            with open(path, errors="replace") as file:
-                lines = file.read().splitlines()[-self.options.tail:] if self.options.tail else []
-        except OSError:
-            lines = []
-        return "".join(f"\n    | {line}" for line in lines)
+            with open(os.path.join(folder, "verdict.json")) as file:
+                return json.load(file)
+        except (OSError, ValueError):
+            return None
 
-    def report(self, result):
-        with self.lock:
-            self.done += 1
-            word = "ok" if result.error is None else "FAIL"
-            first_line = "" if result.error is None else ": " + result.error.splitlines()[0]
-            print(f"[{self.done}/{self.total}] {word:4} {result.case.name} ({result.seconds:.1f} s){first_line}", flush=True)
+    def look_for_alarms(self):
+        """Whatever is said of the job that lives all the time is a false alarm."""
+        for folder, _ in self.incidents_of("resident"):
+            if folder not in self.seen_incidents:
+                self.seen_incidents.add(folder)
+                self.counts["false alarms"] += 1
+                self.trouble(f"false alarm on the job that lives all the time: {self.faults.describe(self.verdict_of(folder) or {})}")
+                self.keep(folder, "resident")
 
-    def run_all(self, chosen):
-        # Case by case in every round: a run that is cut short has seen each of them.
-        plan = [case for _ in range(self.options.repeat) for case in chosen]
-        self.total = len(plan)
-        results = []
-        pool = concurrent.futures.ThreadPoolExecutor(self.options.jobs)
-        futures = [pool.submit(self.run_once, case) for case in plan]
+    def keep(self, folder, name):
+        """The incident, if there is one, and what the daemons said."""
+        if self.options.keep:
+            os.makedirs(os.path.join(self.options.keep, name), exist_ok=True)
+            if folder:
+                shutil.copytree(folder, os.path.join(self.options.keep, name, os.path.basename(folder)), dirs_exist_ok=True)
+            for log in ("collector", *(f"relay{i}" for i in range(self.options.relays)), *(f"spool{i}/agent" for i in range(self.options.hosts))):
+                with open(os.path.join(self.options.keep, name, log.replace("/", ".") + ".log"), "w") as file:
+                    file.write(self.cluster.log(log))
+            decisions = os.path.join(self.cluster.out, "decisions.jsonl")
+            if os.path.exists(decisions):
+                shutil.copy(decisions, os.path.join(self.options.keep, name))
+
+    # --- one job
+
+    def choose(self):
+        """kind, rank, communicator, arguments."""
+        options = self.options
+        step = options.fault_step
+        if options.only:
+            kind = self.random.choice(options.only)
+        elif self.random.random() < 0.35:
+            kind = self.random.choice(sorted(HEALTHY))
+        else:
+            kind = self.random.choice(sorted(self.faults.FAULTS))
+        if kind in HEALTHY:
+            return kind, None, None, [argument.format(step=step) for argument in HEALTHY[kind]]
+        comms = [comm for comm in self.faults.FAULTS[kind].comms if not (comm == "pp" and kind in NOT_ON_PP)]
+        comm, rank = self.random.choice(comms), self.random.randrange(options.hosts * 2)
+        return kind, rank, comm, ["--fault", f"rank={rank},step={step},kind={kind},comm={comm}"]
+
+    def turn(self, number):
+        kind, rank, comm, arguments = self.choose()
+        name = f"soak-{number:04d}"
+        what = kind if rank is None else f"{kind} {comm} rank {rank}"
+        dp = self.options.hosts * 2 // 4
+        layout = ["--tp", "2", "--pp", "2", "--dp", str(dp), "--pace-ms", str(self.options.pace_ms), "--steps", str(self.options.steps)]
+        churned = sum(self.churned.values())
+        job = Job(self, name, arguments, 2, layout)
+        struck = named = over = None
+        until = job.began + self.options.limit
+        cancel_at = job.began + 20
         try:
-            for future in concurrent.futures.as_completed(futures):
-                result = future.result()
-                results.append(result)
-                self.report(result)
-        except KeyboardInterrupt:
-            # A second Ctrl-C must not leave ranks behind; ending them takes a moment only.
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-            print("\nsoak: interrupted, ending what runs", flush=True)
-            self.stopping.set()
-            for future in futures:
-                future.cancel()
-            while True:
-                with self.lock:
-                    marks = list(self.marks)
-                if not marks:
+            while time.monotonic() < until:
+                self.tick()
+                now = time.monotonic()
+                if rank is None:
+                    if kind == "cancelled" and now >= cancel_at:
+                        break
+                    if job.over():
+                        break
+                    continue
+                if struck is None and "fault" in job.log(rank):
+                    struck = now
+                if job.over() and over is None:
+                    over = now
+                found = self.incidents_of(name)
+                if found and named is None and any(self.verdict_of(folder) for folder, _ in found):
+                    named = now
+                # A folder of a desync that has no verdict yet goes away again when nothing comes of it.
+                if named is not None and all(folder in self.cluster.whole() for folder, _ in found):
                     break
-                for mark in marks:
-                    kill_marked(mark)
-                time.sleep(0.05)
-            pool.shutdown(wait=True, cancel_futures=True)
-            return results, True
-        pool.shutdown(wait=True)
-        return results, False
+                if named is None and over is not None and now - over > 60:
+                    break  # nobody is left to tell more
+            ended = job.over()
+            if rank is None and not ended and kind != "cancelled":
+                self.trouble(f"{what}: the job had not ended after {self.options.limit:.0f} s: {job.log(0)[-300:]}")
+            # What is in by now is judged: an end that we bring about is a case of its own, and comes after.
+            word = self.judge(name, kind, rank, comm)
+            known = {folder for folder, _ in self.incidents_of(name)}
+            job.end()
+            self.settle(name, known, what)
+        finally:
+            job.end()
+        churned = sum(self.churned.values()) - churned
+        late = "" if named is None or struck is None else f" after {named - struck:.1f} s"
+        if named is not None and struck is not None:
+            self.latencies.append(named - struck)
+        group = "healthy" if rank is None else kind
+        result = word.split(":")[0]
+        self.by_kind[group][result] += 1
+        self.counts[result] += 1
+        say(f"turn {number} {what}: {word}{late}" + (f" ({churned} daemons killed or stopped meanwhile)" if churned else ""))
+        if result != "right":
+            self.troubles.append(f"{what}: {word}")
+            for folder in [folder for folder, _ in self.incidents_of(name)] or [None]:
+                self.keep(folder, name)
+        self.sweep(name, job)
 
+    def settle(self, name, known, what):
+        """A job that was ended by its launcher, or ended well, is no incident."""
+        until = time.monotonic() + 4
+        while time.monotonic() < until:
+            self.tick()
+        for folder, _ in self.incidents_of(name):
+            if folder not in known:
+                verdict = self.verdict_of(folder)
+                if verdict and verdict.get("findings"):
+                    self.counts["false alarms"] += 1
+                    self.trouble(f"{what}: after its end it was called {self.faults.describe(verdict)}")
+                    self.keep(folder, name)
 
-def print_summary(results, chosen):
-    passed = collections.Counter(result.case.name for result in results if result.error is None)
-    ran = collections.Counter(result.case.name for result in results)
-    print("\n" + "kind".ljust(18) + "".join(column.rjust(14) for column in ALL_COMMS + ("-",)))
-    for kind in [*FAULTS, "healthy"]:
-        cells = []
-        for comm in ALL_COMMS + (None,):
-            names = {case.name for case in chosen if case.kind == kind and case.comm == comm}
-            total = sum(ran[name] for name in names)
-            cells.append(f"{sum(passed[name] for name in names)}/{total}" if total else "")
-        if any(cells):
-            print(kind.ljust(18) + "".join(cell.rjust(14) for cell in cells))
-    failed = [result for result in results if result.error is not None]
-    if failed:
-        print("\nFailures:")
-        seen = collections.Counter()
-        for result in failed:
-            seen[result.case.name] += 1
-            if seen[result.case.name] == 1:
-                count = sum(1 for other in failed if other.case.name == result.case.name)
-                print(f"- {result.case.name} ({count} of {ran[result.case.name]}): {result.error}\n    {shlex.join(result.command)}")
-    seconds = sorted(result.seconds for result in results)
-    if seconds:
-        print(f"\n{len(results) - len(failed)} of {len(results)} runs passed; seconds a run: median {seconds[len(seconds) // 2]:.1f}, "
-              f"longest {seconds[-1]:.1f}")
-    return not failed
+    def judge(self, name, kind, rank, comm):
+        found = [(folder, self.verdict_of(folder)) for folder, _ in self.incidents_of(name)]
+        found = [(folder, verdict) for folder, verdict in found if verdict]
+        if rank is None:
+            if found:
+                self.counts["false alarms"] += 1
+                return "false alarm: " + self.faults.describe(found[0][1])
+            return "right"
+        if not found:
+            return f"missed: no verdict within {self.options.limit:.0f} s"
+        case = self.faults.Case(name, kind, rank, comm, [])
+        for folder, verdict in found:
+            error = self.faults.judge_fault(case, verdict, None)
+            if error is not None and self.is_told_by_hashes(kind, rank, comm, verdict):
+                error = None
+            if error is not None:
+                return f"wrong: {error} ({self.faults.describe(verdict)})"
+            if folder not in self.cluster.whole():
+                return "not whole: the verdict is right, and not everything was gathered"
+        return "right"
+
+    def is_told_by_hashes(self, kind, rank, comm, verdict):
+        """Of a job that runs on with differing calls the rings of the communicator's members alone are gathered: two members are told as a
+        pair, and by their hashes where the calls were overwritten before the rings came."""
+        findings = verdict.get("findings") or []
+        if kind not in DESYNCS or not findings or verdict.get("verdict") != "DESYNC":
+            return False
+        most = 1 if comm == "world" else 2
+        blamed = {other for finding in findings for other in finding["culprit_ranks"]}
+        kinds = {finding["kind"] for finding in findings}
+        return kinds <= {*self.faults.FAULTS[kind].kinds, "SILENT_DESYNC"} and rank in findings[0]["culprit_ranks"] and len(blamed) <= most
+
+    def sweep(self, name, job):
+        """What a site does after a job: rings of dead processes go, and incidents that were looked at."""
+        for folder, _ in self.incidents_of(name):
+            shutil.rmtree(folder, ignore_errors=True)
+        for host in range(self.options.hosts):
+            subprocess.run([self.clean_program, os.path.join(self.cluster.rings, f"node{host}")], env=self.cluster.environment(), stdout=subprocess.DEVNULL,
+                           stderr=subprocess.DEVNULL, timeout=120, check=False)
+        job.forget()
+
+    # --- all of it
+
+    def figures(self):
+        parts = []
+        for who, process in self.daemons():
+            used = None if process is None or who in self.down else usage(process.pid)
+            name = who[0] if who[0] == "collector" else f"{who[0]}{who[1]}"
+            parts.append(f"{name} {used[0]:.0f}/{used[1]:.0f} MiB {used[2]} fds" if used else f"{name} down")
+        return "; ".join(parts)
+
+    def run(self):
+        options = self.options
+        self.start_daemon(("collector", 0))
+        for index in range(options.relays):
+            self.start_daemon(("relay", index))
+        for index in range(options.hosts):
+            self.start_daemon(("agent", index))
+        self.resident = Job(self, "resident", ["--steps", "1000000000", "--pace-ms", "500"], 1, ["--tp", "2", "--dp", str(options.hosts // 2)])
+        end = self.began + options.minutes * 60
+        self.next_churn = self.began + options.churn
+        self.collector_spared_until = self.began + options.collector_lives
+        number = 0
+        while time.monotonic() < end and (not options.turns or number < options.turns):
+            number += 1
+            begins = time.monotonic()
+            self.turn(number)
+            say(f"  {self.score()}; resident/anonymous memory and descriptors: {self.figures()}")
+            while time.monotonic() < min(end, begins + options.period):
+                self.tick()
+        if self.resident.over():
+            self.trouble(f"the job that lives all the time ended: {self.resident.log(0)[-300:]}")
+        known = {folder for folder, _ in self.incidents_of("resident")}
+        self.resident.end()
+        self.settle("resident", known, "the job that lives all the time")
+
+    def score(self):
+        counts = self.counts
+        return (f"{counts['right']} right, {counts['wrong']} wrong, {counts['missed']} missed, {counts['not whole']} not whole, "
+                f"{counts['false alarms']} false alarms, {sum(self.churned.values())} kills and stops")
+
+    def growth(self):
+        """Rows of every daemon's longest life, and what grew."""
+        grown = []
+        longest = {}
+        for (who, _), values in self.series.items():
+            if len(values) > len(longest.get(who, [])):
+                longest[who] = values
+        print("\n| daemon | lives | longest, minutes | resident MiB: first, median, last, most | anonymous MiB: first, last | descriptors: first, last, most |")
+        print("| --- | --- | --- | --- | --- | --- |")
+        for who in sorted(longest):
+            values = longest[who]
+            name = who[0] if who[0] == "collector" else f"{who[0]} {who[1]}"
+            rss, anonymous, fds = ([value[i] for value in values] for i in (1, 2, 3))
+            most = max(value[1] for (other, _), all_values in self.series.items() if other == who for value in all_values)
+            print(f"| {name} | {self.lives[who]} | {(values[-1][0] - values[0][0]) / 60:.0f} | {rss[0]:.0f}, {statistics.median(rss):.0f}, {rss[-1]:.0f}, {most:.0f} "
+                  f"| {anonymous[0]:.0f}, {anonymous[-1]:.0f} | {fds[0]}, {fds[-1]}, {max(fds)} |")
+            settled = [value for value in values if value[0] - values[0][0] >= SETTLED]
+            quarter = len(settled) // 4
+            if quarter < 12:
+                continue  # too short a life to judge
+            for column, unit, allowed in ((2, "MiB anonymous", lambda x: max(GROWTH_MIB, GROWTH_SHARE * x)), (3, "descriptors", lambda x: GROWTH_FDS)):
+                first, last = (statistics.median(value[column] for value in part) for part in (settled[:quarter], settled[-quarter:]))
+                if last - first > allowed(first):
+                    grown.append(f"{name} grew from {first:.0f} to {last:.0f} {unit}")
+        return grown
+
+    def summary(self):
+        minutes = (time.monotonic() - self.began) / 60
+        print(f"\nsoak: {minutes:.0f} minutes, seed {self.options.seed}: {self.score()}")
+        churned = ", ".join(f"{kind} {how} {times}" for (kind, how), times in sorted(self.churned.items()))
+        print(f"churn: {churned or 'none'}")
+        if self.latencies:
+            values = sorted(self.latencies)
+            print(f"from the fault to a verdict on disk: median {statistics.median(values):.1f} s, longest {values[-1]:.1f} s")
+        print("\n| fault | jobs | right |\n| --- | --- | --- |")
+        for kind in sorted(self.by_kind):
+            print(f"| {kind} | {sum(self.by_kind[kind].values())} | {self.by_kind[kind]['right']} |")
+        self.troubles += self.growth()
+        for text in self.troubles:
+            print("- " + text)
+        return not self.troubles
+
+    def close(self):
+        if self.resident is not None:
+            for rank in self.resident.ranks:
+                self.cluster.kill(rank)
+        for who in self.stopped:
+            dict(self.daemons())[who].send_signal(signal.SIGCONT)
+        self.cluster.close()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="build folder (build)")
-    parser.add_argument("--repeat", type=int, default=20, help="times each case is run (20)")
-    parser.add_argument("--only", action="append", metavar="KIND", help="this kind, or healthy; may be given several times")
-    parser.add_argument("--rank", type=int, help="faults on this rank only")
-    parser.add_argument("--comm", choices=ALL_COMMS, help="faults in this communicator only")
-    parser.add_argument("--sample", action="store_true", help="one case of each kind instead of all")
-    parser.add_argument("--jobs", type=int, default=1, help="runs at the same time (1)")
-    parser.add_argument("--steps", type=int, default=200, help="steps of a job (200)")
-    parser.add_argument("--fault-step", type=int, default=20, help="step of the fault (20)")
-    parser.add_argument("--timeout", type=float, default=180, help="seconds a run may take (180)")
-    parser.add_argument("--run-option", action="append", default=[], help="option handed to lockstep run, e.g. --run-option=--late-after=2")
-    parser.add_argument("--tail", type=int, default=12, help="lines of output shown with a failure (12)")
-    parser.add_argument("--keep", metavar="DIR", help="keep the folder of failed runs here")
-    parser.add_argument("--list", action="store_true", help="print the cases and end")
+    parser.add_argument("--minutes", type=float, default=60, help="how long (60)")
+    parser.add_argument("--turns", type=int, default=0, help="end after so many jobs (0: as long as --minutes says)")
+    parser.add_argument("--period", type=float, default=60, help="seconds from one job to the next (60)")
+    parser.add_argument("--churn", type=float, default=20, help="mean seconds between kills and stops of daemons; 0: none (20)")
+    parser.add_argument("--collector-lives", type=float, default=600, help="seconds for which the collector is left alone after a kill (600)")
+    parser.add_argument("--hosts", type=int, default=4, help="agents, an even number of at least 2; two ranks of each job on each (4)")
+    parser.add_argument("--relays", type=int, default=2, help="relays below the collector (2)")
+    parser.add_argument("--late-after", type=float, default=5, help="as lockstep agent has it (5)")
+    parser.add_argument("--pace-ms", type=int, default=200, help="a step's computation (200)")
+    parser.add_argument("--steps", type=int, default=120, help="steps of a job (120)")
+    parser.add_argument("--fault-step", type=int, default=30, help="step of the fault, or of the pause (30)")
+    parser.add_argument("--limit", type=float, default=180, help="seconds a job may take, and its verdict (180)")
+    parser.add_argument("--only", action="append", metavar="KIND", help="jobs of this kind, a fault's or a healthy job's; may be given several times")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="of everything that is chosen (the time)")
+    parser.add_argument("--keep", metavar="DIR", help="keep the incidents and logs of what went wrong here")
     options = parser.parse_args()
-    if options.repeat < 1 or options.jobs < 1:
-        parser.error("--repeat and --jobs must be at least 1")
-    chosen = cases(options)
-    if not chosen:
-        sys.exit("soak: no case is left by --only, --rank and --comm")
-    if options.list:
-        print("\n".join(case.name for case in chosen))
-        return 0
-    for program in ("bin/lockstep", "bin/trainsim", "standin/lib/libnccl.so.2"):
+    if options.hosts < 2 or options.hosts % 2 or options.relays < 0 or options.minutes < 0:
+        parser.error("--hosts must be even and at least 2")
+    for program in ("bin/lockstep-collector", "bin/lockstep-agent", "bin/trainsim", "standin/lib/libnccl.so.2"):
         if not os.path.exists(os.path.join(options.build, program)):
             sys.exit(f"soak: {os.path.join(options.build, program)} is missing; build first (./dev build)")
-    print(f"soak: {len(chosen)} cases, {options.repeat} times each", flush=True)
-    results, interrupted = Soak(options).run_all(chosen)
-    good = print_summary(results, chosen)
-    if interrupted:
-        return 130
-    return 0 if good else 1
+    soak = Soak(options)
+    unknown = set(options.only or []) - set(HEALTHY) - set(soak.faults.FAULTS)
+    if unknown:
+        sys.exit(f"soak: unknown kind {sorted(unknown)[0]}; kinds: {', '.join([*sorted(HEALTHY), *sorted(soak.faults.FAULTS)])}")
+    say(f"soak: {options.minutes:g} minutes, seed {options.seed}, {options.hosts} agents, {options.relays} relays")
+    interrupted = False
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        try:
+            soak.run()
+        except KeyboardInterrupt:
+            interrupted = True
+            print("\nsoak: interrupted", flush=True)
+        good = soak.summary()
+    finally:
+        soak.close()
+    return 130 if interrupted else 0 if good else 1
 
 
 if __name__ == "__main__":
