@@ -144,6 +144,9 @@ class CollectorProcess : public CoreActions {
       if (absl::Status status = wire::CheckSecurity(options_.security, endpoint, true); !status.ok()) return status;
     }
     struct stat info {};
+    for (size_t slash = options_.out.find('/', 1); slash != std::string::npos; slash = options_.out.find('/', slash + 1)) {
+      mkdir(options_.out.substr(0, slash).c_str(), 0755);  // /var/lib/lockstep; what cannot be made shows below
+    }
     if (mkdir(options_.out.c_str(), 0700) != 0 && errno != EEXIST) {
       return absl::UnavailableError(absl::StrCat("cannot make --out ", options_.out, ": ", strerror(errno)));
     }

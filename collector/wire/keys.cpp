@@ -152,6 +152,9 @@ absl::StatusOr<KeyPair> MakeKeyPair(Role role) {
 }
 
 absl::Status WriteKeyPair(const std::string& folder, const std::string& name, const KeyPair& keys) {
+  for (size_t slash = folder.find('/', 1); slash != std::string::npos; slash = folder.find('/', slash + 1)) {
+    mkdir(folder.substr(0, slash).c_str(), 0755);  // /etc/lockstep; what cannot be made shows below
+  }
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
     return absl::PermissionDeniedError(absl::StrCat("cannot make the folder ", folder, ": ", Why()));
   }

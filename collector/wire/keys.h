@@ -26,7 +26,7 @@ struct KeyPair {
 };
 
 absl::StatusOr<KeyPair> MakeKeyPair(Role role);
-// Writes NAME.key (0600, with the secret) and NAME.pub into `folder` (made 0700). Never overwrites.
+// Writes NAME.key (0600, with the secret) and NAME.pub into `folder` (made 0700, and those above it). Never overwrites.
 absl::Status WriteKeyPair(const std::string& folder, const std::string& name, const KeyPair& keys);
 // Refuses secret files that anyone but the owner (or root) may read or write, or that belong to somebody else.
 absl::StatusOr<KeyPair> ReadSecretKey(const std::string& path);

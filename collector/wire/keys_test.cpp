@@ -25,6 +25,14 @@ class WireKeys : public testing::Test {
   std::string folder_;
 };
 
+TEST_F(WireKeys, FoldersThatAreNotThereAreMadeAndTheLastIsPrivate) {
+  const std::string folder = folder_ + "/etc/lockstep/keys";
+  ASSERT_TRUE(WriteKeyPair(folder, "node", *MakeKeyPair(Role::kAgent)).ok());
+  struct stat status{};
+  ASSERT_EQ(stat(folder.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0700u);
+}
+
 TEST_F(WireKeys, PairsComeBack) {
   const std::string path = Make("node", Role::kAgent);
   const auto secret = ReadSecretKey(path + ".key");

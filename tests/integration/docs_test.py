@@ -45,6 +45,11 @@ def read(page):
         return file.read()
 
 
+def said(path):
+    with open(path, errors="replace") as file:
+        return file.read()
+
+
 class Block:
     def __init__(self, info, line):
         self.info, self.line, self.lines = info, line, []
@@ -105,6 +110,8 @@ def help_of(verb):
 def commands_in(code):
     """(program, words) of everything in a line of code that this project knows."""
     for part in re.split(r"\s(?:&&|\|\||\||;)\s", re.sub(r"\s#\s.*$", "", code)):
+        if part.startswith("kubectl "):
+            part = part.partition(" -- ")[2]  # its own options, and a namespace of our name
         words = re.sub(r"[`'\"]", "", part).split()
         for index, word in enumerate(words):
             if word in ("lockstep", "build/bin/lockstep", "/usr/bin/lockstep") and index + 1 < len(words):
@@ -155,7 +162,7 @@ class NamesTest(unittest.TestCase):
                     said = read(script[words[0]])
                 elif program == "ninja":
                     words = [word for word in words if not word.startswith("-") and word != "build"]
-                    said = " ".join(open(path).read() for path in glob.glob(SOURCE + "/tests/**/*.cmake", recursive=True)
+                    said = " ".join(read(path) for path in glob.glob(SOURCE + "/tests/**/*.cmake", recursive=True)
                                     + glob.glob(SOURCE + "/tests/**/CMakeLists.txt", recursive=True))
                     for target in words:
                         if re.match(r"[a-z]", target) and not target.startswith("build"):
@@ -181,7 +188,7 @@ class NamesTest(unittest.TestCase):
                 if "://" not in target:
                     self.assertTrue(os.path.exists(os.path.join(folder, target)), f"{page}: {target}")
             for code in inline_code(page):
-                if re.fullmatch(r"(docs|analyzer|recorder|collector|gui|tests|proto|packaging|cmake)/[\w./-]+", code):
+                if not re.search(r"\b[A-Z]{3,}$", code) and re.fullmatch(r"(docs|analyzer|recorder|collector|gui|tests|proto|packaging|cmake)/[\w./-]+", code):
                     path = os.path.join(SOURCE, code)
                     self.assertTrue(os.path.exists(path) or glob.glob(path + "*"), f"{page}: {code}")
 
@@ -306,14 +313,14 @@ class Site:
 
     def own(self, text):
         """The commands with what this folder has in place of what a site has."""
-        for theirs, ours in (("/etc/lockstep/", self.path("etc/lockstep/")), ("/var/lib/lockstep", self.path("var")), ("/path/to/dumps", self.path("dumps")),
-                             ("/usr/lib/liblockstep.so", os.path.join(BUILD, "lib/liblockstep.so")), ("/tmp/", self.path("tmp/")),
-                             ("build/bin/", os.path.join(BUILD, "bin/")), ("0.0.0.0:9470", f"127.0.0.1:{self.ports['collector']}"),
-                             ("head:9470", f"127.0.0.1:{self.ports['collector']}"), ("relay7:9470", f"127.0.0.1:{self.ports['relay']}"),
-                             ("127.0.0.1:9471", f"127.0.0.1:{self.ports['metrics']}"), ("git clone <this repository> lockstep", "mkdir lockstep"),
-                             ("./dev ", os.path.join(SOURCE, "dev") + " "), ("$PWD/build/bin", os.path.join(BUILD, "bin"))):
-            text = text.replace(theirs, ours)
-        return text
+        collector = f"127.0.0.1:{self.ports['collector']}"
+        own = {
+            "/etc/lockstep/": self.path("etc/lockstep/"), "/var/lib/lockstep": self.path("var"), "/path/to/dumps": self.path("dumps"),
+            "/usr/lib/liblockstep.so": os.path.join(BUILD, "lib/liblockstep.so"), "/tmp/": self.path("tmp/"), "build/bin/": os.path.join(BUILD, "bin/"),
+            "0.0.0.0:9470": collector, "head:9470": collector, "relay7:9470": f"127.0.0.1:{self.ports['relay']}",
+            "127.0.0.1:9471": f"127.0.0.1:{self.ports['metrics']}", "git clone <this repository> lockstep": "mkdir lockstep",
+            "./dev ": os.path.join(SOURCE, "dev") + " ", "$PWD/build/bin": os.path.join(BUILD, "bin")}
+        return re.sub("|".join(map(re.escape, own)), lambda found: own[found.group()], text)
 
     def run(self, block):
         expected = re.search(r"exit=(\d+)", block.info)
@@ -345,15 +352,13 @@ class Site:
         return None
 
     def log_of(self, verb):
-        return "".join(open(log, errors="replace").read() for command, _, log in self.services if re.search(rf"lockstep {verb}\b", command))
+        return "".join(said(log) for command, _, log in self.services if re.search(rf"lockstep {verb}\b", command))
 
     def is_up(self, command, log):
-        with open(log, errors="replace") as file:
-            said = file.read()
         if "lockstep collector" in command:
-            return "listens on" in said or "relay" in said
+            return "listens on" in said(log)
         if "lockstep agent" in command:
-            return "watching" in said
+            return "watching" in said(log)
         if "lockstep view" in command:
             return True
         # A job: its ranks have been seen by whoever watches.
@@ -362,7 +367,7 @@ class Site:
         return bool(glob.glob(self.rings + "/**/*.ring", recursive=True))
 
     def logs(self):
-        return "".join(f"\n--- {command}\n{open(log, errors='replace').read()[-2000:]}" for command, _, log in self.services)
+        return "".join(f"\n--- {command}\n{said(log)[-2000:]}" for command, _, log in self.services)
 
     def close(self):
         for number in (signal.SIGTERM, signal.SIGKILL):

@@ -110,6 +110,7 @@ class Soak:
         self.counts = collections.Counter()
         self.by_kind = collections.defaultdict(collections.Counter)
         self.latencies = []
+        self.loads = []
         self.troubles = []
         self.churned = collections.Counter()
         self.down = {}     # (kind, index) -> when it is started again
@@ -178,12 +179,12 @@ class Soak:
             return
         process.send_signal(getattr(signal, how))
         try:
-            status = process.wait(20)
+            status = process.wait(60)
             # One that was only just started has no handler yet.
             if how == "SIGTERM" and status != 0 and now - self.started[who] > 10:
                 self.trouble(f"{who[0]}{who[1]} ended with {status} on SIGTERM")
         except subprocess.TimeoutExpired:
-            self.trouble(f"{who[0]}{who[1]} did not end within 20 s of SIGTERM")
+            self.trouble(f"{who[0]}{who[1]} did not end within 60 s of SIGTERM")
             self.cluster.kill(process)
         self.down[who] = time.monotonic() + self.random.uniform(0, 3)
 
@@ -191,6 +192,7 @@ class Soak:
         if now < self.next_sample:
             return
         self.next_sample = now + SAMPLE_EVERY
+        self.loads.append(os.getloadavg()[0])
         for who, process in self.daemons():
             used = None if who in self.down or process is None else usage(process.pid)
             if used is not None:
@@ -380,7 +382,8 @@ class Soak:
     # --- all of it
 
     def figures(self):
-        parts = []
+        load = os.getloadavg()[0]
+        parts = [f"load {load:.0f}"]
         for who, process in self.daemons():
             used = None if process is None or who in self.down else usage(process.pid)
             name = who[0] if who[0] == "collector" else f"{who[0]}{who[1]}"
@@ -446,6 +449,8 @@ class Soak:
     def summary(self):
         minutes = (time.monotonic() - self.began) / 60
         print(f"\nsoak: {minutes:.0f} minutes, seed {self.options.seed}: {self.score()}")
+        if self.loads:
+            print(f"load of the machine: median {statistics.median(self.loads):.0f}, most {max(self.loads):.0f} on {os.cpu_count()} processors")
         churned = ", ".join(f"{kind} {how} {times}" for (kind, how), times in sorted(self.churned.items()))
         print(f"churn: {churned or 'none'}")
         if self.latencies:
@@ -482,7 +487,7 @@ def main():
     parser.add_argument("--pace-ms", type=int, default=200, help="a step's computation (200)")
     parser.add_argument("--steps", type=int, default=120, help="steps of a job (120)")
     parser.add_argument("--fault-step", type=int, default=30, help="step of the fault, or of the pause (30)")
-    parser.add_argument("--limit", type=float, default=180, help="seconds a job may take, and its verdict (180)")
+    parser.add_argument("--limit", type=float, default=300, help="seconds a job may take, and its verdict (300)")
     parser.add_argument("--only", action="append", metavar="KIND", help="jobs of this kind, a fault's or a healthy job's; may be given several times")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of everything that is chosen (the time)")
     parser.add_argument("--keep", metavar="DIR", help="keep the incidents and logs of what went wrong here")

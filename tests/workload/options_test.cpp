@@ -202,6 +202,21 @@ TEST_F(EnvironmentTest, LeavesTorchrunItsPort) {
   EXPECT_EQ(environment.master_port, 29501);
 }
 
+TEST_F(EnvironmentTest, TakesOpenMpisNamesWhereTheUsualOnesAreNotSet) {
+  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK"}) unsetenv(name);
+  setenv("OMPI_COMM_WORLD_RANK", "6", 1);
+  setenv("OMPI_COMM_WORLD_SIZE", "8", 1);
+  setenv("OMPI_COMM_WORLD_LOCAL_RANK", "2", 1);
+  Environment environment;
+  std::string error;
+  const bool read = ReadEnvironment(options_, &environment, &error);
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"}) unsetenv(name);
+  ASSERT_TRUE(read) << error;
+  EXPECT_EQ(environment.rank, 6);
+  EXPECT_EQ(environment.world, 8);
+  EXPECT_EQ(environment.local_rank, 2);
+}
+
 TEST_F(EnvironmentTest, MustFitTheShape) {
   setenv("WORLD_SIZE", "4", 1);
   EXPECT_THAT(Refusal(), HasSubstr("needs 8 ranks"));

@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""Jobs as launchers start them: Open MPI's mpirun, with lockstep in the launch line and with the library exported, ranks told by its own
+variables alone; torchrun with an elastic restart, by what it gives its workers, and by the real one where it is installed."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from cluster import BIN, LIBRARY, Cluster, free_port, wait_for
+
+BUILD = os.path.dirname(BIN)
+LOCKSTEP = os.path.join(BIN, "lockstep")
+TRAINSIM = os.path.join(BIN, "trainsim")
+STALL = [TRAINSIM, "--tp", "2", "--dp", "2", "--steps", "100000", "--pace-ms", "20", "--fault", "rank=2,step=20,kind=stall-host,comm=dp"]
+
+# What torchrun's agent does on one host: it starts the workers, and when one fails it ends the others and starts all anew, with one
+# restart more. The variables are those that it sets (torch/distributed/elastic/agent/server/local_elastic_agent.py).
+ELASTIC = """
+import os, signal, subprocess, sys
+workers, restarts, port, words = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4:]
+for restart in range(restarts + 1):
+    started = []
+    for rank in range(workers):
+        started.append(subprocess.Popen(words, env=dict(
+            os.environ, LOCAL_RANK=str(rank), RANK=str(rank), GROUP_RANK="0", ROLE_RANK=str(rank), ROLE_NAME="default",
+            LOCAL_WORLD_SIZE=str(workers), WORLD_SIZE=str(workers), GROUP_WORLD_SIZE="1", ROLE_WORLD_SIZE=str(workers), MASTER_ADDR="127.0.0.1",
+            MASTER_PORT=str(int(port) + restart), TORCHELASTIC_RESTART_COUNT=str(restart), TORCHELASTIC_MAX_RESTARTS=str(restarts),
+            TORCHELASTIC_RUN_ID="pretrain", NCCL_ASYNC_ERROR_HANDLING="1")))
+    left = list(started)
+    while left and all(worker.poll() in (None, 0) for worker in started):
+        left = [worker for worker in left if worker.poll() is None]
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT) if left else None
+    if all(worker.poll() == 0 for worker in started):
+        sys.exit(0)
+    for worker in started:
+        if worker.poll() is None:
+            worker.send_signal(signal.SIGTERM)
+    for worker in started:
+        worker.wait()
+sys.exit(1)
+"""
+# The first generation loses rank 1; the second ends well.
+WORKER = f"""#!/bin/sh
+fault=
+[ "$TORCHELASTIC_RESTART_COUNT" = 0 ] && fault="--fault rank=1,step=40,kind=kill,comm=dp"
+exec {TRAINSIM} --tp 2 --dp 2 --steps 80 --pace-ms 50 $fault
+"""
+
+
+class LaunchTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="lockstep-launch-")
+        self.rings = tempfile.mkdtemp(prefix="lockstep-launch-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
+        names = ("LOCKSTEP", "SLURM", "OMPI", "RANK", "WORLD_SIZE", "LOCAL_RANK", "TORCHELASTIC")
+        self.environment = {name: value for name, value in os.environ.items() if not name.startswith(names)}
+        self.environment |= {"LD_LIBRARY_PATH": os.path.join(BUILD, "standin/lib"), "LOCKSTEP_DIR": self.rings, "TMPDIR": self.folder}
+
+    def tearDown(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+        shutil.rmtree(self.rings, ignore_errors=True)
+
+    def path(self, *names):
+        return os.path.join(self.folder, *names)
+
+    def program(self, name, text):
+        with open(self.path(name), "w") as file:
+            file.write(text)
+        os.chmod(self.path(name), 0o755)
+        return self.path(name)
+
+    def analyzed(self, *arguments):
+        done = subprocess.run([LOCKSTEP, "analyze", "--format", "json", "--late-after", "0.5", *arguments], capture_output=True, text=True, timeout=120, check=False)
+        return json.loads(done.stdout) if done.stdout else {}
+
+
+@unittest.skipUnless(shutil.which("mpirun"), "mpirun is not installed")
+class MpirunTest(LaunchTest):
+    def setUp(self):
+        super().setUp()
+        # Root and few cores are a test machine's; nothing of it leaves this host.
+        self.environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
+                             "OMPI_MCA_plm_rsh_agent": "false", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+
+    def test_lockstep_in_the_launch_line(self):
+        done = subprocess.run([LOCKSTEP, "run", "--kill-on-hang", "--late-after", "2", "--out", self.path("incident"), "--", "mpirun", "-n", "4", *STALL],
+                              env=self.environment, capture_output=True, text=True, timeout=300, check=False)
+        self.assertEqual(done.returncode, 90, done.stderr)
+        with open(self.path("incident", "verdict.json")) as file:
+            verdict = json.load(file)
+        self.assertEqual((verdict["findings"][0]["kind"], verdict["findings"][0]["culprit_ranks"]), ("HOST_STALL", [2]), done.stderr)
+        self.assertEqual((verdict["ranks_expected"], verdict["ranks_read"]), (4, 4))
+
+    def test_the_library_exported(self):
+        log = self.path("log")
+        with open(log, "wb") as file:
+            job = subprocess.Popen(["mpirun", "-n", "4", "-x", f"LD_PRELOAD={LIBRARY}", "-x", "LOCKSTEP_GPU=full", "-x", "LOCKSTEP_JOB=mpi", *STALL],
+                                   env=self.environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True)
+        try:
+            def named():
+                findings = self.analyzed(self.rings).get("findings")
+                return findings if findings and findings[0]["culprit_ranks"] == [2] else None
+
+            findings = wait_for(lambda: job.poll() is not None or named(), 120)
+            with open(log) as file:
+                self.assertIsNone(job.poll(), file.read())
+            self.assertTrue(findings, self.analyzed(self.rings))
+        finally:
+            # mpirun passes it on to its ranks, which are in sessions of their own.
+            job.send_signal(signal.SIGTERM)
+            try:
+                job.wait(60)
+            except subprocess.TimeoutExpired:
+                job.kill()
+                job.wait()
+        left = self.analyzed(self.rings)
+        self.assertEqual((left["job"], left["ranks_expected"], left["ranks_read"]), ("mpi", 4, 4), left)
+
+    def test_a_job_that_is_well(self):
+        done = subprocess.run([LOCKSTEP, "run", "--out", self.path("incident"), "--", "mpirun", "-n", "4", TRAINSIM, "--tp", "2", "--dp", "2", "--steps", "30"],
+                              env=self.environment, capture_output=True, text=True, timeout=300, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(self.path("incident", "verdict.json")) as file:
+            verdict = json.load(file)
+        self.assertEqual((verdict["verdict"], verdict["ranks_read"]), ("HEALTHY", 4))
+
+
+class TorchrunTest(LaunchTest):
+    def launcher(self):
+        return [sys.executable, self.program("elastic.py", ELASTIC), "4", "1", str(free_port()), self.program("worker", WORKER)]
+
+    def under_a_collector(self, launcher, job):
+        """A generation that lost a rank is told, the next one is another job and well."""
+        made = Cluster(hosts=1, per_host=4)
+        self.addCleanup(made.close)
+        made.start_collector()
+        made.start_agent(0)
+        self.assertTrue(wait_for(lambda: "watching" in made.log("agent0"), 60), made.logs())
+        environment = {**self.environment, "LD_PRELOAD": LIBRARY, "LOCKSTEP_DIR": os.path.join(made.rings, "node0"), "LOCKSTEP_HOST": "node0", "LOCKSTEP_GPU": "full"}
+        done = subprocess.run(launcher, env=environment, capture_output=True, text=True, timeout=300, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr + made.logs())
+        folders = wait_for(made.whole, 180)
+        self.assertEqual(len(made.incidents()), 1, made.logs())
+        self.assertTrue(folders, made.logs())
+        with open(os.path.join(folders[0], "manifest.json")) as file:
+            manifest = json.load(file)
+        self.assertEqual((manifest["job"], manifest["restart_count"]), (job, 0))
+        with open(os.path.join(folders[0], "verdict.json")) as file:
+            verdict = json.load(file)
+        self.assertEqual((verdict["findings"][0]["kind"], verdict["findings"][0]["culprit_ranks"]), ("RANK_DEAD", [1]), made.logs())
+        # Rings of both are there; the newer one is analysed, the older one named.
+        newest = self.analyzed(os.path.join(made.rings, "node0"))
+        self.assertEqual(newest["findings"], [], newest)
+
+    def test_an_elastic_restart(self):
+        self.under_a_collector(self.launcher(), "pretrain")
+
+    def test_an_elastic_restart_on_one_host(self):
+        done = subprocess.run([LOCKSTEP, "run", "--out", self.path("incident"), "--", *self.launcher()], env=self.environment, capture_output=True, text=True,
+                              timeout=300, check=False)
+        self.assertEqual(done.returncode, 0, "the restart saved the job: " + done.stderr)
+        with open(self.path("incident", "verdict.json")) as file:
+            verdict = json.load(file)
+        self.assertEqual((verdict["verdict"], verdict["ranks_read"]), ("HEALTHY", 4), verdict)
+        self.assertTrue(any("restart 0 are left out" in problem["text"] for problem in verdict["problems"]), verdict)
+
+    @unittest.skipUnless(shutil.which("torchrun"), "torchrun is not installed")
+    def test_the_real_torchrun(self):
+        # Debian's 1.13 stumbles over Python 3.11 before it starts anything.
+        if subprocess.run(["torchrun", "--nproc_per_node", "1", "--no_python", "true"], capture_output=True, timeout=120, check=False).returncode != 0:
+            self.skipTest("the torchrun that is installed cannot start a program")
+        self.under_a_collector(["torchrun", "--nnodes", "1", "--nproc_per_node", "4", "--max_restarts", "1", "--rdzv_id", "pretrain", "--rdzv_backend", "c10d",
+                                "--rdzv_endpoint", f"127.0.0.1:{free_port()}", "--no_python", self.program("worker", WORKER)], "pretrain")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
