@@ -11,10 +11,16 @@ import subprocess
 import tempfile
 import unittest
 
+import kubernetes_schema
+
 try:
     import yaml
 except ImportError:
     yaml = None
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
 
 BUILD = os.path.abspath(os.environ.get("LOCKSTEP_BUILD", "build"))
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -51,6 +57,43 @@ class KubernetesTest(unittest.TestCase):
         for name, document in self.documents():
             self.assertIn("apiVersion", document, name)
             self.assertIn("name", document["metadata"], name)
+
+    @unittest.skipIf(jsonschema is None, "python3-jsonschema is not installed")
+    def test_the_api_takes_them(self):
+        for name, document in self.documents():
+            self.assertIn(document["kind"], kubernetes_schema.KINDS, name)
+            errors = list(jsonschema.Draft7Validator(kubernetes_schema.KINDS[document["kind"]]).iter_errors(document))
+            self.assertEqual([f"{'/'.join(map(str, error.absolute_path))}: {error.message}" for error in errors], [], f"{name}: {document['kind']}")
+            spec = document.get("spec", {})
+            if "template" in spec:
+                labels = spec["template"]["metadata"]["labels"]
+                self.assertLessEqual(spec["selector"]["matchLabels"].items(), labels.items(), "a selector that does not select its own pods is refused")
+
+    @unittest.skipIf(jsonschema is None, "python3-jsonschema is not installed")
+    def test_the_schema_finds_mistakes(self):
+        by_kind = {document["kind"]: document for _, document in self.documents()}
+
+        def wrong(kind, change):
+            document = json.loads(json.dumps(by_kind[kind]))
+            change(document)
+            return not jsonschema.Draft7Validator(kubernetes_schema.KINDS[kind]).is_valid(document)
+
+        def pod(document):
+            return document["spec"]["template"]["spec"] if "template" in document["spec"] else document["spec"]
+
+        changes = {
+            "a name with a capital": lambda d: d["metadata"].update(name="Lockstep"),
+            "an unknown field": lambda d: pod(d).update(hostPid=True),
+            "no image": lambda d: pod(d)["containers"][0].pop("image"),
+            "a quantity of no unit": lambda d: pod(d)["containers"][0].setdefault("resources", {}).update(limits={"memory": "2GB"}),
+            "two sources of one volume": lambda d: pod(d)["volumes"][0].update(emptyDir={}, hostPath={"path": "/"}),
+            "a variable's value and source": lambda d: pod(d)["containers"][0]["env"][0].update(value="x", valueFrom={"fieldRef": {"fieldPath": "spec.nodeName"}}),
+            "a number where a string belongs": lambda d: pod(d)["containers"][0]["env"][0].update(value=1),
+            "a relative mount": lambda d: pod(d)["containers"][0]["volumeMounts"][0].update(mountPath="run"),
+            "another API": lambda d: d.update(apiVersion="v2")}
+        for kind in ("Deployment", "DaemonSet", "Pod"):
+            for what, change in changes.items():
+                self.assertTrue(wrong(kind, change), f"{kind}: {what}")
 
     def test_options_are_known_to_the_verbs(self):
         verbs = 0

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Lockstep under a real Slurm: four nodes, each with an agent that the prolog starts, a collector with keys, a job that srun starts with the
-library from the task prolog. A rank stops; the collector's verdict must name it with its node."""
+"""Lockstep under a real Slurm of four nodes and a collector with keys: agents that the prolog starts and the library from the task prolog; and
+a site where nothing is installed, srun starts lockstep run on each node. A rank stops; the collector's verdict must name it with its node."""
 
 import glob
 import json
@@ -78,7 +78,8 @@ class SlurmTest(unittest.TestCase):
             subprocess.run([LOCKSTEP, "keygen", "--role", role, folder], stdout=subprocess.DEVNULL, check=True)
         return folder
 
-    def start(self):
+    def start(self, scripts=True):
+        """Collector and Slurm; `scripts`: with packaging/slurm configured."""
         keys = self.keys()
         port = free_port()
         self.endpoint = f"tcp://127.0.0.1:{port}"
@@ -90,6 +91,11 @@ class SlurmTest(unittest.TestCase):
             self.processes.append(subprocess.Popen(
                 [LOCKSTEP, "collector", "--listen", self.endpoint, "--keys", keys, "--out", self.out], env=self.environment,
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True))
+        if not scripts:
+            self.cluster = slurm_cluster.SlurmCluster(os.path.join(self.folder, "slurm"), first_port=FIRST_PORT)
+            os.makedirs(self.cluster.folder, mode=0o755)
+            self.cluster.start()
+            return
         scripts = os.path.join(self.folder, "scripts")
         shutil.copytree(os.path.join(SOURCE, "packaging/slurm"), scripts)
         with open(os.path.join(scripts, "environment"), "w") as file:
@@ -170,6 +176,30 @@ class SlurmTest(unittest.TestCase):
         job.send_signal(signal.SIGINT)
         self.cluster.output("scancel", "--full", "--signal=KILL", "--name=pretrain")
         self.wait(lambda: not glob.glob(f"{self.folder}/run/*/agent.pid"), "the epilogs", 60)
+
+
+    def test_srun_starts_lockstep_run_on_each_node(self):
+        self.start(scripts=False)
+        # Two ranks a node, as torchrun starts them.
+        worker = (f"export MASTER_ADDR=127.0.0.1 MASTER_PORT={free_port()} WORLD_SIZE=8 LD_LIBRARY_PATH={BUILD}/standin/lib; for local in 0 1; do "
+                  f"RANK=$((2 * SLURM_PROCID + local)) LOCAL_RANK=$local {TRAINSIM} --tp 2 --dp 4 --pace-ms 50 --steps 1000000 "
+                  "--fault rank=5,step=50,kind=stall-host,comm=dp & done; wait")
+        # Nodes of one machine are told apart by the name that Slurm gives them.
+        script = f"export LOCKSTEP_HOST=$SLURMD_NODENAME; exec {LOCKSTEP} run --kill-on-hang --collector {self.endpoint} -- bash -c '{worker}'"
+        environment = {**self.cluster.environment, **{name: self.environment[name] for name in ("LOCKSTEP_KEYS", "LOCKSTEP_RUNTIME_DIR")},
+                       "TMPDIR": "/tmp", "LOCKSTEP_DIR": self.rings}
+        with open(os.path.join(self.folder, "srun.log"), "wb") as log:
+            job = subprocess.Popen(["srun", "-N4", "-n4", "--ntasks-per-node=1", "bash", "-c", script], env=environment, cwd=self.folder,
+                                   stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        self.processes.append(job)
+        folder, verdict = self.wait(self.verdict, "a verdict")
+        finding = verdict["findings"][0]
+        self.assertEqual(finding["culprit_ranks"], [5], self.story())
+        self.assertEqual([culprit["host"] for culprit in finding["culprits"]], ["n3"], folder)
+        # Each ends its own ranks when the collector calls the job hung, and says so by its status.
+        self.wait(lambda: job.poll() is not None, "the end of the job", 90)
+        self.assertEqual(job.returncode, 90, self.story())
+        self.assertEqual(len(glob.glob(f"{self.out}/lockstep-incident-*")), 1, self.story())
 
 
 if __name__ == "__main__":

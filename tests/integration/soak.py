@@ -29,6 +29,7 @@ HEALTHY = {
 # In a cluster sends and receives carry no hashes, and a job that ends with wrong data is no incident by itself.
 NOT_ON_PP = ("wrong-count", "wrong-datatype")
 DESYNCS = ("wrong-count", "wrong-datatype", "wrong-reduction", "wrong-root", "wrong-op")
+SLOW = ("STRAGGLER", "SLOW_HOST", "SLOW_LINK")
 SAMPLE_EVERY = 10
 # An agent keeps the rings of a job, and a collector the job, for ten minutes: before that both grow.
 SETTLED = 720
@@ -350,6 +351,10 @@ class Soak:
             return f"missed: no verdict within {self.options.limit:.0f} s"
         case = self.faults.Case(name, kind, rank, comm, [])
         for folder, verdict in found:
+            # A rank that gets less of a busy machine's processors than its siblings is slow: true, and not about the fault.
+            beside = [finding for finding in verdict.get("findings", [])[1:] if finding["kind"] in SLOW]
+            self.counts["slow beside"] += len(beside)
+            verdict["findings"] = [finding for finding in verdict.get("findings", []) if finding not in beside]
             error = self.faults.judge_fault(case, verdict, None)
             if error is not None and self.is_told_by_hashes(kind, rank, comm, verdict):
                 error = None
@@ -451,6 +456,8 @@ class Soak:
         print(f"\nsoak: {minutes:.0f} minutes, seed {self.options.seed}: {self.score()}")
         if self.loads:
             print(f"load of the machine: median {statistics.median(self.loads):.0f}, most {max(self.loads):.0f} on {os.cpu_count()} processors")
+        if self.counts["slow beside"]:
+            print(f"slow ranks told beside a fault: {self.counts['slow beside']} (the machine's load may make them so)")
         churned = ", ".join(f"{kind} {how} {times}" for (kind, how), times in sorted(self.churned.items()))
         print(f"churn: {churned or 'none'}")
         if self.latencies:
