@@ -24,6 +24,7 @@ import unittest
 BUILD = os.path.abspath(os.environ.get("LOCKSTEP_BUILD", "build"))
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LOCKSTEP = os.path.join(BUILD, "bin/lockstep")
+VIEWER = os.path.exists(os.path.join(BUILD, "bin/lockstep-view"))
 sys.path.insert(0, os.path.join(SOURCE, "tests/integration"))
 from cluster import free_port, wait_for  # noqa: E402
 
@@ -149,6 +150,8 @@ class NamesTest(unittest.TestCase):
                     verb = words[0]
                     if not re.fullmatch(r"[a-z]+", verb):
                         continue  # lockstep --help, lockstep VERB
+                    if verb == "view" and not VIEWER:
+                        continue
                     said = help_of(verb)
                     self.assertIsNotNone(said, f"{where}: no verb {verb}: {code}")
                 elif program == "./dev":
@@ -388,24 +391,23 @@ class CommandsTest(unittest.TestCase):
     def play(self, page):
         site = Site(page)
         self.addCleanup(site.close)
-        ran = 0
+        ran = left_out = 0
         for block in blocks(page):
             if not block.info.startswith("sh") or block.info == "sh check":
                 continue
-            needed = [tool for tool in ("mpirun", "jq", "kubectl", "tmux") if re.search(rf"^{tool} ", block.text(), re.M) and not shutil.which(tool)]
-            if "lockstep view" in block.text() and not os.path.exists(os.path.join(BUILD, "bin/lockstep-view")):
-                needed.append("lockstep-view (not built)")
-            if needed:
+            if ("mpirun" in block.text() and not shutil.which("mpirun")) or ("lockstep view" in block.text() and not VIEWER):
+                left_out += 1
                 continue
             error = site.serve(block) if block.info == "sh service" else site.run(block)
             self.assertIsNone(error, f"{page}:{block.line}:\n{block.text()}\n{error}")
             ran += 1
-        return ran
+        if left_out:
+            self.skipTest(f"{ran} blocks ran; {left_out} need mpirun or the viewer, which are not here")
 
 
 def add_test(page):
     name = re.sub(r"\W+", "_", page.removesuffix(".md").removeprefix("docs/")).lower()
-    setattr(CommandsTest, f"test_{name}", lambda self: self.assertGreater(self.play(page), 0))
+    setattr(CommandsTest, f"test_{name}", lambda self: self.play(page))
 
 
 for _page in pages():

@@ -154,6 +154,14 @@ class ScriptsTest(unittest.TestCase):
         self.assertEqual(self.task_prolog(LOCKSTEP_LIBRARY="/nowhere/liblockstep.so").stdout, "")
 
 
+    def test_without_settings_the_library_is_where_the_package_puts_it(self):
+        with open(os.path.join(SOURCE, "cmake/LockstepInstall.cmake")) as file:
+            self.assertRegex(file.read(), r"(?m)^set\(LOCKSTEP_INSTALL_LIB lib\)")
+        for script in ("slurm/task-prolog.sh", "enroot/95-lockstep.sh"):
+            with open(os.path.join(SOURCE, "packaging", script)) as file:
+                self.assertRegex(file.read(), r"library=\$\{(LOCKSTEP_LIBRARY|library):-/usr/lib/liblockstep\.so\}", script)
+
+
 class EnrootTest(unittest.TestCase):
     """The hook, given what enroot gives to hooks: ENROOT_ENVIRON and ENROOT_MOUNTS name files that are appended to."""
 

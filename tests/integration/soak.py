@@ -252,12 +252,12 @@ class Soak:
 
     # --- one job
 
-    def choose(self):
+    def choose(self, number):
         """kind, rank, communicator, arguments."""
         options = self.options
         step = options.fault_step
         if options.only:
-            kind = self.random.choice(options.only)
+            kind = options.only[(number - 1) % len(options.only)]
         elif self.random.random() < 0.35:
             kind = self.random.choice(sorted(HEALTHY))
         else:
@@ -269,7 +269,7 @@ class Soak:
         return kind, rank, comm, ["--fault", f"rank={rank},step={step},kind={kind},comm={comm}"]
 
     def turn(self, number):
-        kind, rank, comm, arguments = self.choose()
+        kind, rank, comm, arguments = self.choose(number)
         name = f"soak-{number:04d}"
         what = kind if rank is None else f"{kind} {comm} rank {rank}"
         dp = self.options.hosts * 2 // 4
@@ -495,7 +495,7 @@ def main():
     parser.add_argument("--steps", type=int, default=120, help="steps of a job (120)")
     parser.add_argument("--fault-step", type=int, default=30, help="step of the fault, or of the pause (30)")
     parser.add_argument("--limit", type=float, default=300, help="seconds a job may take, and its verdict (300)")
-    parser.add_argument("--only", action="append", metavar="KIND", help="jobs of this kind, a fault's or a healthy job's; may be given several times")
+    parser.add_argument("--only", action="append", metavar="KIND", help="jobs of this kind, a fault's or a healthy job's; several take turns")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of everything that is chosen (the time)")
     parser.add_argument("--keep", metavar="DIR", help="keep the incidents and logs of what went wrong here")
     options = parser.parse_args()
