@@ -3,7 +3,7 @@
 names of files, variables and finding kinds exist. docs/extending.md ("Pages") tells the convention to who writes them:
 
   ```sh            run, block after block of a page in one folder and with one environment; every command must end with 0
-  ```sh exit=1     likewise, the last command ends with that status
+  ```sh exit=1     likewise, the last command ends with that status; exit=0,1: with one of these
   ```sh service    each line is started and goes on running until the page is over; `export` lines set the environment
   ```sh check      not run: it needs what is not here. Options, verbs, targets and files are looked up, as in all other code
 
@@ -211,7 +211,7 @@ class NamesTest(unittest.TestCase):
         for page in pages():
             for block in blocks(page):
                 if block.info.split(" ")[0] == "sh":
-                    self.assertRegex(block.info, r"^sh( exit=\d+| service| check)?$", f"{page}:{block.line}")
+                    self.assertRegex(block.info, r"^sh( exit=\d+(,\d+)*| service| check)?$", f"{page}:{block.line}")
                     continue
                 for line in block.commands():
                     if page in GENERATED or USAGE.search(line):
@@ -326,14 +326,14 @@ class Site:
         return re.sub("|".join(map(re.escape, own)), lambda found: own[found.group()], text)
 
     def run(self, block):
-        expected = re.search(r"exit=(\d+)", block.info)
+        expected = re.search(r"exit=([\d,]+)", block.info)
         script = f". {shlex.quote(self.state)}\nset -e\ntrap 'export -p >{shlex.quote(self.state)}' EXIT\n{self.own(block.text())}\n"
         try:
             done = subprocess.run(["bash", "-c", script], env=self.environment, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, text=True, errors="replace", timeout=240, check=False)
         except subprocess.TimeoutExpired as error:
             return f"did not end: {error.stdout}{self.logs()}"
-        if done.returncode != int(expected.group(1) if expected else 0):
+        if str(done.returncode) not in (expected.group(1) if expected else "0").split(","):
             return f"exit status {done.returncode}:\n{done.stdout}{self.logs()}"
         return None
 
@@ -353,6 +353,11 @@ class Site:
             if not wait_for(lambda: self.is_up(command, log) or process.poll() is not None, 120) or process.poll() is not None:
                 return f"{command}: is not up (status {process.poll()}){self.logs()}"
         return None
+
+    def ended(self):
+        """A service that did not last as long as the page; None: all did."""
+        gone = [f"{command} ended with {process.returncode}" for command, process, _ in self.services if process.poll() is not None]
+        return "; ".join(gone) + self.logs() if gone else None
 
     def log_of(self, verb):
         return "".join(said(log) for command, _, log in self.services if re.search(rf"lockstep {verb}\b", command))
@@ -401,6 +406,7 @@ class CommandsTest(unittest.TestCase):
             error = site.serve(block) if block.info == "sh service" else site.run(block)
             self.assertIsNone(error, f"{page}:{block.line}:\n{block.text()}\n{error}")
             ran += 1
+        self.assertIsNone(site.ended(), page)
         if left_out:
             self.skipTest(f"{ran} blocks ran; {left_out} need mpirun or the viewer, which are not here")
 
