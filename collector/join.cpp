@@ -1,11 +1,12 @@
 #include "collector/join.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,8 +21,6 @@
 #include "collector/proc.h"
 #include "collector/say.h"
 #include "collector/tool_client.h"
-
-extern char** environ;
 
 namespace lockstep {
 namespace {
@@ -58,17 +57,30 @@ absl::StatusOr<std::unique_ptr<Join>> Join::Start(const JoinOptions& options) {
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  // A group of its own: a terminal's Ctrl-C is the job's; the agent stays to tell of its end.
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  sigset_t none;
-  sigemptyset(&none);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  const int error = posix_spawn(&join->agent_, argv[0], nullptr, &attributes, argv.data(), environ);
-  posix_spawnattr_destroy(&attributes);
+  int failed[2];
+  if (pipe2(failed, O_CLOEXEC) != 0) return absl::UnavailableError(absl::StrCat("cannot start ", program, ": ", strerror(errno)));
+  const pid_t parent = getpid();
+  join->agent_ = fork();
+  if (join->agent_ == 0) {
+    // Nothing but system calls.
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+    // A group of its own: a terminal's Ctrl-C is the job's; the agent stays to tell of its end. It does not outlive a run that is killed.
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) _exit(127);
+    execv(argv[0], argv.data());
+    const int why = errno;
+    (void)!write(failed[1], &why, sizeof why);
+    _exit(127);
+  }
+  int error = join->agent_ < 0 ? errno : 0;
+  close(failed[1]);
+  if (error == 0 && read(failed[0], &error, sizeof error) != sizeof error) error = 0;
+  close(failed[0]);
   if (error != 0) {
+    if (join->agent_ > 0) waitpid(join->agent_, nullptr, 0);
     join->agent_ = 0;
     return absl::UnavailableError(absl::StrCat("cannot start ", program, ": ", strerror(error)));
   }

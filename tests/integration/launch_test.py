@@ -177,5 +177,29 @@ class TorchrunTest(LaunchTest):
                                 "--rdzv_endpoint", f"127.0.0.1:{free_port()}", "--no_python", self.program("worker", WORKER)], "pretrain")
 
 
+class KilledTest(LaunchTest):
+    def test_a_run_that_is_killed_leaves_no_agent(self):
+        made = Cluster(hosts=1)
+        self.addCleanup(made.close)
+        made.start_collector()
+        self.assertTrue(wait_for(lambda: "listens on" in made.log("collector"), 60), made.logs())
+        run = subprocess.Popen([LOCKSTEP, "run", "--collector", f"tcp://127.0.0.1:{made.port}", "-n", "2", "--", TRAINSIM, "--tp", "2", "--steps", "100000000"],
+                               env=self.environment | {"LOCKSTEP_RUNTIME_DIR": made.path("runtime")}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL, start_new_session=True)
+
+        def agent():
+            done = subprocess.run(["ps", "-o", "pid=,comm=", "--ppid", str(run.pid)], stdout=subprocess.PIPE, text=True, check=False)
+            return [int(line.split()[0]) for line in done.stdout.splitlines() if "lockstep-agent" in line]
+
+        try:
+            self.assertTrue(wait_for(lambda: "is seen" in made.log("collector"), 120), made.logs())
+            agents = agent()
+            self.assertEqual(len(agents), 1)
+        finally:
+            run.kill()
+            run.wait()
+        self.assertTrue(wait_for(lambda: not os.path.exists(f"/proc/{agents[0]}"), 60), "the agent runs on")
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)
