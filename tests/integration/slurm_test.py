@@ -178,6 +178,29 @@ class SlurmTest(unittest.TestCase):
         self.wait(lambda: not glob.glob(f"{self.folder}/run/*/agent.pid"), "the epilogs", 60)
 
 
+    def test_srun_exports_the_library_and_an_agent_is_there(self):
+        """Ranks are told by Slurm's variables alone. One machine is one host here: one agent stands for the nodes' services."""
+        self.start(scripts=False)
+        with open(os.path.join(self.folder, "agent.log"), "wb") as log:
+            self.processes.append(subprocess.Popen(
+                [LOCKSTEP, "agent", "--collector", self.endpoint, "--rings", self.rings, "--spool", os.path.join(self.folder, "spool")],
+                env=self.environment | {"LOCKSTEP_RUNTIME_DIR": os.path.join(self.folder, "agent-runtime")}, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                start_new_session=True))
+        exports = f"ALL,LD_PRELOAD={BUILD}/lib/liblockstep.so,LOCKSTEP_JOB=$SLURM_JOB_ID,LOCKSTEP_DIR={self.rings},LOCKSTEP_GPU=full"
+        script = (f"srun --export={exports} --ntasks-per-node=2 {TRAINSIM} --tp 2 --dp 4 --pace-ms 50 --steps 1000000 "
+                  "--fault rank=5,step=50,kind=stall-host,comm=dp")
+        environment = {**self.cluster.environment, "TMPDIR": "/tmp", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()),
+                       "LD_LIBRARY_PATH": f"{BUILD}/standin/lib"}
+        with open(os.path.join(self.folder, "srun.log"), "wb") as log:
+            job = subprocess.Popen(["salloc", "-N4", "-n8", "bash", "-c", script], env=environment, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log,
+                                   stderr=log, start_new_session=True)
+        self.processes.append(job)
+        folder, verdict = self.wait(self.verdict, "a verdict")
+        self.assertEqual(verdict["findings"][0]["culprit_ranks"], [5], self.story())
+        self.assertEqual((verdict["ranks_expected"], verdict["ranks_read"]), (8, 8))
+        self.assertEqual(verdict["job"].split("/")[0], "1", folder)  # the first of this Slurm
+        self.cluster.output("scancel", "--full", "--signal=KILL", "1")
+
     def test_srun_starts_lockstep_run_on_each_node(self):
         self.start(scripts=False)
         # Two ranks a node, as torchrun starts them.

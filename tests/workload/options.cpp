@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <initializer_list>
 #include <map>
 
 namespace trainsim {
@@ -350,10 +351,12 @@ bool CheckShape(Options* options, std::string* error) {
   return true;
 }
 
-// `mpi`: Open MPI's name for it, where the usual one is not set.
-bool ReadVariable(const char* name, const char* mpi, int64_t low, int64_t high, int* out, std::string* error) {
+// `others`: what Slurm and Open MPI call it, where the usual name is not set.
+bool ReadVariable(const char* name, std::initializer_list<const char*> others, int64_t low, int64_t high, int* out, std::string* error) {
   const char* text = std::getenv(name);
-  if (text == nullptr && mpi != nullptr) text = std::getenv(mpi);
+  for (const char* other : others) {
+    if (text == nullptr) text = std::getenv(other);
+  }
   int64_t value = 0;
   if (text == nullptr) {
     *error =
@@ -589,16 +592,16 @@ bool Parse(const std::vector<std::string>& args, Options* options, bool* help, s
 }
 
 bool ReadEnvironment(const Options& options, Environment* environment, std::string* error) {
-  if (!ReadVariable("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", 1, kMaxWorld, &environment->world, error)) return false;
+  if (!ReadVariable("WORLD_SIZE", {"OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"}, 1, kMaxWorld, &environment->world, error)) return false;
   if (environment->world != options.WorldSize()) {
     *error = "WORLD_SIZE is " + std::to_string(environment->world) + ", but --tp " + std::to_string(options.tp) +
              " x --pp " + std::to_string(options.pp) + " x --dp " + std::to_string(options.dp) + " needs " +
              std::to_string(options.WorldSize()) + " ranks";
     return false;
   }
-  if (!ReadVariable("RANK", "OMPI_COMM_WORLD_RANK", 0, environment->world - 1, &environment->rank, error)) return false;
-  if (!ReadVariable("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", 0, kMaxWorld, &environment->local_rank, error)) return false;
-  if (!ReadVariable("MASTER_PORT", nullptr, 1, 65535, &environment->master_port, error)) return false;
+  if (!ReadVariable("RANK", {"OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}, 0, environment->world - 1, &environment->rank, error)) return false;
+  if (!ReadVariable("LOCAL_RANK", {"OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}, 0, kMaxWorld, &environment->local_rank, error)) return false;
+  if (!ReadVariable("MASTER_PORT", {}, 1, 65535, &environment->master_port, error)) return false;
   const char* address = std::getenv("MASTER_ADDR");
   if (address == nullptr || *address == '\0') {
     *error = "MASTER_ADDR is not set; the launcher gives the address of rank 0";
