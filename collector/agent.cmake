@@ -21,7 +21,8 @@ add_library(lockstep_agent STATIC
   own_collector.cpp
   ring_finder.cpp
   ring_process.cpp
-  spool.cpp)
+  spool.cpp
+  spool_files.cpp)
 lockstep_common(lockstep_agent)
 target_link_libraries(lockstep_agent PUBLIC lockstep_collector PRIVATE PkgConfig::LOCKSTEP_WIRE_ZSTD)
 lockstep_layer(lockstep_agent collector)

@@ -140,6 +140,7 @@ class AgentProcess {
     session.late_after_ns = options_.late_after_ns;
     session.log = source.log;
     session.cpu_ns = ProcessCpuNs;
+    session.blind = [this] { return blind_; };
     if (getrandom(&session.instance, sizeof session.instance, 0) != sizeof session.instance) session.instance = static_cast<uint64_t>(RealtimeNs());
     session_ = std::make_unique<AgentSession>(session, source_.get(), spool_.get(), [this](const wire::Message& message) {
       return client_ == nullptr ? absl::UnavailableError("no collector") : client_->Send(message);
@@ -241,6 +242,10 @@ class AgentProcess {
   // Only the finder's thread stands there; what was found goes on.
   void WatchFinder() {
     const RingFinderCounters finder = finder_->counters();
+    const MarkSamplerCounters marks = source_->counters().marks;
+    blind_.clear();
+    if (finder.stuck_ns > 0) blind_.push_back(absl::StrCat("no new rings are found: ", finder.stuck_at, " has not answered for ", finder.stuck_ns / kSecond, " s"));
+    if (marks.stuck_ns > 0) blind_.push_back(absl::StrCat("no times of GPU marks: a ring's file has not answered for ", marks.stuck_ns / kSecond, " s"));
     if ((finder.stuck_ns > 0) == finder_stuck_) return;
     finder_stuck_ = finder.stuck_ns > 0;
     Log(finder_stuck_ ? absl::StrCat("no new rings are found: ", finder.stuck_at, " has not answered for ", finder.stuck_ns / kSecond, " s")
@@ -331,6 +336,7 @@ class AgentProcess {
   std::unique_ptr<OwnCollector> own_collector_;
   std::string word_, last_error_;
   bool ending_ = false, finder_stuck_ = false;
+  std::vector<std::string> blind_;  // what cannot be seen at the moment
   int64_t next_metrics_ = 0;
 };
 

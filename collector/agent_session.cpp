@@ -25,6 +25,7 @@ constexpr size_t kMostQueued = 65536;
 constexpr size_t kDigestPartBytes = size_t{1} << 20;
 constexpr size_t kMostCheckpoints = 8;
 constexpr size_t kMostStacks = 16;  // requests
+constexpr int kMostBlind = 4;
 // Without a look for so long this process itself was stopped: no rank may be blamed for that time.
 constexpr int64_t kAbsence = 3 * kSecond;
 
@@ -511,6 +512,9 @@ void AgentSession::SendHeartbeat(int64_t mono_ns, int64_t real_ns, size_t index,
   heartbeat.add_agent_version(options_.version);
   TellCost(mono_ns);
   heartbeat.set_agent_cpu_permille(cpu_permille_);
+  for (const std::string& line : options_.blind ? options_.blind() : std::vector<std::string>()) {
+    if (heartbeat.blind_size() < kMostBlind) heartbeat.add_blind(CleanUtf8(absl::StrCat(options_.host, ": ", line), 400));
+  }
   const size_t room = options_.heartbeat_bytes_per_rank * std::max<size_t>(ranks.size(), 1);
   size_t bytes = heartbeat.ByteSizeLong(), taken = 0;
   for (; taken < job->held.size(); ++taken) {

@@ -43,6 +43,7 @@ struct AgentSessionOptions {
   size_t chunks_out = 4;                 // sent and not acknowledged
   int64_t ack_after_ns = 30'000'000'000; // not acknowledged for so long: sent again
   std::function<int64_t()> cpu_ns;       // the program's own CPU time so far; empty: not told
+  std::function<std::vector<std::string>()> blind;  // what cannot be seen at the moment, a line each; empty: nothing is told
   std::function<void(const std::string&)> log;  // one line for each decision, with its figures; may be empty
 };
 

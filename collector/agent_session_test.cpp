@@ -243,6 +243,7 @@ TEST_F(AgentSessionTest, AHeartbeatComesOnceASecondAndSaysWhatMoved) {
 TEST_F(AgentSessionTest, AHeartbeatSaysWhatRecordersAndAgentAreAndCost) {
   int64_t cpu = 0;
   options_.cpu_ns = [&] { return cpu; };
+  options_.blind = [] { return std::vector<std::string>{"no new rings are found: /mnt has not answered for 30 s"}; };
   options_.version = "0.1.0";
   Make(8);
   for (int rank = 0; rank < 8; ++rank) {
@@ -266,6 +267,8 @@ TEST_F(AgentSessionTest, AHeartbeatSaysWhatRecordersAndAgentAreAndCost) {
   ASSERT_EQ(beat.agent_version_size(), 1);
   EXPECT_EQ(beat.agent_version(0), options_.version);
   EXPECT_NEAR(beat.agent_cpu_permille(), 7, 1);
+  ASSERT_EQ(beat.blind_size(), 1);
+  EXPECT_THAT(beat.blind(0), ::testing::EndsWith(": no new rings are found: /mnt has not answered for 30 s"));
 }
 
 TEST_F(AgentSessionTest, TwoHundredCommunicatorsFitIntoFiveHundredBytesARankAndAllAreToldInTheEnd) {

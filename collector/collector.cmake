@@ -1,8 +1,11 @@
 # The collector: what it decides (pure), what it keeps on disk, its process, and the dump verb. Included by CMakeLists.txt.
 add_library(lockstep_gather STATIC
   collector_core.cpp
+  collector_core_client.cpp
   collector_core_desync.cpp
   collector_core_incident.cpp
+  collector_core_jobs.cpp
+  collector_core_round.cpp
   collector_core_stacks.cpp
   collector_incident.cpp
   collector_job.cpp

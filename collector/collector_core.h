@@ -21,6 +21,7 @@
 #include "collector/collector_job.h"
 #include "collector/detector.h"
 #include "collector/incident_store.h"
+#include "collector/namesakes.h"
 #include "collector/wire/frame.h"
 #include "collector/wire/server.h"
 #include "proto/wire.pb.h"
@@ -116,6 +117,24 @@ class CollectorCore {
     std::string job;
     int64_t until_ns = 0;
     int64_t next_ns = 0;
+    std::vector<uint64_t> kin;  // communicators of the job that is meant
+  };
+
+  // Who speaks of a job: an agent's process, or a relay's, and the number that it gives the job.
+  struct SenderKey {
+    std::string key, host;      // host: of an agent
+    uint64_t peer = 0;
+    uint32_t life = 0;
+    bool direct = false;        // an agent, without a relay between
+  };
+  // Jobs that are called alike.
+  struct Family {
+    struct Heard {
+      SenderKey sender;
+      int64_t ns = 0;
+    };
+    Namesakes sorted;           // senders by SenderKey::key
+    std::map<std::string, Heard> heard;
   };
 
   // Stacks that somebody wants to see now.
@@ -145,10 +164,14 @@ class CollectorCore {
   void TickFreshStacks();
   void OnBye(const wire::Received& received);
 
-  Job* JobOf(const JobIdentity& identity, const Heartbeat* heartbeat, const std::string& host);
+  void SendWelcome(const Address& to, uint32_t protocol, const std::string& refused = "");
+  SenderKey KeyOfSender(const wire::Received& received, const JobIdentity& identity, const std::string& host) const;
+  Job* JobOf(const wire::Received& received, const Heartbeat& heartbeat, const std::string& host);
+  Job* JobSaid(const wire::Received& received, const JobIdentity& identity, const std::string& host);
+  Job* JobNumber(const JobIdentity& identity, int number);
+  Job* KnownJob(const SenderKey& sender, const JobIdentity& identity);
   Job* Find(const std::string& key);
-  // Urgent messages overtake the heartbeat by which a job becomes known: they wait for it, for some seconds.
-  bool TooEarly(const JobIdentity& identity, const wire::Received& received);
+  void Hold(const JobIdentity& identity, const wire::Received& received);
   void TakeEarly(const JobIdentity& identity);
   std::vector<Job*> Named(const std::string& name);
   uint64_t NextRequest() { return request_base_ | ++requests_; }
@@ -157,12 +180,14 @@ class CollectorCore {
   void TickJob(Job* job);
   void LookForSilence(Job* job);
   bool PassedOver(uint64_t peer, int64_t heard_ns) const;
-  void Leave(const JobIdentity& identity, uint64_t peer, const std::string& host);
+  void LeaveJob(Job* job, const SenderKey& sender);
+  void Leave(const SenderKey& sender, const JobIdentity& identity);
+  void TickFamilies();
   void LookWhetherOver(Job* job);
   void Decide(Job* job, const Decision& decision);
   void StartRound(Job* job, bool by_hand);
   void StartSamples(Job* job, const std::vector<int32_t>& ranks);
-  void AskHosts(Job* job, const CollectRequest& request, const Ranks& ranks);
+  void AskHosts(Job* job, CollectRequest request, const Ranks& ranks);
   bool RoundIsIn(const Job& job) const;
   void FinishRound(Job* job);
   void AfterAnalysis(Job* job);
@@ -185,6 +210,10 @@ class CollectorCore {
   void Commit(Gathering* incident);
   void Tell(Gathering* incident, const std::string& progress, bool done);
   void TellWatchers(const std::string& job, const Incident* incident);
+  void TickWatchers();
+  void FillJob(const Job& job, JobStatus* status);
+  bool HasNamesake(const Job& job) const;
+  bool Watches(const Watcher& watcher, const Job& job);
   void SayOnce(Gathering* incident, const std::string& text);
 
   const CoreOptions options_;
@@ -197,7 +226,7 @@ class CollectorCore {
   HostClocks clocks_;
   absl::flat_hash_map<uint64_t, PeerInfo> peers_;                  // by connection
   std::map<std::string, std::unique_ptr<Job>> jobs_;               // by key
-  absl::flat_hash_map<std::string, std::vector<std::string>> keys_of_;  // serialized identity -> keys
+  std::map<std::string, Family> families_;                         // by BaseKeyOf()
   std::map<std::string, std::unique_ptr<Gathering>> incidents_;    // by name; whole ones for a while
   std::vector<Watcher> watchers_;
   std::vector<DeclaredBefore> before_;

@@ -53,6 +53,7 @@ void CollectorCore::GatherDesync(Job* job, const Desync& desync) {
   state.name = name;
   state.folder = absl::StrCat(options_.out, "/", name);
   state.identity = job->identity;
+  state.comms = KinOf(*job);
   state.people = job->name;
   state.everything = state.evidence_done = true;
   state.everything_request = NextRequest();

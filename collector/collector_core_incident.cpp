@@ -19,11 +19,6 @@ constexpr int64_t kSecond = 1'000'000'000;
 constexpr int64_t kStacksGrace = 2 * kSecond;  // relays hold stacks for a quarter of a second each
 constexpr int64_t kActiveFor = 2 * kSecond;  // a host that sends nothing for so long holds nobody else up
 
-Ranks RanksFrom(const RankSet& message) {
-  absl::StatusOr<Ranks> ranks = Ranks::From(message);
-  return ranks.ok() ? *std::move(ranks) : Ranks();
-}
-
 std::string PlainName(const std::string& name) {
   std::string file = DumpFileName(name);
   file.resize(file.size() - 4);
@@ -80,6 +75,7 @@ void CollectorCore::MakeIncident(Job* job, const Decision* decision) {
   job->round->LiesIn(state.folder);
   state.ranks_expected = job->round->bundle().ranks_expected;
   state.captured_real_ns = RealNow();
+  state.comms = KinOf(*job);
   for (const auto& [host, entry] : job->hosts) {
     if (!entry.ranks.empty()) state.hosts[host] = entry.ranks;
   }
@@ -223,19 +219,6 @@ void CollectorCore::Tell(Gathering* incident, const std::string& progress, bool 
   TellWatchers(incident->job, &incident->incident);
 }
 
-void CollectorCore::TellWatchers(const std::string& key, const Incident* incident) {
-  Job* job = Find(key);
-  if (job == nullptr) return;
-  for (const Watcher& watcher : watchers_) {
-    if (!watcher.job.empty() && watcher.job != job->name && watcher.job != job->identity.job()) continue;
-    ClientReply reply;
-    reply.set_request(watcher.request);
-    FillStatus(*job, now_, RealNow(), reply.add_jobs());
-    if (incident != nullptr) *reply.mutable_incident() = *incident;
-    Send(watcher.address, wire::Type::kClientReply, reply);
-  }
-}
-
 void CollectorCore::StartEvidence(Gathering* incident) {
   incident->phase = Gathering::Phase::kEvidence;
   incident->phase_ns = now_;
@@ -254,7 +237,7 @@ void CollectorCore::AskForEvidence(Gathering* incident, const std::string& host,
   if (job == nullptr) return;
   CollectRequest request;
   request.set_request(incident->state.evidence_request);
-  *request.mutable_job() = incident->state.identity;
+  *request.mutable_job() = job->identity;
   request.set_phase(CollectRequest::EVIDENCE);
   gathering->ranks.To(request.mutable_ranks());
   gathering->merged.To(request.mutable_merged());
@@ -263,13 +246,15 @@ void CollectorCore::AskForEvidence(Gathering* incident, const std::string& host,
   if (known != job->hosts.end()) {
     if (known->second.silent || known->second.address.peer == 0) return;
     gathering->asked_at = known->second.address;
+    request.mutable_job()->set_life(known->second.life);
     Send(gathering->asked_at, wire::Type::kCollect, request);
   } else {
     // Behind a relay; which route leads there the answer will tell.
     bool any = false;
-    for (const auto& [peer, relay] : job->relays) {
+    for (const auto& [at, relay] : job->relays) {
       if (relay.silent || !relay.seen.All().Intersects(gathering->ranks.empty() ? gathering->merged : gathering->ranks)) continue;
-      Send({peer, {}}, wire::Type::kCollect, request);
+      request.mutable_job()->set_life(at.life);
+      Send({at.peer, {}}, wire::Type::kCollect, request);
       any = true;
     }
     if (!any) return;
@@ -309,7 +294,7 @@ void CollectorCore::OnStacks(const wire::Received& received) {
   for (FreshStacks& fresh : fresh_) {
     if (fresh.request != report->request()) continue;
     fresh.tree.Merge(StackTree::FromMessage(report->tree(), 256));
-    fresh.got.Unite(RanksFrom(report->ranks()));
+    fresh.got.Unite(Ranks::FromOrNone(report->ranks()));
     for (const std::string& line : report->refused()) {
       if (fresh.refused.size() < 16) fresh.refused.push_back(CleanUtf8(line, 512));
     }
@@ -318,7 +303,7 @@ void CollectorCore::OnStacks(const wire::Received& received) {
   for (const auto& [name, incident] : incidents_) {
     if (incident->state.evidence_request != report->request() || report->request() == 0) continue;
     if (incident->dead || incident->phase == Gathering::Phase::kFinal || incident->phase == Gathering::Phase::kDone) return;
-    const Ranks ranks = RanksFrom(report->ranks());
+    const Ranks ranks = Ranks::FromOrNone(report->ranks());
     incident->stacks_of.Unite(ranks);
     for (auto& [host, gathering] : incident->evidence) {
       if (!gathering.merged.Intersects(ranks) && !gathering.ranks.Intersects(ranks)) continue;
@@ -412,21 +397,23 @@ void CollectorCore::AskForEverything(Gathering* incident, const std::string& hos
   if (job == nullptr) return;
   CollectRequest request;
   request.set_request(incident->state.everything_request);
-  *request.mutable_job() = incident->state.identity;
+  *request.mutable_job() = job->identity;
   request.set_phase(CollectRequest::EVERYTHING);
   request.set_incident(incident->state.name);
   if (!incident->state.desync.text.empty()) gathering->ranks.To(request.mutable_ranks());
   const auto known = job->hosts.find(host);
   if (known != job->hosts.end() && known->second.address.peer != 0 && !known->second.silent) {
     gathering->asked_at = known->second.address;
+    request.mutable_job()->set_life(known->second.life);
     Send(gathering->asked_at, wire::Type::kCollect, request);
   }
   if (known == job->hosts.end() || !known->second.direct) {
     // Behind a relay, perhaps another one by now.
     gathering->ranks.To(request.mutable_ranks());
-    for (const auto& [peer, relay] : job->relays) {
+    for (const auto& [at, relay] : job->relays) {
       const bool may = !relay.silent && (relay.seen.All().Intersects(gathering->ranks));
-      if (may && peer != gathering->asked_at.peer) Send({peer, {}}, wire::Type::kCollect, request);
+      request.mutable_job()->set_life(at.life);
+      if (may && at.peer != gathering->asked_at.peer) Send({at.peer, {}}, wire::Type::kCollect, request);
     }
   }
   if (!gathering->asked) gathering->heard_ns = now_;

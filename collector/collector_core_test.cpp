@@ -469,6 +469,26 @@ TEST_F(CollectorCoreTest, ReadersSeeTheStatus) {
   EXPECT_THAT(fleet.replies[1].lines(0), HasSubstr("node2"));
 }
 
+TEST_F(CollectorCoreTest, DetailsAreGivenToWhoNamesTheJobWithStepAndRestart) {
+  Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
+  fleet.Start();
+  fleet.Pass(3 * kSecond);
+  ClientRequest request;
+  request.set_kind(ClientRequest::DETAIL);
+  request.set_rank(3);
+  for (const char* name : {"train//0", "train", "train#1", ""}) {
+    request.set_job(name);
+    fleet.Ask(1, wire::Role::kReader, request);
+    EXPECT_TRUE(fleet.replies.back().error().empty()) << name << ": " << fleet.replies.back().error();
+    EXPECT_GE(fleet.replies.back().lines_size(), 1) << name;
+  }
+  for (const char* name : {"train//1", "train#2", "trai", "/"}) {
+    request.set_job(name);
+    fleet.Ask(1, wire::Role::kReader, request);
+    EXPECT_FALSE(fleet.replies.back().error().empty()) << name;
+  }
+}
+
 TEST_F(CollectorCoreTest, TenThousandCommunicatorsAreAFewLines) {
   Fleet fleet(Hung(2, 2, 2, 5), 8, out_);
   fleet.Start();
@@ -544,6 +564,119 @@ TEST_F(CollectorCoreTest, TwoJobsOfOneNameAreToldApart) {
   EXPECT_FALSE(fleet.replies.back().error().empty());
 }
 
+// What relays say of two generations, the older of which nobody lives in any more.
+Heartbeat FromRelay(const Fleet& fleet, uint32_t restart, const Ranks& alive, const Ranks& ended, uint64_t issued) {
+  Heartbeat beat;
+  *beat.mutable_job() = fleet.identity();
+  beat.mutable_job()->set_restart_count(restart);
+  beat.set_hosts(2);
+  alive.To(beat.mutable_alive());
+  ended.To(beat.mutable_ended());
+  CommunicatorBeat* comm = beat.add_moved();
+  comm->set_id(0xa1 + restart);
+  comm->set_size(8);
+  comm->set_issued_min(issued);
+  comm->set_issued_max(issued);
+  comm->set_total_max(issued);
+  Ranks members = alive;
+  members.Unite(ended);
+  members.To(comm->mutable_members());
+  return beat;
+}
+
+void RelayArrives(Fleet* fleet, FleetAgent* relay) {
+  Hello hello;
+  hello.set_role(Hello::RELAY);
+  hello.set_host(relay->host);
+  hello.set_instance(relay->peer);
+  hello.set_protocol(1);
+  fleet->Say(relay, wire::Type::kHello, hello, wire::Role::kRelay);
+}
+
+// Each with its own number of the two: what a relay says of one job is never laid to the other.
+TEST_F(CollectorCoreTest, TwoJobsOfOneNameBehindRelaysAreToldApart) {
+  Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
+  for (FleetAgent& agent : fleet.agents) agent.connected = false;
+  fleet.Start();
+  FleetAgent one, two;
+  one.host = "relay0", one.peer = 501;
+  two.host = "relay1", two.peer = 502;
+  RelayArrives(&fleet, &one);
+  RelayArrives(&fleet, &two);
+  const auto beat = [&](FleetAgent* relay, uint32_t life, const Ranks& ranks, uint64_t comm, uint64_t issued) {
+    Heartbeat heartbeat = FromRelay(fleet, 0, ranks, {}, issued);
+    heartbeat.mutable_job()->set_life(life);
+    heartbeat.mutable_moved(0)->set_id(comm);
+    if (comm == 0xa) heartbeat.add_blind("node3: no new rings are found: /mnt/nfs has not answered for 120 s");
+    fleet.Say(relay, wire::Type::kHeartbeat, heartbeat, wire::Role::kRelay);
+  };
+  const auto second = [&](uint64_t issued) {
+    beat(&one, 0, Ranks::Between(0, 3), 0xa, issued);
+    beat(&one, 1, Ranks::Between(0, 3), 0xb, issued);
+    beat(&two, 0, Ranks::Between(4, 7), 0xb, issued);  // the other way round
+    beat(&two, 1, Ranks::Between(4, 7), 0xa, issued);
+    fleet.Pass(kSecond);
+  };
+  for (uint64_t i = 1; i < 10; ++i) second(i);
+  EXPECT_EQ(fleet.core->StatusOf("train").ranks(), 8u);
+  EXPECT_EQ(fleet.core->StatusOf("train#2").ranks(), 8u);
+  EXPECT_TRUE(fleet.decisions.empty());
+  EXPECT_FALSE(fleet.Heard("claimed"));
+  // What an agent cannot see is said of the job that it may be missing in, once.
+  ASSERT_EQ(fleet.core->StatusOf("train").blind_size(), 1);
+  EXPECT_EQ(fleet.core->StatusOf("train").blind(0), "node3: no new rings are found: /mnt/nfs has not answered for 120 s");
+  EXPECT_EQ(fleet.core->StatusOf("train#2").blind_size(), 0);
+  // One of them is late: the other moves.
+  LateReport late;
+  *late.mutable_job() = fleet.identity();
+  late.set_communicator(0xb);
+  late.set_in_flight_ns(6 * kSecond);
+  late.set_limit_ns(5 * kSecond);
+  late.mutable_waiting()->add_first(4);
+  late.mutable_waiting()->add_last(7);
+  fleet.Say(&two, wire::Type::kLate, late, wire::Role::kRelay);
+  second(10);
+  EXPECT_EQ(fleet.core->StatusOf("train").state(), "moving");
+  EXPECT_EQ(fleet.core->StatusOf("train#2").state(), "late");
+  // A dump of "train" would be a guess.
+  ClientRequest request;
+  request.set_kind(ClientRequest::DUMP);
+  request.set_job("train");
+  fleet.Ask(1, wire::Role::kOperator, request);
+  EXPECT_EQ(fleet.replies.back().error(), "which job? train#1, train#2");
+  request.set_job("train#1");
+  fleet.Ask(1, wire::Role::kOperator, request);
+  EXPECT_TRUE(fleet.replies.back().error().empty()) << fleet.replies.back().error();
+  // As `lockstep top` says it, step and restart count behind.
+  request.set_kind(ClientRequest::DETAIL);
+  request.set_rank(3);
+  for (const char* name : {"train#1//0", "train#2//0"}) {
+    request.set_job(name);
+    fleet.Ask(1, wire::Role::kReader, request);
+    EXPECT_TRUE(fleet.replies.back().error().empty()) << name << fleet.replies.back().error();
+  }
+  request.set_job("train//0");
+  fleet.Ask(1, wire::Role::kReader, request);
+  EXPECT_EQ(fleet.replies.back().error(), "which job? train#1, train#2");
+  request.clear_rank();
+  // Who names a communicator watches the job that has it.
+  request.set_kind(ClientRequest::WATCH);
+  request.set_job("train");
+  request.set_request(5);
+  request.add_kin(0xb);
+  fleet.Ask(2, wire::Role::kReader, request);
+  fleet.replies.clear();
+  second(11);
+  size_t watched = 0;
+  for (const ClientReply& reply : fleet.replies) {
+    if (reply.request() != 5) continue;
+    ++watched;
+    ASSERT_EQ(reply.jobs_size(), 1);
+    EXPECT_EQ(reply.jobs(0).job().job(), "train#2");
+  }
+  EXPECT_GE(watched, 1u);
+}
+
 TEST_F(CollectorCoreTest, RanksClaimedTwiceInOneJobAreSaid) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
   fleet.Start();
@@ -582,35 +715,6 @@ TEST_F(CollectorCoreTest, RestartsAreGenerationsOfTheirOwn) {
   fleet.Say(&fleet.agents[0], wire::Type::kHeartbeat, heartbeat);
   EXPECT_EQ(fleet.core->StatusOf("train/0/1").ranks(), 2u);
   EXPECT_EQ(fleet.core->StatusOf("train").ranks(), 8u);
-}
-
-// What relays say of two generations, the older of which nobody lives in any more.
-Heartbeat FromRelay(const Fleet& fleet, uint32_t restart, const Ranks& alive, const Ranks& ended, uint64_t issued) {
-  Heartbeat beat;
-  *beat.mutable_job() = fleet.identity();
-  beat.mutable_job()->set_restart_count(restart);
-  beat.set_hosts(2);
-  alive.To(beat.mutable_alive());
-  ended.To(beat.mutable_ended());
-  CommunicatorBeat* comm = beat.add_moved();
-  comm->set_id(0xa1 + restart);
-  comm->set_size(8);
-  comm->set_issued_min(issued);
-  comm->set_issued_max(issued);
-  comm->set_total_max(issued);
-  Ranks members = alive;
-  members.Unite(ended);
-  members.To(comm->mutable_members());
-  return beat;
-}
-
-void RelayArrives(Fleet* fleet, FleetAgent* relay) {
-  Hello hello;
-  hello.set_role(Hello::RELAY);
-  hello.set_host(relay->host);
-  hello.set_instance(relay->peer);
-  hello.set_protocol(1);
-  fleet->Say(relay, wire::Type::kHello, hello, wire::Role::kRelay);
 }
 
 // Relays that speak of the next generation alone are not silent about the one before, and nobody is late in it.

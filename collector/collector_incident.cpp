@@ -117,6 +117,7 @@ std::string StateText(const IncidentState& state) {
   json["declared"] = state.declared;
   json["evidence_done"] = state.evidence_done;
   json["people"] = state.people;
+  json["communicators"] = state.comms;
   if (!state.desync.text.empty()) {
     Json& desync = json["desync"];
     desync["text"] = state.desync.text;
@@ -150,6 +151,11 @@ absl::StatusOr<IncidentState> ParseState(const std::string& text) {
   state.declared = Flag(json, "declared");
   state.evidence_done = Flag(json, "evidence_done");
   state.people = Text(json, "people");
+  if (const auto comms = json.find("communicators"); comms != json.end() && comms->is_array()) {
+    for (const nlohmann::json& comm : *comms) {
+      if (comm.is_number_unsigned()) state.comms.push_back(comm.get<uint64_t>());
+    }
+  }
   state.stalled_ns = Number<int64_t>(json, "stalled_ns", 0);
   state.ranks_expected = Number<int32_t>(json, "ranks_expected", 0);
   state.captured_real_ns = Number<int64_t>(json, "captured_real_ns", 0);

@@ -35,6 +35,7 @@ struct DesyncFacts {
 struct IncidentState {
   std::string name, folder;
   JobIdentity identity;
+  std::vector<uint64_t> comms;            // some of the job's, by which it is told from others that are called alike
   uint64_t evidence_request = 0, everything_request = 0;  // 0: not asked for
   bool everything = false;
   bool declared = false;                  // a hang, not a dump by hand: the command of --on-verdict is told of it

@@ -1,6 +1,7 @@
 #include "collector/collector_job.h"
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 
 #include "absl/strings/ascii.h"
@@ -48,6 +49,34 @@ const char* StateOf(const Job& job) {
 
 }  // namespace
 
+std::string BaseKeyOf(const JobIdentity& identity) {
+  return absl::StrCat(identity.uid(), "/", identity.job(), "/", identity.step(), "/", identity.restart_count());
+}
+
+std::string NameOf(const JobIdentity& identity) {
+  std::string name = identity.job().empty() ? "unnamed" : identity.job();
+  if (!identity.step().empty() || identity.restart_count() != 0) {
+    absl::StrAppend(&name, "/", identity.step().empty() ? "0" : identity.step(), "/", identity.restart_count());
+  }
+  return name;
+}
+
+NameMatch MatchName(const Job& job, const std::string& name) {
+  const JobIdentity& identity = job.identity;
+  const std::string plain = NameOf(identity), hash = absl::StrCat("#", job.number + 1);
+  const std::string rest = absl::StrCat("/", identity.step(), "/", identity.restart_count());
+  if (name == plain + hash || name == absl::StrCat(identity.job(), hash, rest)) return NameMatch::kThis;
+  if (name == plain || name == identity.job() + rest) return NameMatch::kSame;
+  return name.empty() || name == identity.job() ? NameMatch::kAlike : NameMatch::kNone;
+}
+
+std::vector<uint64_t> KinOf(const Job& job) {
+  std::vector<uint64_t> comms(job.communicators.begin(), job.communicators.end());
+  std::sort(comms.begin(), comms.end());
+  if (comms.size() > 64) comms.resize(64);
+  return comms;
+}
+
 Ranks RanksSeen::All() const {
   Ranks all = alive;
   all.Unite(ended);
@@ -59,7 +88,7 @@ Ranks Job::All() const {
   for (const auto& [name, host] : hosts) {
     if (host.direct) all.Unite(host.seen.All());
   }
-  for (const auto& [peer, relay] : relays) all.Unite(relay.seen.All());
+  for (const auto& [at, relay] : relays) all.Unite(relay.seen.All());
   return all;
 }
 
@@ -82,7 +111,7 @@ std::vector<DigestHole> Job::Holes(int64_t now) const {
                      : absl::StrCat("the agent of ", name, " did not answer in time: nothing is known of its ranks ", ranks.Text()),
          name, ranks, host.silent ? silent : 0});
   }
-  for (const auto& [peer, relay] : relays) {
+  for (const auto& [at, relay] : relays) {
     if (relay.silent) {
       Ranks ranks = relay.seen.All();
       ranks.Subtract(got);
@@ -106,7 +135,7 @@ std::vector<DigestHole> Job::Holes(int64_t now) const {
 
 void FillStatus(const Job& job, int64_t now, int64_t real_ns, JobStatus* status) {
   *status->mutable_job() = job.identity;
-  if (job.name.find('#') != std::string::npos) status->mutable_job()->set_job(job.name);
+  if (job.number > 0) status->mutable_job()->set_job(absl::StrCat(job.identity.job(), "#", job.number + 1));
   status->set_state(StateOf(job));
   status->set_since_real_ns(job.level_real_ns);
   status->set_started_real_ns(job.began_real_ns);
@@ -134,7 +163,17 @@ void FillStatus(const Job& job, int64_t now, int64_t real_ns, JobStatus* status)
       status->add_blind(absl::StrCat("agent of ", name, " silent for ", DurationText(now - host.heard_ns), " (ranks ", host.seen.All().Text(4), ")"));
     }
   }
-  for (const auto& [peer, relay] : job.relays) {
+  std::set<std::string> told;
+  const auto blind = [&](const RanksSeen& seen) {
+    for (const std::string& line : seen.blind) {
+      if (status->blind_size() < 64 && told.insert(line).second) status->add_blind(line);
+    }
+  };
+  for (const auto& [name, host] : job.hosts) {
+    if (host.direct && !host.silent) blind(host.seen);
+  }
+  for (const auto& [at, relay] : job.relays) {
+    if (!relay.silent) blind(relay.seen);
     agents += relay.hosts;
     silent += relay.silent ? relay.hosts : relay.silent_hosts;
     add(relay.seen);

@@ -2,6 +2,7 @@
 #ifndef LOCKSTEP_COLLECTOR_COLLECTOR_JOB_H_
 #define LOCKSTEP_COLLECTOR_COLLECTOR_JOB_H_
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -29,6 +30,13 @@ struct Address {
   bool operator<(const Address& other) const { return std::tie(peer, route) < std::tie(other.peer, other.route); }
 };
 
+// One relay's number of a job, where several are called alike.
+struct RelayKey {
+  uint64_t peer = 0;
+  uint32_t life = 0;
+  auto operator<=>(const RelayKey&) const = default;
+};
+
 // A direct connection.
 struct PeerInfo {
   wire::Role role = wire::Role::kNone;
@@ -44,6 +52,7 @@ struct RanksSeen {
   uint64_t records_lost = 0;
   int64_t lag_ns = 0;
   Facts facts;
+  std::vector<std::string> blind;
   Ranks All() const;
 };
 
@@ -51,6 +60,7 @@ struct JobHost {
   Address address;
   bool direct = false;       // heartbeats come from its agent itself; else it stands behind a relay
   uint32_t child = 0;        // number for the merged progress; direct ones only
+  uint32_t life = 0;         // JobIdentity.life, as its agent numbers jobs that are called alike
   int64_t heard_ns = 0;
   bool silent = false;
   std::string boot_id;
@@ -71,12 +81,13 @@ struct JobRelay {
 struct Job {
   explicit Job(const DetectorLimits& limits) : detector(limits) {}
 
-  std::string key, name;     // name: "job/step/restart", with "#2" where two jobs are called alike
+  std::string key, name;     // name: "job/step/restart", with "#2" for another one that is called alike
+  int number = 0;            // of jobs that are called alike
   JobIdentity identity;
   Detector detector;
   DesyncWatch desync;
   std::map<std::string, JobHost> hosts;
-  std::map<uint64_t, JobRelay> relays;           // by connection
+  std::map<RelayKey, JobRelay> relays;           // by connection
   absl::flat_hash_set<uint64_t> communicators;   // that its senders have named
   absl::flat_hash_set<int32_t> ended_told, ended_badly;
   Ranks duplicates;                              // claimed by several hosts
@@ -108,6 +119,15 @@ struct Job {
   std::vector<DigestHole> Holes(int64_t now) const;
 };
 
+// Equal for jobs that are called alike: user, name, step, restart count.
+std::string BaseKeyOf(const JobIdentity& identity);
+// What a name that people or tools give says of a job. Names are "train", "train/0/1" or "train/step/1", each with "#2" or the
+// like behind or after the first part; without, all that are called so are the same.
+enum class NameMatch { kNone, kAlike, kSame, kThis };
+NameMatch MatchName(const Job& job, const std::string& name);
+std::string NameOf(const JobIdentity& identity);
+// Some of its communicators, by which it is known again; at most 64.
+std::vector<uint64_t> KinOf(const Job& job);
 // "7 of 8 ranks": the job for people and for `lockstep top`. Communicators that stand alike are one line.
 void FillStatus(const Job& job, int64_t now, int64_t real_ns, JobStatus* status);
 // Lines about one communicator, or one rank.

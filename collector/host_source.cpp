@@ -87,7 +87,9 @@ struct HostSource::Ring {
   bool from_spool = false;
   int64_t adopted_ns = 0;
   bool readable = false;
-  Job* job = nullptr;
+  bool replaced = false;  // another ring stands for its process
+  std::string base;       // its job's serialized identity, but for the life
+  Job* job = nullptr;     // null: not known yet
   int32_t rank = -1;
   pid_t pid = 0;       // here; 0: not known
   std::string identity;  // of the process: pid, namespace, start
@@ -252,26 +254,63 @@ void HostSource::Identify(Ring* ring) {
   identity.set_step(CleanUtf8(info.step, 256));
   identity.set_restart_count(info.restart_count);
   identity.set_uid(static_cast<uint32_t>(ring->file.uid));
-  std::unique_ptr<Job>& job = jobs_[identity.SerializeAsString()];
-  if (job == nullptr) {
-    job = std::make_unique<Job>();
-    job->identity = identity;
-    job->last_live_ns = MonotonicNs();
-  }
-  ring->job = job.get();
+  ring->base = identity.SerializeAsString();
   // The same process may be there twice: as itself, and as its copy in the spool.
   for (const auto& [key, other] : rings_) {
-    if (other.get() == ring || other->job != ring->job || other->identity != ring->identity) continue;
+    if (other.get() == ring || other->base != ring->base || other->identity != ring->identity || other->replaced) continue;
     if (other->from_spool == ring->from_spool) continue;
     ring->saved = other->saved = true;
     if (other->from_spool) {
       ring->process = other->process;
       ring->ended_real_ns = other->ended_real_ns;
       other->told = true;
-      other->job = nullptr;  // removed at the next look
+      other->replaced = true;  // removed at the next look
     }
   }
   if (!ring->from_spool) Follow(ring);
+  Sort(ring);
+}
+
+HostSource::Job* HostSource::JobOf(const std::string& base, int life) {
+  JobIdentity identity;
+  identity.ParseFromString(base);
+  identity.set_life(static_cast<uint32_t>(life));
+  std::unique_ptr<Job>& job = jobs_[identity.SerializeAsString()];
+  if (job == nullptr) {
+    job = std::make_unique<Job>();
+    job->identity = identity;
+    job->last_live_ns = MonotonicNs();
+  }
+  return job.get();
+}
+
+// Which of the jobs that are called alike its process belongs to.
+void HostSource::Sort(Ring* ring) {
+  if (ring->base.empty() || ring->replaced) return;
+  std::vector<uint64_t> comms;
+  for (const ring::CommSnapshot& comm : ring->digest.comms) {
+    if (comm.id != 0) comms.push_back(comm.id);
+  }
+  Ranks alive, ended;
+  if (ring->rank >= 0) (ring->alive ? alive : ended).Add(ring->rank);
+  std::vector<Namesakes::Move> moves;
+  const int life = namesakes_[ring->base].Say(absl::StrCat(ring->key), alive, ended, comms, &moves);
+  const auto put = [this](Ring* one, int number) {
+    Job* const job = number == Namesakes::kUndecided ? nullptr : JobOf(one->base, number);
+    if (job != nullptr && job != one->job && number > 0) {
+      Log(absl::StrCat("pid ", one->digest.process.pid, ", rank ", one->rank, " of ", job->identity.job(),
+                       ", is of another job of that name: it shares no communicator with the other process of its rank"));
+    }
+    one->job = job;
+    if (job != nullptr) job->lived |= one->alive;
+  };
+  put(ring, life);
+  for (const Namesakes::Move& move : moves) {
+    uint64_t key = 0;
+    if (const auto other = absl::SimpleAtoi(move.sender, &key) ? rings_.find(key) : rings_.end(); other != rings_.end() && other->second.get() != ring) {
+      put(other->second.get(), move.to);
+    }
+  }
 }
 
 void HostSource::Follow(Ring* ring) {
@@ -286,7 +325,6 @@ void HostSource::Follow(Ring* ring) {
   ring->alive = true;
   ring->pid = *pid;
   ring->process.life = Life::kRunning;
-  ring->job->lived = true;
   ring->progress_ns = MonotonicNs();
   if (!ends_->Add(*pid, pidfd, ring->key)) Log(absl::StrCat("process ", *pid, " cannot be watched: its end will be noticed late"));
 }
@@ -340,7 +378,7 @@ void HostSource::MarkEnded(Ring* ring, const SeenEnd* end) {
   ++counters_.ended;
   const bool badly = process.life == Life::kKilled || (process.life == Life::kExited ? process.exit_code != 0 : !clean);
   if (badly) ++counters_.ended_badly;
-  if (badly) Log(absl::StrCat("rank ", ring->rank, " of ", ring->job->identity.job(), " (pid ", ring->digest.process.pid, ") ", EndText(process), "; its ring is saved"));
+  if (badly) Log(absl::StrCat("rank ", ring->rank, " of ", CleanUtf8(ring->digest.process.job, 256), " (pid ", ring->digest.process.pid, ") ", EndText(process), "; its ring is saved"));
 }
 
 void HostSource::Handle() {
@@ -383,6 +421,10 @@ HostSourceCounters HostSource::counters() const {
 void HostSource::Remove(uint64_t key) {
   const auto ring = rings_.find(key);
   if (ring->second->marks != nullptr) marks_.Remove(ring->second->marks);
+  if (const auto sorted = namesakes_.find(ring->second->base); sorted != namesakes_.end()) {
+    sorted->second.Leave(absl::StrCat(key));
+    if (sorted->second.empty()) namesakes_.erase(sorted);
+  }
   close(ring->second->file.fd);
   rings_.erase(ring);
 }
@@ -395,12 +437,16 @@ bool HostSource::LookAt(int64_t mono_ns, bool sample, Ring* ring) {
     Log(absl::StrCat("the file ", ring->file.path, " is no ring that can be read: it is left alone"));
     return false;
   }
-  if (ring->job == nullptr) return false;
-  if (!ring->alive) return true;
+  if (ring->replaced) return false;
+  if (!ring->alive) {
+    Sort(ring);
+    return true;
+  }
   Read(ring);
   // The process is another program now, and has another ring.
   if (ring->digest.process.state == ring::RecorderState::kReplaced) return false;
-  ring->job->last_live_ns = mono_ns;
+  Sort(ring);
+  if (ring->job != nullptr) ring->job->last_live_ns = mono_ns;
   if (const std::optional<ProcStat> stat = ReadProcStat(ring->pid)) {
     // Who takes its stacks makes it stand for less than 50 ms; a debugger that holds it does so for longer.
     constexpr int64_t kLook = 200'000'000;
@@ -515,7 +561,7 @@ absl::Span<const RankSight> HostSource::ranks(size_t index) const {
 bool HostSource::NextEnded(ProcessEnded* out) {
   Ring* first = nullptr;
   for (const auto& [key, ring] : rings_) {
-    if (ring->told || ring->alive || ring->job == nullptr) continue;
+    if (ring->told || ring->alive || ring->replaced || ring->job == nullptr) continue;
     if (first == nullptr || ring->process.ended_mono_ns < first->process.ended_mono_ns) first = ring.get();
   }
   if (first == nullptr) return false;

@@ -18,6 +18,7 @@
 #include "collector/agent_source.h"
 #include "collector/host_workshop.h"
 #include "collector/mark_sampler.h"
+#include "collector/namesakes.h"
 #include "collector/process_sample.h"
 #include "collector/ring_finder.h"
 #include "collector/ring_process.h"
@@ -85,6 +86,8 @@ class HostSource final : public AgentSource {
   void SampleMarks(Ring* ring);
   bool LookAt(int64_t mono_ns, bool sample, Ring* ring);
   void Identify(Ring* ring);
+  void Sort(Ring* ring);
+  Job* JobOf(const std::string& base, int life);
   void Follow(Ring* ring);
   void MarkEnded(Ring* ring, const SeenEnd* end);
   void Save(Ring* ring);
@@ -99,7 +102,8 @@ class HostSource final : public AgentSource {
   std::unique_ptr<HostWorkshop> workshop_;
   MarkSampler marks_;
   std::map<uint64_t, std::unique_ptr<Ring>> rings_;  // by number, in order of discovery
-  std::map<std::string, std::unique_ptr<Job>> jobs_;
+  std::map<std::string, std::unique_ptr<Job>> jobs_;  // by serialized identity
+  std::map<std::string, Namesakes> namesakes_;        // by serialized identity without its life; senders are rings by key
   std::vector<Job*> shown_;
   // Rings of one user are read as often as a hundredth of a core allows, so that nobody's many rings make others' late.
   struct Share {

@@ -203,6 +203,46 @@ TEST_F(HostSourceTest, OfTwoProcessesThatSayTheyAreOneRankTheYoungerIsShownAndIt
   ASSERT_TRUE(Wait([&] { return source_->ranks(0)[0].digest->process.pid == older.pid(); }));
 }
 
+TEST_F(HostSourceTest, TwoJobsOfOneNameOnAHostAreToldApart) {
+  TestRank one(Path("a"), {.rank = 5}), other(Path("b"), {.rank = 5, .comm = 78}), more(Path("c"), {.rank = 6, .comm = 78});
+  for (const char* name : {"a", "b", "c"}) Adopt(name);
+  ASSERT_TRUE(Wait([&] { return source_->jobs() == 2; }));
+  ASSERT_EQ(source_->ranks(0).size(), 1u);
+  ASSERT_EQ(source_->ranks(1).size(), 2u);
+  EXPECT_EQ(source_->job(0).life(), 0u);
+  EXPECT_EQ(source_->job(1).life(), 1u);
+  EXPECT_EQ(Sight(5, 0)->digest->process.pid, one.pid());
+  EXPECT_EQ(Sight(5, 1)->digest->process.pid, other.pid());
+  EXPECT_THAT(log_, HasSubstr("is of another job of that name"));
+  // What is asked of one is answered by its own ranks.
+  for (size_t i = 0; i < 2; ++i) {
+    CollectRequest request = Request(CollectRequest::DIGEST);
+    *request.mutable_job() = source_->job(i);
+    Digest digest;
+    source_->FillDigest(request, &digest);
+    ASSERT_EQ(digest.ranks_size(), i == 0 ? 1 : 2);
+    EXPECT_EQ(digest.ranks(0).rank().pid(), i == 0 ? one.pid() : other.pid());
+  }
+  other.Reap(SIGKILL);
+  ProcessEnded ended;
+  ASSERT_TRUE(Wait([&] { return source_->NextEnded(&ended); }));
+  EXPECT_EQ(ended.job().life(), 1u);
+  EXPECT_EQ(ended.rank(), 5);
+}
+
+TEST_F(HostSourceTest, AJobThatIsStartedAgainUnderItsNameIsAnother) {
+  TestRank first(Path("a"), {.rank = 0});
+  Adopt("a");
+  ASSERT_TRUE(Wait([&] { return source_->jobs() == 1; }));
+  first.Reap(SIGKILL);
+  ASSERT_TRUE(Wait([&] { return !source_->ranks(0)[0].view.alive; }));
+  TestRank again(Path("b"), {.rank = 0, .comm = 78});
+  Adopt("b");
+  ASSERT_TRUE(Wait([&] { return source_->jobs() == 2; }));
+  EXPECT_FALSE(Sight(0, 0)->view.alive);
+  EXPECT_TRUE(Sight(0, 1)->view.alive);
+}
+
 TEST_F(HostSourceTest, ARingThatNamesAnotherProcessIsNotBelieved) {
   TestRank honest(Path("honest"), {.rank = 0});
   // The number and start of a process that does not hold this ring.

@@ -27,6 +27,7 @@ namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
 // What the agent needs to tell of the last ends; the collector to find the cause of a bad end and to get everything.
+constexpr int kMostKin = 64;
 constexpr int64_t kMoment = 2 * kSecond, kLongest = 90 * kSecond, kNoWord = 15 * kSecond;
 
 std::string BesideThis(const char* program) {
@@ -132,12 +133,16 @@ void Join::Step(int64_t mono_ns) {
     hello.set_min_protocol(1);
     if (const auto message = wire::Encode(wire::Type::kHello, hello); message.ok()) client_->Send(*message).IgnoreError();
   }
-  if (welcome_ && mono_ns - asked_ns_ > 20 * kSecond) {
+  if (welcome_ && mono_ns - asked_ns_ > (known_ ? 20 * kSecond : kSecond)) {
     asked_ns_ = mono_ns;
     ClientRequest request;
     request.set_kind(ClientRequest::WATCH);
     request.set_job(options_.job);
     request.set_request(instance_ | 1);
+    for (const uint64_t comm : options_.kin ? options_.kin() : std::vector<uint64_t>()) {
+      if (request.kin_size() < kMostKin) request.add_kin(comm);
+    }
+    known_ |= request.kin_size() > 0;
     if (const auto message = wire::Encode(wire::Type::kClientRequest, request); message.ok()) client_->Send(*message).IgnoreError();
   }
   while (const std::optional<wire::Message> message = client_->Receive()) {
@@ -149,6 +154,8 @@ void Join::Step(int64_t mono_ns) {
     ClientReply reply;
     if (message->header.type != wire::Type::kClientReply || !wire::DecodeBody(*message, &reply).ok()) continue;
     heard_ |= reply.jobs_size() > 0;
+    // Another's may be called alike: until this job has a communicator, nobody can be late in it, and nothing said is taken.
+    if (!known_ || reply.jobs_size() > 1) continue;
     const Incident* incident = reply.has_incident() ? &reply.incident() : nullptr;
     for (const JobStatus& job : reply.jobs()) {
       if (job.state() == "hung") {
@@ -168,7 +175,7 @@ void Join::Step(int64_t mono_ns) {
     SayBlock(incident->text());
     if (!told_.empty()) Say(absl::StrCat("incident in ", told_, " on the collector's host"));
   }
-  if (welcome_ && asked_ns_ < mono_ns - 20 * kSecond) Step(mono_ns);  // the welcome came just now: ask at once
+  if (welcome_ && asked_ns_ < mono_ns - 50 * kSecond) Step(mono_ns);  // the welcome came just now: ask at once
 }
 
 void Join::Finish(bool badly) {

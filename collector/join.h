@@ -5,8 +5,10 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -21,6 +23,8 @@ struct JoinOptions {
   std::string job;          // as LOCKSTEP_JOB has it
   std::string agent;        // program; empty: lockstep-agent beside this one
   int64_t late_after_ns = 0;
+  // Communicators that the job has made so far: what tells it from others that are called alike.
+  std::function<std::vector<uint64_t>()> kin;
 };
 
 // Not thread-safe. Says what the collector says, on standard error.
@@ -53,6 +57,7 @@ class Join {
   uint64_t instance_ = 0;
   bool welcome_ = false, hung_ = false, heard_ = false, whole_ = false, over_ = false;
   int64_t asked_ns_ = 0;
+  bool known_ = false;  // the collector was told communicators: what it says is of this job
   std::string told_;  // the incident whose verdict was printed
   VerdictKind verdict_ = VERDICT_UNSPECIFIED;
 };

@@ -83,8 +83,9 @@ void MergedProgress::Apply(uint32_t child, int64_t now, const CommBeat& beat) {
     merged.gaps = beat.gaps;
     comm.p99_child = child;
   }
-  // Its last operation was issued before the beat was made.
-  if (changed || merged.moved_ns == 0) merged.moved_ns = std::max(merged.moved_ns, reached);
+  // Its last operation was issued before the beat was made. Of sends and receives alone `reached` tells nothing.
+  const int64_t moved = beat.moved_age_ns > 0 ? now - beat.moved_age_ns : reached;
+  if (changed || merged.moved_ns == 0) merged.moved_ns = std::max(merged.moved_ns, moved);
   if (relay_) ApplyHashes(child, beat, *part, &comm);
   MarkDirty(beat.comm, &comm);
   MarkMoved(beat.comm, &comm);
@@ -255,6 +256,7 @@ std::vector<CommBeat> MergedProgress::TakeMoved(int64_t now, bool everything) {
     beat.issued_max = merged.issued_max;
     beat.total_max = merged.total_max;
     beat.issue_age_ns = std::max<int64_t>(0, now - merged.reached_ns);
+    beat.moved_age_ns = merged.moved_ns > 0 ? std::max<int64_t>(1, now - merged.moved_ns) : 0;
     beat.at_min = Missing(id);
     beat.p99_gap_ns = merged.p99_gap_ns;
     beat.gaps = merged.gaps;

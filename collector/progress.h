@@ -42,6 +42,7 @@ struct CommBeat {
   uint64_t issued_min = 0, issued_max = 0;  // collectives, over the sender's members
   uint64_t total_max = 0;           // with sends and receives
   int64_t issue_age_ns = 0;         // since issued_max was reached (where several are there: by the first)
+  int64_t moved_age_ns = 0;         // since anything was last issued, sends and receives too; 0: not told
   RankRuns at_min;                  // empty: all the sender's members stand at issued_min
   RankRuns members;                 // empty: as told before
   int64_t p99_gap_ns = 0;           // learned by the sender

@@ -47,6 +47,7 @@ CommBeat BeatFromProto(const CommunicatorBeat& proto) {
   beat.issued_min = proto.issued_min();
   beat.total_max = std::max(proto.total_max(), beat.issued_max);
   beat.issue_age_ns = std::max<int64_t>(0, proto.issue_age_ns());
+  beat.moved_age_ns = std::max<int64_t>(0, proto.moved_age_ns());
   beat.at_min = RunsFromProto(proto.at_min());
   beat.members = RunsFromProto(proto.members());
   beat.p99_gap_ns = std::max<int64_t>(0, proto.p99_gap_ns());
@@ -69,6 +70,7 @@ void BeatToProto(const CommBeat& beat, CommunicatorBeat* proto) {
   proto->set_issued_max(beat.issued_max);
   proto->set_total_max(beat.total_max);
   proto->set_issue_age_ns(beat.issue_age_ns);
+  proto->set_moved_age_ns(beat.moved_age_ns);
   if (!beat.at_min.empty()) RunsToProto(beat.at_min, proto->mutable_at_min());
   if (!beat.members.empty()) RunsToProto(beat.members, proto->mutable_members());
   proto->set_p99_gap_ns(beat.p99_gap_ns);
@@ -186,10 +188,11 @@ std::vector<CommBeat> HostProgress::Take(int64_t now, const Lateness& lateness, 
     beat.comm = id;
     beat.size = comm.size;
     beat.issued_min = UINT64_MAX;
-    int64_t reached = 0;
+    int64_t reached = 0, moved = 0;
     for (const auto& [rank, member] : comm.members) {
       beat.issued_min = std::min(beat.issued_min, member.issued);
       beat.total_max = std::max(beat.total_max, member.total);
+      moved = std::max(moved, member.issued_ns);
       if (reached == 0 || member.issued > beat.issued_max) {
         beat.issued_max = std::max(beat.issued_max, member.issued);
         reached = member.issued_ns;
@@ -198,6 +201,7 @@ std::vector<CommBeat> HostProgress::Take(int64_t now, const Lateness& lateness, 
       }
     }
     beat.issue_age_ns = reached > 0 ? std::max<int64_t>(0, now - reached) : 0;
+    beat.moved_age_ns = moved > 0 ? std::max<int64_t>(1, now - moved) : 0;
     const bool tell = everything || !comm.members_told;
     if (tell || beat.issued_min < beat.issued_max) {
       std::vector<int32_t> all, low;

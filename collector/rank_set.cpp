@@ -61,6 +61,11 @@ absl::StatusOr<Ranks> Ranks::From(const RankSet& message) {
   return set;
 }
 
+Ranks Ranks::FromOrNone(const RankSet& message) {
+  absl::StatusOr<Ranks> ranks = From(message);
+  return ranks.ok() ? *std::move(ranks) : Ranks();
+}
+
 void Ranks::To(RankSet* message) const {
   message->Clear();
   message->mutable_first()->Reserve(static_cast<int>(runs_.size()));

@@ -31,6 +31,7 @@ class Ranks {
   static Ranks Between(int32_t first, int32_t last);
   // From the network. Refuses what is not ascending, overlaps, is out of 0..kMostRank, or has too many runs.
   static absl::StatusOr<Ranks> From(const RankSet& message);
+  static Ranks FromOrNone(const RankSet& message);  // what is refused counts as nothing
 
   void To(RankSet* message) const;
   RankSet ToMessage() const;

@@ -27,6 +27,10 @@ constexpr int64_t kEverythingEvery = 30 * kSecond;
 constexpr int64_t kRetryFull = 5'000'000;  // the upstream's queue is full
 constexpr size_t kMostName = 256;
 constexpr size_t kMostJobsOfHost = 64;
+constexpr size_t kMostEarly = 4096;  // small ones: late reports and ends
+constexpr size_t kMostEarlyBytes = 16384;
+constexpr int64_t kEarlyExpires = 10 * kSecond;
+constexpr int kMostBlind = 64, kMostBlindOfHost = 4;
 
 int64_t Now(clockid_t clock) {
   timespec now{};
@@ -34,10 +38,13 @@ int64_t Now(clockid_t clock) {
   return int64_t{now.tv_sec} * kSecond + now.tv_nsec;
 }
 
-// What a hostile child says counts as nothing.
-Ranks Read(const RankSet& message) {
-  absl::StatusOr<Ranks> ranks = Ranks::From(message);
-  return ranks.ok() ? *std::move(ranks) : Ranks();
+std::string BaseOf(JobIdentity identity) {
+  identity.clear_life();
+  return identity.SerializeAsString();
+}
+
+std::string ChildKey(uint32_t number, uint32_t life) {
+  return absl::StrCat(number, "/", life);
 }
 
 std::string LateKey(const LateReport& report) {
@@ -182,8 +189,8 @@ void Relay::FromChild(wire::Received received) {
     child->heard_ns = now_;
     if (child->silent) {
       child->silent = false;
-      for (const auto& [key, job] : child->jobs) {
-        if (const auto found = jobs_.find(key); found != jobs_.end()) found->second->fresh = true;
+      for (const auto& [said, job] : child->jobs) {
+        if (const auto found = jobs_.find(job.job); found != jobs_.end()) found->second->fresh = true;
       }
     }
   }
@@ -200,6 +207,7 @@ void Relay::FromChild(wire::Received received) {
     case wire::Type::kStacks:
       return OnStacks(received);
     case wire::Type::kEnded:
+      return OnEnded(std::move(received));
     case wire::Type::kDigest:
     case wire::Type::kEvidence:
     case wire::Type::kChunk:
@@ -262,23 +270,15 @@ void Relay::OnHeartbeat(const wire::Received& received) {
   child->beat_ns = now_;
   if (beat.over()) return Leave(child, key);
   const bool too_many = child->jobs.count(key) == 0 && received.role != wire::Role::kRelay && child->jobs.size() >= kMostJobsOfHost;
-  if (jobs_.count(key) == 0 && !too_many && jobs_.size() < options_.most_jobs && key.size() <= 4 * kMostName) {
-    jobs_[key] = std::make_unique<Job>();
-    jobs_[key]->identity = beat.job();
-  }
-  const auto found = jobs_.find(key);
-  if (found == jobs_.end() || too_many) {
+  if (too_many || key.size() > 4 * kMostName) {
     counters_.malformed++;
     return;
   }
-  Job* const job = found->second.get();
-  job->fresh = true;
-  job->heard_ns = now_;
   ChildJob& said = child->jobs[key];
-  said.alive = Read(beat.alive());
-  said.stopped = Read(beat.stopped());
-  said.in_d = Read(beat.in_d());
-  said.ended = Read(beat.ended());
+  said.alive = Ranks::FromOrNone(beat.alive());
+  said.stopped = Ranks::FromOrNone(beat.stopped());
+  said.in_d = Ranks::FromOrNone(beat.in_d());
+  said.ended = Ranks::FromOrNone(beat.ended());
   said.lost = beat.records_lost();
   said.facts = Facts();
   said.facts.Add(beat);
@@ -289,20 +289,139 @@ void Relay::OnHeartbeat(const wire::Received& received) {
     if (static_cast<int>(said.silent_named.size()) == kMostSilentNamed) break;
     said.silent_named.push_back(host.substr(0, kMostName));
   }
+  said.blind.clear();
+  for (const std::string& line : beat.blind()) {
+    if (static_cast<int>(said.blind.size()) == (beat.host().empty() ? kMostBlind : kMostBlindOfHost)) break;
+    said.blind.push_back(line.substr(0, 2 * kMostName));
+  }
   said.heard_ns = now_;
   said.oldest_age_ns = std::max<int64_t>(0, beat.oldest_age_ns());
+  Sort(child, beat, key);
+  const auto found = jobs_.find(said.job);
+  if (found == jobs_.end()) return;
+  Job* const job = found->second.get();
+  job->fresh = true;
+  job->heard_ns = now_;
   for (const CommunicatorBeat& moved : beat.moved()) job->progress.Apply(child->number, now_, BeatFromProto(moved));
+  if (!early_.empty()) TakeEarly(received.peer);
+}
+
+// Which of the jobs that are called alike the child speaks of. Whoever seemed to be of another one is asked to tell all again.
+void Relay::Sort(Child* child, const Heartbeat& beat, const std::string& key) {
+  ChildJob& said = child->jobs[key];
+  std::vector<uint64_t> comms;
+  for (const CommunicatorBeat& moved : beat.moved()) {
+    if (moved.size() >= 0) comms.push_back(moved.id());
+  }
+  const std::string base = BaseOf(beat.job());
+  std::vector<Namesakes::Move> moves;
+  const int life = namesakes_[base].Say(ChildKey(child->number, beat.job().life()), said.alive, said.ended, comms, &moves);
+  const auto put = [&](Child* one, ChildJob* entry, int number) {
+    JobIdentity identity = beat.job();
+    identity.set_life(static_cast<uint32_t>(number));
+    const std::string ours = number == Namesakes::kUndecided ? "" : identity.SerializeAsString();
+    if (entry->job == ours) return;
+    const bool moved = !entry->job.empty();
+    if (const auto before = jobs_.find(entry->job); before != jobs_.end()) before->second->progress.Forget(one->number, now_);
+    entry->job = ours;
+    if (ours.empty()) return;
+    if (jobs_.count(ours) == 0) {
+      if (jobs_.size() >= options_.most_jobs) {
+        counters_.malformed++;
+        entry->job.clear();
+        return;
+      }
+      jobs_[ours] = std::make_unique<Job>();
+      jobs_[ours]->identity = identity;
+    }
+    if (moved && upstream_instance_ != 0) WelcomeChild(one->peer);
+  };
+  put(child, &said, life);
+  for (const Namesakes::Move& move : moves) {
+    for (auto& [peer, other] : children_) {
+      for (auto& [other_key, entry] : other.jobs) {
+        JobIdentity identity;
+        if (&entry == &said || !identity.ParseFromString(other_key) || ChildKey(other.number, identity.life()) != move.sender) continue;
+        if (BaseOf(identity) == base) put(&other, &entry, move.to);
+      }
+    }
+  }
+}
+
+// The identity by which this relay speaks of what a child calls `said`. False: not known yet, the message waits.
+bool Relay::Named(const wire::Received& received, const JobIdentity& said, JobIdentity* ours) {
+  *ours = said;
+  const Child* child = ChildOf(received.peer);
+  const auto entry = child == nullptr ? std::map<std::string, ChildJob>::const_iterator() : child->jobs.find(said.SerializeAsString());
+  if (child != nullptr && entry != child->jobs.end() && !entry->second.job.empty()) {
+    ours->ParseFromString(entry->second.job);
+    return true;
+  }
+  if (early_.size() < kMostEarly && received.message.body.size() <= kMostEarlyBytes) early_.push_back({received, now_});
+  return false;
+}
+
+void Relay::TakeEarly(uint64_t peer) {
+  std::deque<Early> held;
+  held.swap(early_);
+  for (Early& early : held) {
+    if (early.received.peer != peer) {
+      early_.push_back(std::move(early));
+    } else if (now_ - early.at_ns < kEarlyExpires) {
+      const size_t before = early_.size();
+      const int64_t at = early.at_ns;
+      FromChild(std::move(early.received));
+      if (early_.size() > before) early_.back().at_ns = at;
+    }
+  }
+}
+
+void Relay::OnEnded(wire::Received received) {
+  ProcessEnded ended;
+  if (!wire::DecodeBody(received.message, &ended).ok()) {
+    counters_.malformed++;
+    return;
+  }
+  JobIdentity ours;
+  if (!Named(received, ended.job(), &ours)) return;
+  if (ours.life() != ended.job().life()) {
+    *ended.mutable_job() = ours;
+    absl::StatusOr<wire::Message> frame = wire::Encode(wire::Type::kEnded, ended);
+    if (!frame.ok()) return;
+    frame->header.route = received.message.header.route;
+    received.message = *std::move(frame);
+  }
+  Forward(std::move(received));
 }
 
 // The child speaks of the job no more; when nobody does, neither does this relay.
-void Relay::Leave(Child* child, const std::string& key) {
-  child->jobs.erase(key);
+void Relay::Leave(Child* child, const std::string& said) {
+  const auto entry = child->jobs.find(said);
+  if (entry == child->jobs.end()) return;
+  const std::string key = entry->second.job;
+  Unsort(*child, said);
+  child->jobs.erase(entry);
   const auto job = jobs_.find(key);
   if (job == jobs_.end()) return;
   job->second->progress.Forget(child->number, now_);
-  if (std::any_of(children_.begin(), children_.end(), [&](const auto& other) { return other.second.jobs.count(key) != 0; })) return;
+  if (Spoken(key)) return;
   TellOver(job->second->identity);
   jobs_.erase(job);
+}
+
+void Relay::Unsort(const Child& child, const std::string& said) {
+  JobIdentity identity;
+  if (!identity.ParseFromString(said)) return;
+  const auto sorted = namesakes_.find(BaseOf(identity));
+  if (sorted == namesakes_.end()) return;
+  sorted->second.Leave(ChildKey(child.number, identity.life()));
+  if (sorted->second.empty()) namesakes_.erase(sorted);
+}
+
+bool Relay::Spoken(const std::string& job) const {
+  return std::any_of(children_.begin(), children_.end(), [&](const auto& child) {
+    return std::any_of(child.second.jobs.begin(), child.second.jobs.end(), [&](const auto& said) { return said.second.job == job; });
+  });
 }
 
 void Relay::TellOver(const JobIdentity& job) {
@@ -320,18 +439,21 @@ void Relay::OnLate(const wire::Received& received) {
     counters_.malformed++;
     return;
   }
+  JobIdentity ours;
+  if (!Named(received, report.job(), &ours)) return;
+  *report.mutable_job() = ours;
   counters_.late_in++;
   const std::string key = LateKey(report);
   auto entry = late_.find(key);
   if (entry == late_.end()) {
-    if (late_.size() >= kMostLate) return Forward(received);
+    if (late_.size() >= kMostLate) return;  // told by its heartbeats, too
     entry = late_.emplace(key, Late{}).first;
     entry->second.report = report;
   }
   Late& late = entry->second;
   LateReport& merged = late.report;
-  late.waiting.Unite(Read(report.waiting()));
-  late.missing.Unite(Read(report.missing()));
+  late.waiting.Unite(Ranks::FromOrNone(report.waiting()));
+  late.missing.Unite(Ranks::FromOrNone(report.missing()));
   // The longest wait speaks for all, with the limit it is measured against.
   if (report.in_flight_ns() > merged.in_flight_ns()) {
     merged.set_in_flight_ns(report.in_flight_ns());
@@ -370,7 +492,7 @@ void Relay::OnStacks(const wire::Received& received) {
   *stacks.report.mutable_job() = report.job();
   stacks.report.set_request(report.request());
   stacks.tree.Merge(StackTree::FromMessage(report.tree()));
-  stacks.ranks.Unite(Read(report.ranks()));
+  stacks.ranks.Unite(Ranks::FromOrNone(report.ranks()));
   for (std::string& line : *report.mutable_refused()) {
     if (stacks.report.refused_size() < kMostRefused) stacks.report.add_refused(line.substr(0, 2 * kMostName));
   }
@@ -422,16 +544,13 @@ void Relay::Flush() {
   }
 }
 
-bool Relay::Concerned(const Child& child, const std::string& job, const Ranks& ranks) const {
-  if (child.gone) return false;
-  if (child.jobs.empty()) return true;  // nothing is known of it yet
-  const auto said = child.jobs.find(job);
-  if (said == child.jobs.end()) return false;
+bool Relay::Concerned(const Child& child, const ChildJob& known, const std::string& job, const Ranks& ranks) const {
+  if (child.gone || known.job != job) return false;
   if (ranks.empty()) return true;
-  const ChildJob& known = said->second;
   return known.alive.Intersects(ranks) || known.ended.Intersects(ranks) || known.stopped.Intersects(ranks) || known.in_d.Intersects(ranks);
 }
 
+// As each child tells jobs of one name apart.
 void Relay::Distribute(const wire::Message& message) {
   CollectRequest request;
   if (!wire::DecodeBody(message, &request).ok()) {
@@ -440,10 +559,20 @@ void Relay::Distribute(const wire::Message& message) {
   }
   counters_.requests++;
   const std::string job = request.job().SerializeAsString();
-  Ranks ranks = request.cancel() ? Ranks() : Read(request.ranks());
-  if (!request.cancel()) ranks.Unite(Read(request.merged()));
+  Ranks ranks = request.cancel() ? Ranks() : Ranks::FromOrNone(request.ranks());
+  if (!request.cancel()) ranks.Unite(Ranks::FromOrNone(request.merged()));
   for (const auto& [peer, child] : children_) {
-    if (Concerned(child, job, ranks)) (void)server_->Send(peer, message);
+    if (!child.gone && child.jobs.empty()) (void)server_->Send(peer, message);  // nothing is known of it yet
+    for (const auto& [said, known] : child.jobs) {
+      if (!Concerned(child, known, job, ranks)) continue;
+      if (said == job) {
+        (void)server_->Send(peer, message);
+        continue;
+      }
+      CollectRequest own = request;
+      own.mutable_job()->ParseFromString(said);
+      if (const absl::StatusOr<wire::Message> frame = wire::Encode(wire::Type::kCollect, own); frame.ok()) (void)server_->Send(peer, *frame);
+    }
   }
 }
 
@@ -462,10 +591,8 @@ void Relay::SendHeartbeats(int64_t real_ns) {
     const auto name_silent = [&](const std::string& host) {
       if (beat.silent_host_size() < kMostSilentNamed) beat.add_silent_host(host);
     };
-    for (const auto& [peer, child] : children_) {
-      const auto said = child.jobs.find(key);
-      if (said == child.jobs.end()) continue;
-      const ChildJob& last = said->second;
+    std::set<std::string> blind;
+    const auto take = [&](const Child& child, const ChildJob& last) {
       any = true;
       ended.Unite(last.ended);
       lost += last.lost;
@@ -473,7 +600,7 @@ void Relay::SendHeartbeats(int64_t real_ns) {
       if (child.silent) {
         silent += std::max<uint32_t>(1, last.hosts) + last.silent_hosts;
         name_silent(child.host);
-        continue;
+        return;
       }
       alive.Unite(last.alive);
       stopped.Unite(last.stopped);
@@ -482,8 +609,17 @@ void Relay::SendHeartbeats(int64_t real_ns) {
       silent += last.silent_hosts;
       for (const std::string& host : last.silent_named) name_silent(host);
       oldest = std::max(oldest, now_ - last.heard_ns + last.oldest_age_ns);
+      for (const std::string& line : last.blind) {
+        if (static_cast<int>(blind.size()) < kMostBlind) blind.insert(line);
+      }
+    };
+    for (const auto& [peer, child] : children_) {
+      for (const auto& [said, last] : child.jobs) {
+        if (last.job == key) take(child, last);
+      }
     }
     if (!any) continue;
+    for (const std::string& line : blind) beat.add_blind(line);
     alive.To(beat.mutable_alive());
     stopped.To(beat.mutable_stopped());
     in_d.To(beat.mutable_in_d());
@@ -499,7 +635,10 @@ void Relay::SendHeartbeats(int64_t real_ns) {
     size_t next = 0;
     do {
       beat.clear_moved();
-      if (next > 0) beat.clear_recorders();  // said in the first
+      if (next > 0) {  // said in the first
+        beat.clear_recorders();
+        beat.clear_blind();
+      }
       for (; next < moved.size() && beat.moved_size() < kBeatsPerHeartbeat; next++) BeatToProto(moved[next], beat.add_moved());
       absl::StatusOr<wire::Message> frame = wire::Encode(wire::Type::kHeartbeat, beat);
       if (frame.ok() && upstream_->Send(*frame).ok()) {
@@ -530,11 +669,18 @@ void Relay::Housekeep() {
         // Another way may have been found to whom it spoke for: its numbers are nobody's now.
         child.gone = child.silent = true;
         for (const auto& [key, said] : child.jobs) {
-          if (const auto job = jobs_.find(key); job != jobs_.end()) job->second->progress.Forget(child.number, now_);
+          if (const auto job = jobs_.find(said.job); job != jobs_.end()) job->second->progress.Forget(child.number, now_);
         }
       }
     }
-    if (unheard > options_.silent_after_ns) child.silent = true;
+    if (unheard > options_.silent_after_ns && !child.silent) {
+      child.silent = true;
+      for (const auto& [said, entry] : child.jobs) {
+        JobIdentity identity;
+        if (!identity.ParseFromString(said)) continue;
+        if (const auto sorted = namesakes_.find(BaseOf(identity)); sorted != namesakes_.end()) sorted->second.Silent(ChildKey(child.number, identity.life()));
+      }
+    }
     if (unheard > options_.forget_after_ns || (child.gone && child.jobs.empty())) over.push_back(peer);
     // It speaks, and not of this job any more: that has ended, or another generation of it has begun.
     std::vector<std::string> left;
@@ -549,9 +695,9 @@ void Relay::Housekeep() {
   std::erase_if(late_, [&](const auto& late) { return now_ - late.second.heard_ns > kLateExpires; });
   std::erase_if(stacks_, [&](const auto& stacks) { return now_ - stacks.second.heard_ns > kLateExpires; });
   std::erase_if(jobs_, [&](const auto& job) {
-    return now_ - job.second->heard_ns > options_.silent_after_ns &&
-           std::none_of(children_.begin(), children_.end(), [&](const auto& child) { return child.second.jobs.count(job.first) != 0; });
+    return now_ - job.second->heard_ns > options_.silent_after_ns && !Spoken(job.first);
   });
+  while (!early_.empty() && now_ - early_.front().at_ns > kEarlyExpires) early_.pop_front();
 }
 
 // Of a job that no child speaks of any more a new collector need not hear.
@@ -559,10 +705,14 @@ void Relay::ForgetGhosts() {
   std::set<std::string> lived;
   for (const auto& [peer, child] : children_) {
     if (child.silent) continue;
-    for (const auto& [key, said] : child.jobs) lived.insert(key);
+    for (const auto& [key, said] : child.jobs) lived.insert(said.job);
   }
   for (auto& [peer, child] : children_) {
-    std::erase_if(child.jobs, [&](const auto& said) { return lived.count(said.first) == 0; });
+    std::erase_if(child.jobs, [&, &child = child](const auto& said) {
+      if (lived.count(said.second.job) != 0) return false;
+      Unsort(child, said.first);
+      return true;
+    });
   }
   std::erase_if(jobs_, [&](const auto& job) { return lived.count(job.first) == 0; });
 }
@@ -571,7 +721,8 @@ void Relay::Drop(uint64_t peer) {
   const auto child = children_.find(peer);
   if (child == children_.end()) return;
   for (const auto& [key, said] : child->second.jobs) {
-    if (const auto job = jobs_.find(key); job != jobs_.end()) job->second->progress.Forget(child->second.number, now_);
+    if (const auto job = jobs_.find(said.job); job != jobs_.end()) job->second->progress.Forget(child->second.number, now_);
+    Unsort(child->second, key);
   }
   children_.erase(child);
 }

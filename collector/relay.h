@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "collector/evidence/stack_tree.h"
+#include "collector/namesakes.h"
 #include "collector/progress.h"
 #include "collector/rank_set.h"
 #include "collector/recorder_facts.h"
@@ -75,11 +76,12 @@ class Relay {
  private:
   // What a child's last heartbeat said of one job.
   struct ChildJob {
+    std::string job;  // this relay's number of it in the identity; empty: not known yet
     Ranks alive, stopped, in_d, ended;
     uint64_t lost = 0;
     Facts facts;
     uint32_t hosts = 0, silent_hosts = 0;
-    std::vector<std::string> silent_named;
+    std::vector<std::string> silent_named, blind;
     int64_t heard_ns = 0, oldest_age_ns = 0;
   };
   struct Child {
@@ -90,7 +92,7 @@ class Relay {
     int64_t heard_ns = 0;
     int64_t beat_ns = 0;  // its last heartbeat, of whatever job
     bool silent = false, gone = false;
-    std::map<std::string, ChildJob> jobs;  // by serialized identity
+    std::map<std::string, ChildJob> jobs;  // by serialized identity, as the child tells jobs of one name apart
   };
   struct Job {
     JobIdentity identity;
@@ -120,6 +122,10 @@ class Relay {
   void FromChild(wire::Received received);
   void OnHello(const wire::Received& received);
   void OnHeartbeat(const wire::Received& received);
+  void Sort(Child* child, const Heartbeat& beat, const std::string& said);
+  bool Named(const wire::Received& received, const JobIdentity& said, JobIdentity* ours);
+  void TakeEarly(uint64_t peer);
+  void OnEnded(wire::Received received);
   void OnLate(const wire::Received& received);
   void OnStacks(const wire::Received& received);
   void SendStacks(Stacks* stacks);
@@ -137,14 +143,22 @@ class Relay {
   void Drop(uint64_t peer);
   void ForgetGhosts();
   Child* ChildOf(uint64_t peer);
-  bool Concerned(const Child& child, const std::string& job, const Ranks& ranks) const;
+  bool Concerned(const Child& child, const ChildJob& known, const std::string& job, const Ranks& ranks) const;
+  bool Spoken(const std::string& job) const;
+  void Unsort(const Child& child, const std::string& said);
 
   const RelayOptions options_;
   std::unique_ptr<wire::Server> server_;
   std::unique_ptr<wire::Client> upstream_;
   RelayCounters counters_;
   std::map<uint64_t, Child> children_;  // by connection
-  std::map<std::string, std::unique_ptr<Job>> jobs_;
+  std::map<std::string, std::unique_ptr<Job>> jobs_;   // by serialized identity
+  std::map<std::string, Namesakes> namesakes_;         // by serialized identity without its life; senders by ChildKey()
+  struct Early {
+    wire::Received received;
+    int64_t at_ns = 0;
+  };
+  std::deque<Early> early_;  // overtook the heartbeat that tells whose job is meant
   std::map<std::string, Late> late_;
   std::map<uint64_t, Stacks> stacks_;  // by request
   std::deque<wire::Message> urgent_, chunks_;  // wait for the upstream

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "collector/evidence/stack_tree.h"
@@ -237,6 +238,7 @@ TEST_F(RelayTest, LateReportsOfOneWaitAreMerged) {
   std::vector<Agent*> all;
   for (int i = 0; i < 8; i++) all.push_back(Add("node" + std::to_string(i), static_cast<uint64_t>(i + 1)));
   for (int i = 0; i < 8; i++) {
+    ASSERT_TRUE(all[static_cast<size_t>(i)]->client->Send(BeatOf(all[static_cast<size_t>(i)]->host, {i}, 41)).ok());
     LateReport late;
     *late.mutable_job() = JobOf();
     late.set_communicator(0xa1);
@@ -345,6 +347,101 @@ TEST_F(RelayTest, ANewCollectorHearsNothingOfAGenerationThatEndedBefore) {
   EXPECT_TRUE(Of(Type::kLate).empty());
 }
 
+// Two jobs of one name behind one relay: heartbeats, late reports, ends and requests of each stay its own.
+TEST_F(RelayTest, JobsOfOneNameStayApart) {
+  Agent* a = Add("node0", 1);
+  Agent* b = Add("node1", 2);
+  Agent* both = Add("node2", 3);
+  ASSERT_TRUE(a->client->Send(BeatOf("node0", Ranks::Between(0, 3), 41, 0xa1)).ok());
+  ASSERT_TRUE(Wait([&] { return relay_->counters().heartbeats_in == 1; }));
+  ASSERT_TRUE(b->client->Send(BeatOf("node1", Ranks::Between(0, 3), 52, 0xb1)).ok());
+  ASSERT_TRUE(Wait([&] { return relay_->counters().heartbeats_in == 2; }));
+  // On the third host run ranks of both, which its agent has numbered the other way round.
+  const auto numbered = [](uint32_t life, uint64_t issued, uint64_t comm) {
+    Heartbeat beat;
+    EXPECT_TRUE(wire::DecodeBody(BeatOf("node2", Ranks::Between(4, 7), issued, comm), &beat).ok());
+    beat.mutable_job()->set_life(life);
+    return *Encode(Type::kHeartbeat, beat);
+  };
+  ASSERT_TRUE(both->client->Send(numbered(0, 51, 0xb1)).ok());
+  ASSERT_TRUE(both->client->Send(numbered(1, 40, 0xa1)).ok());
+  const auto last = [&](uint32_t life) -> const Heartbeat* {
+    for (auto beat = beats_.rbegin(); beat != beats_.rend(); ++beat) {
+      if (beat->job().life() == life) return &*beat;
+    }
+    return nullptr;
+  };
+  ASSERT_TRUE(Wait([&] { return last(0) != nullptr && last(1) != nullptr && last(0)->hosts() == 2 && last(1)->hosts() == 2; }));
+  for (const Heartbeat& beat : beats_) {
+    for (const CommunicatorBeat& moved : beat.moved()) EXPECT_EQ(moved.id(), beat.job().life() == 0 ? 0xa1u : 0xb1u);
+  }
+  EXPECT_EQ(*Ranks::From(last(0)->alive()), Ranks::Between(0, 7));
+  EXPECT_EQ(*Ranks::From(last(1)->alive()), Ranks::Between(0, 7));
+
+  // A request goes to the hosts of its job, by the number that each of them gave it.
+  CollectRequest request;
+  *request.mutable_job() = JobOf();
+  request.mutable_job()->set_life(1);
+  request.set_request(9);
+  request.set_phase(CollectRequest::DIGEST);
+  ASSERT_TRUE(root_->server->Send(relay_peer_, *Encode(Type::kCollect, request)).ok());
+  ASSERT_TRUE(Wait([&] { return b->Count(Type::kCollect) == 1 && both->Count(Type::kCollect) == 1; }));
+  EXPECT_EQ(a->Count(Type::kCollect), 0u);
+  const auto asked = [](const Agent& agent) {
+    CollectRequest got;
+    for (const Message& message : agent.received) {
+      if (message.header.type != Type::kCollect) continue;
+      EXPECT_TRUE(wire::DecodeBody(message, &got).ok());
+    }
+    return got.job().life();
+  };
+  EXPECT_EQ(asked(*b), 0u);
+  EXPECT_EQ(asked(*both), 0u);
+
+  // What is late, and who ended, is told under the relay's number.
+  LateReport late;
+  *late.mutable_job() = JobOf();
+  late.set_communicator(0xb1);
+  late.set_host("node2");
+  late.set_in_flight_ns(6'000'000'000);
+  Ranks({4}).To(late.mutable_waiting());
+  ASSERT_TRUE(both->client->Send(*Encode(Type::kLate, late)).ok());
+  ProcessEnded ended;
+  *ended.mutable_job() = JobOf();
+  ended.mutable_job()->set_life(1);
+  ended.set_host("node2");
+  ended.set_rank(5);
+  ASSERT_TRUE(both->client->Send(*Encode(Type::kEnded, ended)).ok());
+  ASSERT_TRUE(Wait([&] { return Of(Type::kLate).size() == 1 && Of(Type::kEnded).size() == 1; }));
+  ASSERT_TRUE(wire::DecodeBody(Of(Type::kLate)[0]->message, &late).ok());
+  EXPECT_EQ(late.job().life(), 1u);
+  ASSERT_TRUE(wire::DecodeBody(Of(Type::kEnded)[0]->message, &ended).ok());
+  EXPECT_EQ(ended.job().life(), 0u);
+  EXPECT_EQ(Of(Type::kEnded)[0]->message.header.route.size(), 1u);
+}
+
+// Hosts whose ranks could be of one job turn out to be of two: who was laid to the wrong one tells everything again.
+TEST_F(RelayTest, AHostThatWasTakenForAnotherJobsIsAskedAgain) {
+  Agent* a = Add("node0", 1);
+  Agent* b = Add("node1", 2);
+  Agent* rest = Add("node2", 3);
+  ASSERT_TRUE(a->client->Send(BeatOf("node0", Ranks::Between(0, 3), 41, 0xa1)).ok());
+  ASSERT_TRUE(Wait([&] { return relay_->counters().heartbeats_in == 1; }));
+  ASSERT_TRUE(b->client->Send(BeatOf("node1", Ranks::Between(4, 7), 52, 0xb1)).ok());
+  ASSERT_TRUE(Wait([&] { return !beats_.empty() && beats_.back().hosts() == 2; }));
+  const size_t welcomes = b->welcomes.size();
+  ASSERT_TRUE(rest->client->Send(BeatOf("node2", Ranks::Between(4, 7), 41, 0xa1)).ok());
+  ASSERT_TRUE(Wait([&] { return b->welcomes.size() > welcomes; }));
+  EXPECT_EQ(b->welcomes.back(), b->welcomes.front());  // the same instance: nothing else is begun anew
+  beats_.clear();
+  ASSERT_TRUE(b->client->Send(BeatOf("node1", Ranks::Between(4, 7), 52, 0xb1)).ok());
+  ASSERT_TRUE(Wait([&] {
+    return std::any_of(beats_.begin(), beats_.end(), [](const Heartbeat& beat) {
+      return beat.job().life() == 1 && beat.hosts() == 1 && beat.moved_size() == 1 && beat.moved(0).id() == 0xb1;
+    });
+  }));
+}
+
 // Said by an agent whose job has ended for good, and passed on at once.
 TEST_F(RelayTest, ThatAJobIsOverIsPassedOnWhenTheLastSaysSo) {
   Agent* a = Add("node0", 1);
@@ -425,6 +522,7 @@ TEST_F(RelayTest, WhatRecordersAreAndCostIsUnited) {
     facts->set_ring_bytes(1000);
     heartbeat.add_agent_version("0.2.0");
     heartbeat.set_agent_cpu_permille(permille);
+    heartbeat.add_blind(host + ": no new rings are found");
     return *Encode(Type::kHeartbeat, heartbeat);
   };
   ASSERT_TRUE(Wait([&] {
@@ -437,6 +535,8 @@ TEST_F(RelayTest, WhatRecordersAreAndCostIsUnited) {
   EXPECT_EQ(beats_.back().recorders(0).ring_bytes(), 2000u);
   EXPECT_EQ(beats_.back().agent_version_size(), 1);
   EXPECT_EQ(beats_.back().agent_cpu_permille(), 9u);
+  ASSERT_EQ(beats_.back().blind_size(), 2);
+  EXPECT_EQ(beats_.back().blind(1), "node1: no new rings are found");
 }
 
 // An agent that goes back to its own relay.

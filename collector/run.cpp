@@ -168,6 +168,16 @@ class Run {
       join.ring_folder = folder_.path;
       join.job = HasVariable(environment, "LOCKSTEP_JOB") ? GetVariable(environment, "LOCKSTEP_JOB") : job_;
       join.late_after_ns = options_.late_after_ns;
+      join.kin = [this] {
+        agent_.Sample();
+        std::vector<uint64_t> comms;
+        for (const ring::Snapshot* digest : agent_.Digests()) {
+          for (const ring::CommSnapshot& comm : digest->comms) {
+            if (comm.id != 0) comms.push_back(comm.id);
+          }
+        }
+        return comms;
+      };
       absl::StatusOr<std::unique_ptr<Join>> joined = Join::Start(join);
       if (joined.ok()) {
         join_ = *std::move(joined);

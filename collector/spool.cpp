@@ -1,6 +1,5 @@
 #include "collector/spool.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/eventfd.h>
@@ -9,7 +8,6 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-#include <zstd.h>
 
 #include <algorithm>
 #include <condition_variable>
@@ -29,105 +27,17 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "analyzer/lsd_format.h"
-#include "collector/proc.h"
 #include "collector/runtime_folder.h"
-#include "collector/wire/frame.h"
+#include "collector/spool_files.h"
 #include "recorder/ring/layout.h"
 
 namespace lockstep {
 namespace {
 
-constexpr std::string_view kMagic = "LSCHUNK1";
-constexpr size_t kHeaderBytes = 16;  // magic, length, CRC-32C
-constexpr size_t kIdBytes = 16;
 constexpr size_t kLoadedAhead = 6;
 constexpr size_t kMostProblems = 256;
 constexpr size_t kMostDone = 4096;
 constexpr uint64_t kMostRingBytes = ring::kMaxFileBytes + ring::kPage;
-
-absl::Status Errno(const std::string& what, const std::string& path, int error) {
-  const std::string text = absl::StrCat("cannot ", what, " ", path, ": ", strerror(error));
-  if (error == ENOSPC || error == EDQUOT) return absl::ResourceExhaustedError(text);
-  return absl::UnavailableError(text);
-}
-
-absl::Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t written = write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return Errno("write", path, errno);
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
-  return absl::OkStatus();
-}
-
-void SyncFolder(const std::string& folder) {
-  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;
-  fsync(fd);  // where a file system cannot, nothing is to be done
-  close(fd);
-}
-
-std::vector<std::string> NamesIn(const std::string& folder) {
-  std::vector<std::string> names;
-  if (DIR* dir = opendir(folder.c_str())) {
-    while (const dirent* entry = readdir(dir)) {
-      const std::string_view name = entry->d_name;
-      if (name != "." && name != "..") names.emplace_back(name);
-    }
-    closedir(dir);
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
-// A folder of plain files.
-void RemoveFolder(const std::string& folder) {
-  for (const std::string& name : NamesIn(folder)) unlink(absl::StrCat(folder, "/", name).c_str());
-  rmdir(folder.c_str());
-}
-
-// Little endian, as everything that is written here stays on this machine.
-std::string HeaderOf(std::string_view body) {
-  std::string header(kMagic);
-  for (const uint32_t word : {static_cast<uint32_t>(body.size()), Crc32c(body)}) {
-    for (int shift = 0; shift < 32; shift += 8) header.push_back(static_cast<char>(word >> shift & 0xff));
-  }
-  return header;
-}
-
-uint32_t WordAt(const std::string& bytes, size_t at) {
-  uint32_t word = 0;
-  for (int i = 3; i >= 0; --i) word = word << 8 | static_cast<uint8_t>(bytes[at + static_cast<size_t>(i)]);
-  return word;
-}
-
-absl::StatusOr<Chunk> ReadChunk(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0) return Errno("read", path, errno);
-  struct stat info {};
-  std::string bytes;
-  if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size <= static_cast<off_t>(wire::kMostWireBytes + kHeaderBytes)) {
-    bytes.resize(static_cast<size_t>(info.st_size));
-    size_t at = 0;
-    for (ssize_t got = 0; at < bytes.size() && (got = read(fd, bytes.data() + at, bytes.size() - at)) > 0;) at += static_cast<size_t>(got);
-    bytes.resize(at);
-  }
-  close(fd);
-  Chunk chunk;
-  if (bytes.size() < kHeaderBytes || std::string_view(bytes).substr(0, kMagic.size()) != kMagic ||
-      WordAt(bytes, 8) != bytes.size() - kHeaderBytes || WordAt(bytes, 12) != Crc32c(std::string_view(bytes).substr(kHeaderBytes)) ||
-      !chunk.ParseFromArray(bytes.data() + kHeaderBytes, static_cast<int>(bytes.size() - kHeaderBytes)) || chunk.id().size() != kIdBytes) {
-    return absl::DataLossError(absl::StrCat(path, " is damaged"));
-  }
-  return chunk;
-}
-
-bool IsPlainName(const std::string& name) {
-  return !name.empty() && name.size() <= 160 && name[0] != '.' && name.find('/') == std::string::npos &&
-         std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c < 127; });
-}
 
 class DiskSpool final : public Spool {
  public:
@@ -150,17 +60,17 @@ class DiskSpool final : public Spool {
     for (size_t slash = folder.find('/', 1); slash != std::string::npos; slash = folder.find('/', slash + 1)) {
       mkdir(folder.substr(0, slash).c_str(), 0755);
     }
-    if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return Errno("make the spool", folder, errno);
+    if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return SpoolError("make the spool", folder, errno);
     if (absl::Status status = CheckPrivateFolder(folder); !status.ok()) return status;
     const std::string lock = folder + "/lock";
     lock_ = open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (lock_ < 0) return Errno("write", lock, errno);
+    if (lock_ < 0) return SpoolError("write", lock, errno);
     if (flock(lock_, LOCK_EX | LOCK_NB) != 0) {
       return absl::FailedPreconditionError(absl::StrCat("another agent uses the spool ", folder, ": stop it, or name another folder (--spool)"));
     }
     for (const char* name : {"/work", "/files", "/rings"}) {
       const std::string sub = folder + name;
-      if (mkdir(sub.c_str(), 0700) != 0 && errno != EEXIST) return Errno("make", sub, errno);
+      if (mkdir(sub.c_str(), 0700) != 0 && errno != EEXIST) return SpoolError("make", sub, errno);
     }
     for (const std::string& name : NamesIn(folder + "/work")) unlink(absl::StrCat(folder, "/work/", name).c_str());
     for (const std::string& name : NamesIn(folder + "/files")) TakeUp(name);
@@ -177,7 +87,7 @@ class DiskSpool final : public Spool {
     }
     DropOldRings();
     event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (event_ < 0) return Errno("make", "an eventfd", errno);
+    if (event_ < 0) return SpoolError("make", "an eventfd", errno);
     thread_ = std::thread([this] { Work(); });
     return absl::OkStatus();
   }
@@ -397,7 +307,7 @@ class DiskSpool final : public Spool {
       struct stat info {};
       piece.path = absl::StrCat(folder, "/", chunk);
       const std::vector<std::string> words = absl::StrSplit(chunk, absl::ByAnyChar("-."));
-      if (words.size() != 3 || words[2] != "chunk" || words[1].size() != 2 * kIdBytes || !absl::SimpleAtoi(words[0], &index) ||
+      if (words.size() != 3 || words[2] != "chunk" || words[1].size() != 2 * kChunkIdBytes || !absl::SimpleAtoi(words[0], &index) ||
           lstat(piece.path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) {
         unlink(piece.path.c_str());
         continue;
@@ -552,7 +462,7 @@ class DiskSpool final : public Spool {
     uint64_t bytes = 0;
     struct stat info {};
     if (fstat(task.fd, &info) == 0) bytes = std::min<uint64_t>(static_cast<uint64_t>(info.st_size), kMostRingBytes);
-    const absl::Status status = WithRoom(bytes, Need::kRing, [&] { return CopyTo(task.fd, bytes, temporary, path); });
+    const absl::Status status = WithRoom(bytes, Need::kRing, [&] { return CopyRingFile(task.fd, bytes, temporary, path); });
     close(task.fd);
     struct stat copy {};
     const bool there = status.ok() && lstat(path.c_str(), &copy) == 0;
@@ -572,47 +482,13 @@ class DiskSpool final : public Spool {
     Wake();
   }
 
-  static absl::Status CopyTo(int from, uint64_t bytes, const std::string& temporary, const std::string& path) {
-    const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0) return Errno("write", temporary, errno);
-    absl::Status status;
-    std::string block(1 << 18, '\0');
-    static const std::string kZeros(1 << 18, '\0');
-    for (uint64_t at = 0; at < bytes && status.ok();) {
-      const ssize_t got = pread(from, block.data(), std::min<uint64_t>(block.size(), bytes - at), static_cast<off_t>(at));
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) break;  // it became shorter
-      const std::string_view part(block.data(), static_cast<size_t>(got));
-      // Most of a ring that was hardly used is zeros: holes.
-      if (part != std::string_view(kZeros).substr(0, part.size())) {
-        if (lseek(fd, static_cast<off_t>(at), SEEK_SET) < 0) status = Errno("write", temporary, errno);
-        if (status.ok()) status = WriteAll(fd, part, temporary);
-      }
-      at += static_cast<uint64_t>(got);
-    }
-    if (status.ok() && ftruncate(fd, static_cast<off_t>(bytes)) != 0) status = Errno("write", temporary, errno);
-    if (status.ok() && fdatasync(fd) != 0) status = Errno("write", temporary, errno);
-    if (close(fd) != 0 && status.ok()) status = Errno("write", temporary, errno);
-    if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0) status = Errno("rename to", path, errno);
-    return status;
-  }
-
   // One chunk's file; adds its bytes to the spool's.
   absl::Status WriteChunk(const Chunk& chunk, const std::string& path, Need need) {
-    const std::string body = chunk.SerializeAsString();
-    const std::string header = HeaderOf(body);
-    const absl::Status status = WithRoom(body.size() + header.size(), need, [&] {
-      const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-      if (fd < 0) return Errno("write", path, errno);
-      absl::Status written = WriteAll(fd, header, path);
-      if (written.ok()) written = WriteAll(fd, body, path);
-      if (written.ok() && fdatasync(fd) != 0) written = Errno("write", path, errno);
-      if (close(fd) != 0 && written.ok()) written = Errno("write", path, errno);
-      return written;
-    });
+    const std::string bytes = ChunkFileBytes(chunk);
+    const absl::Status status = WithRoom(bytes.size(), need, [&] { return WriteFileSynced(path, bytes); });
     if (!status.ok()) return status;
     std::lock_guard lock(mutex_);
-    counters_.bytes += body.size() + header.size();
+    counters_.bytes += bytes.size();
     return status;
   }
 
@@ -632,12 +508,12 @@ class DiskSpool final : public Spool {
     const Need need = task.file.kind == SpoolClass::kEvidence ? Need::kEvidence : Need::kEverything;
     uint64_t bytes = 0;
     absl::Status status = WithRoom(0, need, [&] {
-      return mkdir(temporary.c_str(), 0700) == 0 || errno == EEXIST ? absl::OkStatus() : Errno("make", temporary, errno);
+      return mkdir(temporary.c_str(), 0700) == 0 || errno == EEXIST ? absl::OkStatus() : SpoolError("make", temporary, errno);
     });
     const int from = open(task.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (status.ok() && from < 0) status = Errno("read", task.path, errno);
+    if (status.ok() && from < 0) status = SpoolError("read", task.path, errno);
     struct stat info {};
-    if (status.ok() && fstat(from, &info) != 0) status = Errno("read", task.path, errno);
+    if (status.ok() && fstat(from, &info) != 0) status = SpoolError("read", task.path, errno);
     const uint64_t size = static_cast<uint64_t>(info.st_size);
     std::string raw;
     for (uint64_t offset = 0, index = 0; status.ok() && (offset < size || index == 0); ++index) {
@@ -651,25 +527,25 @@ class DiskSpool final : public Spool {
       raw.resize(std::min<uint64_t>(options_.chunk_bytes, size - offset));
       const ssize_t got = raw.empty() ? 0 : pread(from, raw.data(), raw.size(), static_cast<off_t>(offset));
       if (got != static_cast<ssize_t>(raw.size())) {
-        status = Errno("read", task.path, got < 0 ? errno : EIO);
+        status = SpoolError("read", task.path, got < 0 ? errno : EIO);
         break;
       }
       Chunk chunk = like;
-      std::string id(kIdBytes, '\0');
-      if (getrandom(id.data(), id.size(), 0) != static_cast<ssize_t>(id.size())) status = Errno("read", "random numbers", errno);
+      std::string id(kChunkIdBytes, '\0');
+      if (getrandom(id.data(), id.size(), 0) != static_cast<ssize_t>(id.size())) status = SpoolError("read", "random numbers", errno);
       chunk.set_id(id);
       chunk.set_file(file.name);
       chunk.set_offset(offset);
       chunk.set_raw_bytes(static_cast<uint32_t>(raw.size()));
       chunk.set_last(offset + raw.size() == size);
-      if (status.ok()) status = Compress(raw, chunk.mutable_data());
+      if (status.ok()) status = CompressChunk(raw, chunk.mutable_data());
       Piece piece;
       const std::string chunk_name = absl::StrCat(index, "-", absl::BytesToHexString(id), ".chunk");
       if (status.ok()) status = WriteChunk(chunk, absl::StrCat(temporary, "/", chunk_name), need);
       if (!status.ok()) break;
       piece.id = id;
       piece.path = absl::StrCat(file.folder, "/", chunk_name);
-      piece.bytes = chunk.ByteSizeLong() + kHeaderBytes;
+      piece.bytes = chunk.ByteSizeLong() + kChunkHeaderBytes;
       bytes += piece.bytes;
       file.pieces[static_cast<uint32_t>(index)] = std::move(piece);
       offset += raw.size();
@@ -677,7 +553,7 @@ class DiskSpool final : public Spool {
     }
     if (from >= 0) close(from);
     SyncFolder(temporary);
-    if (status.ok() && rename(temporary.c_str(), file.folder.c_str()) != 0) status = Errno("rename to", file.folder, errno);
+    if (status.ok() && rename(temporary.c_str(), file.folder.c_str()) != 0) status = SpoolError("rename to", file.folder, errno);
     if (status.ok()) SyncFolder(options_.folder + "/files");
     unlink(task.path.c_str());
     std::lock_guard lock(mutex_);
@@ -699,21 +575,8 @@ class DiskSpool final : public Spool {
     Wake();
   }
 
-  static absl::Status Compress(const std::string& raw, std::string* out) {
-    ZSTD_CCtx* context = ZSTD_createCCtx();
-    if (context == nullptr) return absl::ResourceExhaustedError("no memory for the compressor");
-    ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
-    ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, 1);
-    out->resize(ZSTD_compressBound(raw.size()));
-    const size_t size = ZSTD_compress2(context, out->data(), out->size(), raw.data(), raw.size());
-    ZSTD_freeCCtx(context);
-    if (ZSTD_isError(size) != 0) return absl::InternalError(ZSTD_getErrorName(size));
-    out->resize(size);
-    return absl::OkStatus();
-  }
-
   void Load(const LoadTask& task) {
-    absl::StatusOr<Chunk> chunk = ReadChunk(task.path);
+    absl::StatusOr<Chunk> chunk = ReadChunkFile(task.path);
     std::string damaged;
     {
       std::lock_guard lock(mutex_);

@@ -28,6 +28,7 @@ struct TestRing {
   uint64_t start_ticks = 0;  // 0: of the process
   uint64_t pid_namespace = 0;
   uint32_t state = 1;
+  uint64_t comm = 77;        // its communicator
   uint32_t layout = 1;       // more: what a later version may have, longer structures and a section that nobody knows
   bool first_layout = false; // the sections of the first recorder alone, and a shorter header
 };
@@ -78,7 +79,7 @@ inline void WriteTestRing(const std::string& path, const TestRing& ring) {
   ring::CommEntry comm{};
   comm.guard = 2;
   comm.state = 2;
-  comm.id = 77;
+  comm.id = ring.comm;
   comm.generation = 1;
   comm.member_rank = ring.rank;
   comm.size = ring.world;

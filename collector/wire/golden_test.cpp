@@ -40,6 +40,7 @@ std::unique_ptr<google::protobuf::Message> Empty(Type type) {
     case Type::kAck: return std::make_unique<ChunkAck>();
     case Type::kClientRequest: return std::make_unique<ClientRequest>();
     case Type::kClientReply: return std::make_unique<ClientReply>();
+    case Type::kStacks: return std::make_unique<StackReport>();
     default: return nullptr;
   }
 }
@@ -89,7 +90,7 @@ Message Recorded(const Golden& golden) {
 
 TEST(Golden, FramesOfThisProtocolAreReadAndWrittenAsTheyWere) {
   const std::vector<Golden> all = All();
-  EXPECT_EQ(all.size(), 12u);
+  EXPECT_EQ(all.size(), 13u);
   for (const Golden& golden : all) {
     SCOPED_TRACE(golden.name);
     const absl::StatusOr<Message> now = Encode(golden.type, *golden.message);
@@ -119,7 +120,8 @@ TEST(Golden, AServerTakesThemFromPeersOneAndTwoProtocolsAhead) {
     std::vector<const Golden*> sent;
     for (const Golden& golden : all) {
       const bool agents = golden.type == Type::kHeartbeat || golden.type == Type::kLate || golden.type == Type::kEnded ||
-                          golden.type == Type::kDigest || golden.type == Type::kEvidence || golden.type == Type::kChunk;
+                          golden.type == Type::kDigest || golden.type == Type::kEvidence || golden.type == Type::kChunk ||
+                          golden.type == Type::kStacks;
       if (!agents) continue;
       Message message = Recorded(golden);
       message.header.protocol = protocol;

@@ -89,9 +89,15 @@ def episode(options, randomness, counts):
         next_kill = time.monotonic() + randomness.uniform(0, 6)
         down = {}
         quiet_since = None
+        looked = time.monotonic()
         while time.monotonic() < until:
             spools.look()
             now = time.monotonic()
+            # Time in which the machine does not let this process run, it does not let the others either.
+            if now - looked > 1:
+                until += now - looked
+                counts["machine", "seconds in which nothing ran"] += int(now - looked)
+            looked = now
             for who, at in list(down.items()):
                 if now >= at:
                     del down[who]
