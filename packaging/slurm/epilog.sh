@@ -1,5 +1,6 @@
 #!/bin/sh
 # Slurm Epilog: ends this node's agent with the last of the jobs it was started for. See prolog.sh.
+trap 'exit 0' EXIT
 here=$(dirname "$0")
 settings=${LOCKSTEP_SLURM_ENVIRONMENT:-$here/environment}
 [ -r "$settings" ] && . "$settings"

@@ -5,6 +5,7 @@
 # It reads /etc/lockstep/slurm/environment (or what LOCKSTEP_SLURM_ENVIRONMENT in slurmd's own environment names) for
 # LOCKSTEP_COLLECTOR, LOCKSTEP_KEYS and the like, as `lockstep agent --help` lists them. A prolog that fails would drain the node: this one
 # never does, whatever happens to the agent.
+trap 'exit 0' EXIT  # also where the settings are no shell
 here=$(dirname "$0")
 settings=${LOCKSTEP_SLURM_ENVIRONMENT:-$here/environment}
 set -a

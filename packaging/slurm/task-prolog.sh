@@ -1,5 +1,6 @@
 #!/bin/sh
 # Slurm TaskProlog: what it prints goes into the environment of every task. A job opts out with LOCKSTEP=0.
+trap 'exit 0' EXIT  # a task whose prolog fails is not started
 [ "${LOCKSTEP:-1}" = 0 ] && exit 0
 here=$(dirname "$0")
 settings=${LOCKSTEP_SLURM_ENVIRONMENT:-$here/environment}

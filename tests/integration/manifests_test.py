@@ -154,6 +154,22 @@ class ScriptsTest(unittest.TestCase):
         self.assertEqual(self.task_prolog(LOCKSTEP_LIBRARY="/nowhere/liblockstep.so").stdout, "")
 
 
+    def test_whatever_is_wrong_they_say_all_is_well_and_soon(self):
+        """A prolog or epilog that fails drains its node, a task prolog that fails ends its task."""
+        with tempfile.TemporaryDirectory(prefix="lockstep-slurm-scripts-") as folder:
+            settings = os.path.join(folder, "environment")
+            for script in ("prolog", "task-prolog", "epilog"):
+                path = os.path.join(SOURCE, f"packaging/slurm/{script}.sh")
+                for text in ("LOCKSTEP_COLLECTOR=(\n", "if\n", "exit 3\n", "\0\1\2", "LOCKSTEP_SLURM_RUN=/proc/none\n", "LOCKSTEP_PROGRAM=/nowhere/lockstep\n",
+                             "LOCKSTEP_SLURM_RINGS=/proc/none\nLOCKSTEP_PROGRAM=false\n", "LOCKSTEP_LIBRARY=/nowhere\n"):
+                    with open(settings, "w") as file:
+                        file.write(text)
+                    done = subprocess.run([path], stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False, env={
+                        "PATH": os.environ["PATH"], "SLURM_JOB_ID": "7", "SLURMD_NODENAME": "n1", "LOCKSTEP_SLURM_ENVIRONMENT": settings,
+                        "LOCKSTEP_SLURM_RUN": os.path.join(folder, "run"), "LOCKSTEP_SLURM_RINGS": os.path.join(folder, "rings"),
+                        "LOCKSTEP_PROGRAM": "true"})
+                    self.assertEqual(done.returncode, 0, f"{script}, {text!r}: {done.stderr}")
+
     def test_without_settings_the_library_is_where_the_package_puts_it(self):
         with open(os.path.join(SOURCE, "cmake/LockstepInstall.cmake")) as file:
             self.assertRegex(file.read(), r"(?m)^set\(LOCKSTEP_INSTALL_LIB lib\)")
