@@ -9,7 +9,7 @@
 namespace lockstep {
 
 constexpr std::string_view kIndexMagic = "LSINDEX1";
-constexpr uint32_t kIndexVersion = 2;
+constexpr uint32_t kIndexVersion = 3;
 // Of what the analysis makes of the same files: with another one an index is out of date.
 constexpr uint32_t kIndexRevision = 1;
 constexpr uint32_t kIndexByteOrder = 0x01020304;
@@ -22,12 +22,14 @@ constexpr uint64_t kIndexMaxMembers = uint64_t{1} << 26;
 constexpr uint64_t kIndexMaxOps = uint64_t{1} << 36;
 constexpr uint64_t kIndexMaxTextBytes = uint64_t{1} << 32;
 constexpr uint64_t kIndexMaxFactsBytes = uint64_t{256} << 20;
+constexpr uint64_t kIndexMaxOpen = uint64_t{1} << 21;    // with more there is no table of them
 constexpr uint32_t kIndexMaxColumns = 4096;              // of one communicator's cells: its newest collectives
 constexpr uint64_t kIndexMaxCells = uint64_t{1} << 40;   // the region is sparse
 
 enum class IndexSection : uint32_t {
   kRanks, kComms, kMembers, kMemberships, kTextOffsets, kTexts,
   kFacts,                      // serialised ViewFacts (proto/view.proto); empty: none
+  kOpen,                       // operations in flight, ascending, and a last entry that is none; empty: there are too many
   // One entry an operation, ranks one after the other, each in its own order.
   kKind, kState, kMembership, kSeq, kEnter, kHost, kStart, kEnd, kSize, kStream, kPeer,
   kCells,
@@ -50,7 +52,7 @@ struct IndexHeader {
   uint64_t source = 0;         // fingerprint of the files it was made from (FingerprintSources)
   IndexSectionEntry sections[static_cast<int>(IndexSection::kCount)] = {};
 };
-static_assert(sizeof(IndexSectionEntry) == 24 && sizeof(IndexHeader) == 40 + 24 * 19);
+static_assert(sizeof(IndexSectionEntry) == 24 && sizeof(IndexHeader) == 40 + 24 * 20);
 
 struct IndexRank {
   int32_t rank = -1, gpu = -1;
@@ -85,6 +87,16 @@ struct IndexMembership {
   uint64_t lost_records = 0;
 };
 static_assert(sizeof(IndexMembership) == 56);
+
+// An operation in flight: what its columns hold, so that whoever looks for those alone need not read the columns of all.
+struct IndexOpen {
+  uint64_t op = 0;             // among all operations; in the last entry their count
+  uint32_t seq = 0, enter = 0;
+  uint16_t membership = 0;
+  uint8_t kind = 0, state = 0;
+  uint32_t reserved = 0;
+};
+static_assert(sizeof(IndexOpen) == 24);
 
 constexpr uint16_t kIndexNoMembership = UINT16_MAX;
 constexpr uint32_t kIndexNoSeq = UINT32_MAX;

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int64_t kUs = 1000;
 constexpr uint32_t kElementBytes[] = {sizeof(IndexRank), sizeof(IndexComm), sizeof(int32_t), sizeof(IndexMembership),
-                                      sizeof(uint64_t), 1, 1, 1, 1, 2, 4, 4, 2, 4, 4, 1, 1, 4, 1};
+                                      sizeof(uint64_t), 1, 1, sizeof(IndexOpen), 1, 1, 2, 4, 4, 2, 4, 4, 1, 1, 4, 1};
 static_assert(std::size(kElementBytes) == static_cast<size_t>(IndexSection::kCount));
 constexpr int64_t kHighestSeq = int64_t{1} << 60;
 
@@ -33,6 +33,7 @@ constexpr uint64_t Most(IndexSection section) {
     case IndexSection::kTextOffsets: return kIndexMaxTextBytes + 1;
     case IndexSection::kTexts: return kIndexMaxTextBytes;
     case IndexSection::kFacts: return kIndexMaxFactsBytes;
+    case IndexSection::kOpen: return kIndexMaxOpen + 1;
     case IndexSection::kCells: return kIndexMaxCells;
     default: return kIndexMaxOps;
   }
@@ -109,6 +110,7 @@ absl::Status IndexReader::Check(const std::string& path) {
   text_offsets_ = Section<uint64_t>(IndexSection::kTextOffsets);
   texts_ = Section<char>(IndexSection::kTexts);
   facts_ = Section<char>(IndexSection::kFacts);
+  open_ = Section<IndexOpen>(IndexSection::kOpen);
   kinds_ = Section<uint8_t>(IndexSection::kKind);
   states_ = Section<uint8_t>(IndexSection::kState);
   op_memberships_ = Section<uint16_t>(IndexSection::kMembership);
@@ -176,6 +178,12 @@ absl::Status IndexReader::CheckTables(const std::string& path) const {
       return Damaged(path, at(IndexSection::kRanks, i), "a rank's operations or communicators lie outside of theirs");
     }
   }
+  for (size_t i = 0; i < open_.size(); ++i) {
+    const bool last = i + 1 == open_.size();
+    if (last ? open_[i].op != kinds_.size() : open_[i].op >= kinds_.size() || open_[i].op >= open_[i + 1].op) {
+      return Damaged(path, at(IndexSection::kOpen, i), "operations in flight out of order");
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -212,6 +220,38 @@ IndexColumns IndexReader::columns(size_t rank) const {
   auto part = [&](const auto& column) { return column.subspan(static_cast<size_t>(r.first_op), static_cast<size_t>(r.ops)); };
   return {part(kinds_), part(states_), part(sizes_), part(streams_), part(op_memberships_), part(hosts_),
           part(seqs_), part(enters_), part(starts_), part(ends_), part(peers_)};
+}
+
+bool InFlight(ring::CallKind kind, OpState state, int64_t seq, const IndexMembership* m) {
+  switch (state) {
+    case OpState::kEntered:
+    case OpState::kQueued:
+    case OpState::kEnqueued:
+    case OpState::kStarted:
+    case OpState::kIncomplete: return true;
+    case OpState::kUnknown:
+      return m != nullptr && ring::IsCollective(kind) && seq >= 0 && m->completed >= kNone && seq > m->completed && seq <= m->issued;
+    default: return false;
+  }
+}
+
+std::vector<IndexOpen> IndexReader::OpenOps(size_t rank) const {
+  std::vector<IndexOpen> out;
+  if (rank >= ranks_.size()) return out;
+  const IndexRank& r = ranks_[rank];
+  if (!open_.empty()) {
+    auto place = std::lower_bound(open_.begin(), open_.end(), r.first_op, [](const IndexOpen& open, uint64_t op) { return open.op < op; });
+    for (; place != open_.end() && place->op - r.first_op < r.ops; ++place) out.push_back(*place);
+    return out;
+  }
+  for (uint64_t i = r.first_op; i < r.first_op + r.ops; ++i) {
+    const auto state = static_cast<OpState>(states_[i]);
+    if (state == OpState::kCompleted || state == OpState::kFailed || state == OpState::kCaptured) continue;
+    const IndexOp one = op(rank, i);
+    const IndexMembership* m = one.membership.has_value() ? &memberships_[*one.membership] : nullptr;
+    if (InFlight(one.kind, one.state, one.seq, m)) out.push_back({i, seqs_[i], enters_[i], op_memberships_[i], kinds_[i], static_cast<uint8_t>(one.state), 0});
+  }
+  return out;
 }
 
 absl::Span<const uint8_t> IndexReader::cells(const IndexComm& comm, int32_t member) const {

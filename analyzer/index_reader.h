@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -37,6 +38,9 @@ struct IndexColumns {
   absl::Span<const uint16_t> membership, host;
   absl::Span<const uint32_t> seq, enter, start, end, peer;
 };
+
+// Whether an operation belongs to those in flight; `m`: the rank's counters in its communicator, null none.
+bool InFlight(ring::CallKind kind, OpState state, int64_t seq, const IndexMembership* m);
 
 // Immutable after opening; any thread.
 class IndexReader {
@@ -67,6 +71,9 @@ class IndexReader {
   absl::Span<const uint32_t> seq_column() const { return seqs_; }
   // Operation `index` of all, which belongs to ranks()[rank].
   IndexOp op(size_t rank, uint64_t index) const;
+  // A rank's operations in flight, ascending: those handed over and neither completed nor failed, and those of which nothing but the
+  // rank's counters tells it. From the table of them, or where there is none by reading the rank's columns. Values as in columns().
+  std::vector<IndexOpen> OpenOps(size_t rank) const;
 
   // The stored cells of one member, newest collectives of the communicator last; raw IndexCell values, 0 where the row's
   // counters must tell. Empty for a member that the communicator does not have.
@@ -91,6 +98,7 @@ class IndexReader {
   absl::Span<const IndexMembership> memberships_;
   absl::Span<const uint64_t> text_offsets_;
   absl::Span<const char> texts_, facts_;
+  absl::Span<const IndexOpen> open_;
   absl::Span<const uint8_t> kinds_, states_, sizes_, streams_, cells_;
   absl::Span<const uint16_t> op_memberships_, hosts_;
   absl::Span<const uint32_t> seqs_, enters_, starts_, ends_, peers_;

@@ -263,6 +263,36 @@ TEST_F(IndexTest, PeersThatAreNotThereTakeNoSpace) {
   EXPECT_EQ((*index)->op(0, 0).peer, -1);
 }
 
+// Who looks for what is in flight need not read the columns of all; the table and the columns say the same.
+TEST_F(IndexTest, OperationsInFlightStandInATableOfTheirOwn) {
+  size_t found = 0;
+  for (uint32_t seed = 1; seed <= 30; ++seed) {
+    const Bundle bundle = RandomBundle(seed);
+    ASSERT_TRUE(WriteIndex(bundle, 1, Path("open.lsi")).ok());
+    const auto index = IndexReader::Open(Path("open.lsi"));
+    ASSERT_TRUE(index.ok()) << index.status();
+    for (size_t r = 0; r < (*index)->ranks().size(); ++r) {
+      const IndexRank& rank = (*index)->ranks()[r];
+      std::vector<uint64_t> expected, told;
+      for (uint64_t i = rank.first_op; i < rank.first_op + rank.ops; ++i) {
+        const IndexOp op = (*index)->op(r, i);
+        if (InFlight(op.kind, op.state, op.seq, op.membership.has_value() ? &(*index)->memberships()[*op.membership] : nullptr)) expected.push_back(i);
+      }
+      const IndexColumns columns = (*index)->columns(r);
+      for (const IndexOpen& open : (*index)->OpenOps(r)) {
+        told.push_back(open.op);
+        const size_t at = static_cast<size_t>(open.op - rank.first_op);
+        EXPECT_TRUE(open.kind == columns.kind[at] && open.state == columns.state[at] && open.membership == columns.membership[at] &&
+                    open.seq == columns.seq[at] && open.enter == columns.enter[at]);
+      }
+      EXPECT_EQ(told, expected) << "seed " << seed << ", rank " << rank.rank;
+      found += told.size();
+    }
+    EXPECT_TRUE((*index)->OpenOps((*index)->ranks().size()).empty());
+  }
+  EXPECT_GT(found, 100u);
+}
+
 TEST_F(IndexTest, AnOlderVersionIsMadeAgain) {
   ASSERT_TRUE(WriteIndex(RandomBundle(1), 1, Path("index.lsi")).ok());
   std::string bytes = ReadAll(Path("index.lsi"));

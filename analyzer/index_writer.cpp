@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/atomic_file.h"
 #include "analyzer/index_format.h"
+#include "analyzer/index_reader.h"
 #include "analyzer/lsd_format.h"
 
 namespace lockstep {
@@ -117,6 +118,8 @@ struct IndexWriter::Impl {
   std::string texts, facts;
   absl::flat_hash_map<std::string, uint32_t> interned;
   std::vector<bool> added;
+  std::vector<IndexOpen> open;
+  bool too_many_open = false;
 
   uint32_t Text(const std::string& text) {
     auto [it, fresh] = interned.try_emplace(text, static_cast<uint32_t>(text_offsets.size() - 1));
@@ -262,6 +265,12 @@ absl::Status IndexWriter::Impl::WriteColumns(const IndexRank& rank, const std::v
     end[i] = TimeAfter(rank.base_ns, op.completed_ns);
   }
   const uint64_t first = rank.first_op;
+  for (size_t i = 0; i < n && !too_many_open; ++i) {
+    const IndexMembership* m = membership[i] < rank.memberships ? &memberships[rank.first_membership + membership[i]] : nullptr;
+    if (!InFlight(ops[i].kind, ops[i].state, seq[i] == kIndexNoSeq ? -1 : ops[i].seq, m)) continue;
+    open.push_back({first + i, seq[i], enter[i], membership[i], kind[i], state[i], 0});
+    too_many_open = open.size() > kIndexMaxOpen;
+  }
   for (const absl::Status& status :
        {Column(IndexSection::kKind, first, kind), Column(IndexSection::kState, first, state),
         Column(IndexSection::kMembership, first, membership), Column(IndexSection::kSeq, first, seq),
@@ -373,6 +382,10 @@ absl::Status IndexWriter::Commit() {
   for (size_t i = 0; i < w.added.size(); ++i) {
     if (!w.added[i] && w.ranks[i].ops > 0) return absl::FailedPreconditionError(absl::StrCat("rank ", i, " of the index was never given"));
   }
+  std::sort(w.open.begin(), w.open.end(), [](const IndexOpen& a, const IndexOpen& b) { return a.op < b.op; });
+  w.open.push_back({});
+  w.open.back().op = w.Entry(IndexSection::kKind).count;
+  if (w.too_many_open) w.open.clear();
   uint64_t end = w.header.file_bytes;
   for (const absl::Status& status :
        {w.Table(IndexSection::kRanks, w.ranks.data(), w.ranks.size(), &end),
@@ -381,7 +394,8 @@ absl::Status IndexWriter::Commit() {
         w.Table(IndexSection::kMemberships, w.memberships.data(), w.memberships.size(), &end),
         w.Table(IndexSection::kTextOffsets, w.text_offsets.data(), w.text_offsets.size(), &end),
         w.Table(IndexSection::kTexts, w.texts.data(), w.texts.size(), &end),
-        w.Table(IndexSection::kFacts, w.facts.data(), w.facts.size(), &end)}) {
+        w.Table(IndexSection::kFacts, w.facts.data(), w.facts.size(), &end),
+        w.Table(IndexSection::kOpen, w.open.data(), w.open.size(), &end)}) {
     if (!status.ok()) return status;
   }
   w.header.file_bytes = end;

@@ -5,6 +5,7 @@
 #include "absl/status/statusor.h"
 #include "analyzer/bundle.h"
 #include "analyzer/index_reader.h"
+#include "analyzer/load_stacks.h"
 #include "proto/view.pb.h"
 
 namespace lockstep {
@@ -14,6 +15,10 @@ namespace lockstep {
 ViewFacts BuildViewFacts(const Bundle& bundle, const Verdict& verdict);
 // With the verdict of that analysis.
 ViewFacts BuildViewFacts(const Bundle& bundle);
+
+// Stacks of ranks that came merged, for ranks of which the facts have none of their own: those of threads with Python frames, or
+// else all. Why others have none goes to facts->unknown.
+void AddMergedStacks(const MergedStacks& merged, ViewFacts* facts);
 
 // The facts of an index, read as a hostile file: what is returned has a RankFacts for each of its ranks, every index inside of
 // its table, every enum a known value, runs ascending. FailedPrecondition: it holds none; DataLoss: damaged, make it again.

@@ -10,6 +10,7 @@
 
 #include "analyzer/engine.h"
 #include "analyzer/engine_test_job.h"
+#include "analyzer/engine_test_timed_job.h"
 #include "analyzer/index_writer.h"
 #include "analyzer/view_report.h"
 
@@ -261,6 +262,69 @@ TEST(ViewFactsTest, RanksWhoseRecordingStoppedAreNeitherCausesNorVictims) {
   EXPECT_EQ(facts.ranks(6).recorder(), "stopped: over its budget");
   EXPECT_EQ(facts.classes(facts.ranks(6).wait_class()).kind(), WaitClass::NO_DATA);
   EXPECT_EQ(facts.classes(facts.ranks(2).wait_class()).kind(), WaitClass::CAUSE);
+}
+
+// Sixty-four hosts that stand still by themselves make more wait states than anybody looks at: they are folded, and nobody is lost.
+TEST(ViewFactsTest, ManyCausesAreFoldedAndNobodyIsLost) {
+  Job job(4, 4, 16, 6);
+  for (int rank = 1; rank < 256; rank += 4) {
+    job.ranks[static_cast<size_t>(rank)].host_fault_at = job.Find(rank, "tp", 3 + rank % 3, 1);
+    job.ranks[static_cast<size_t>(rank)].host_fault = HostFault::kStall;
+  }
+  const Bundle bundle = job.Run();
+  const ViewFacts facts = BuildViewFacts(bundle);
+  ExpectSound(bundle, facts);
+  EXPECT_GE(facts.classes_size(), 2);
+  EXPECT_LE(facts.classes_size(), 200);
+  EXPECT_LE(facts.edges_size(), 4000);
+  size_t ranks = 0;
+  for (const WaitClass& c : facts.classes()) ranks += Ranks(c.ranks()).size();
+  EXPECT_EQ(ranks, 256u);
+  // Folding keeps whoever waits for nobody apart from whoever waits.
+  int causes = 0;
+  for (const RankFacts& rank : facts.ranks()) {
+    const bool stands = rank.host_state() == RankFacts::ELSEWHERE;   // others were stopped by somebody before they came to their own
+    EXPECT_EQ(facts.classes(rank.wait_class()).kind(), stands ? WaitClass::CAUSE : WaitClass::VICTIM) << rank.rank();
+    causes += stands;
+  }
+  EXPECT_GE(causes, 4);
+  for (int i = 0; i < facts.classes_size(); ++i) {
+    const auto& c = facts.classes(i);
+    const bool waits = std::any_of(facts.edges().begin(), facts.edges().end(), [&](const WaitEdge& e) { return static_cast<int>(e.from()) == i; });
+    EXPECT_EQ(waits, c.kind() == WaitClass::VICTIM) << c.label();
+    for (const WaitEdge& e : facts.edges()) EXPECT_FALSE(e.in_cycle());
+  }
+}
+
+// One series a kind, size and class of communicators, a point a rank; the slow link's two are the outliers.
+TEST(ViewFactsTest, BandwidthOfEachRankBySizeAndClass) {
+  testing::TimedJob job;
+  job.tp = 2, job.dp = 8, job.gpus_per_host = 2, job.transfer_ns = 4'000'000;
+  job.transfer_factor = [](const std::vector<int>& members, int) { return members == std::vector<int>{6, 7} ? 3.0 : 1.0; };
+  const Bundle bundle = job.Run();
+  const ViewFacts facts = BuildViewFacts(bundle);
+  const auto tp = std::find_if(facts.bandwidths().begin(), facts.bandwidths().end(), [](const BandwidthSeries& s) { return s.label().find("tp_*") != std::string::npos; });
+  ASSERT_NE(tp, facts.bandwidths().end());
+  EXPECT_EQ(tp->label(), "AllReduce 4 MiB on tp_* (8 communicators)");
+  EXPECT_EQ(tp->operation(), "AllReduce");
+  EXPECT_FALSE(tp->clock().empty());
+  ASSERT_EQ(tp->points_size(), 16);
+  for (int i = 0; i < 16; ++i) {
+    const BandwidthSeries::Point& point = tp->points(i);
+    EXPECT_EQ(point.rank(), i);
+    EXPECT_NEAR(point.median_bytes_per_s(), 4194304.0 / (i == 6 || i == 7 ? 0.012 : 0.004), 2e7) << i;
+    EXPECT_LE(point.worst_bytes_per_s(), point.median_bytes_per_s());
+    EXPECT_GT(point.operations(), 0);
+    ASSERT_GE(point.comm(), 0);
+    EXPECT_EQ(bundle.comms[static_cast<size_t>(point.comm())].size, 2);
+  }
+  EXPECT_NEAR(tp->best_bytes_per_s(), 4194304.0 / 0.004, 2e7);
+  // Without times there is nothing to plot.
+  Bundle blind = bundle;
+  for (Rank& rank : blind.ranks) {
+    for (Op& op : rank.ops) op.started_ns = op.completed_ns = 0;
+  }
+  EXPECT_EQ(BuildViewFacts(blind).bandwidths_size(), 0);
 }
 
 TEST(ViewFactsTest, AGivenVerdictStands) {

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -23,7 +24,9 @@
 #include "analyzer/index_reader.h"
 #include "analyzer/index_writer.h"
 #include "analyzer/load.h"
+#include "analyzer/load_files.h"
 #include "analyzer/load_parallel.h"
+#include "analyzer/load_stacks.h"
 #include "analyzer/lsd_reader.h"
 #include "analyzer/view_facts.h"
 
@@ -123,22 +126,34 @@ class Maker {
       if (absl::IsCancelled(status)) return status;
     }
     if (options_.beside_only) return status;
-    auto temporary = Temporary();
-    if (!temporary.ok()) return temporary.status();
-    status = Write(*temporary);
-    if (status.ok()) return ViewIndex{*temporary, true, true};
-    unlink(temporary->c_str());
-    return status;
+    for (;;) {
+      const auto temporary = Temporary();
+      if (!temporary.ok()) return absl::IsCancelled(status) || full_.empty() ? temporary.status() : status;
+      status = Write(*temporary);
+      if (status.ok()) return ViewIndex{*temporary, true, true};
+      unlink(temporary->c_str());
+      if (absl::IsCancelled(status)) return status;
+      full_.push_back(temporary->substr(0, temporary->rfind('/')));
+    }
   }
 
  private:
-  static absl::StatusOr<std::string> Temporary() {
-    const char* folder = getenv("TMPDIR");
-    std::string name = absl::StrCat(folder == nullptr || *folder == 0 ? "/tmp" : folder, "/lockstep-view-XXXXXX");
-    const int fd = mkostemp(name.data(), O_CLOEXEC);
-    if (fd < 0) return FileError("create", name, errno);
-    close(fd);
-    return name;
+  absl::StatusOr<std::string> Temporary() const {
+    // On a full disk memory is left.
+    const char* given = getenv("TMPDIR");
+    int error = 0;
+    std::string first;
+    for (const std::string& folder : {std::string(given == nullptr || *given == 0 ? "/tmp" : given), std::string("/dev/shm")}) {
+      if (std::find(full_.begin(), full_.end(), folder) != full_.end()) continue;
+      std::string name = absl::StrCat(folder, "/lockstep-view-XXXXXX");
+      const int fd = mkostemp(name.data(), O_CLOEXEC);
+      if (fd >= 0) {
+        close(fd);
+        return name;
+      }
+      if (first.empty()) error = errno, first = name;
+    }
+    return FileError("create", first.empty() ? "/tmp" : first, error == 0 ? ENOSPC : error);
   }
 
   void Phase(ViewIndexProgress::Phase phase, int64_t total) {
@@ -149,6 +164,7 @@ class Maker {
 
   absl::Status Load() {
     Phase(ViewIndexProgress::kReading, 0);
+    ShowFirstRanks();
     LoadProgress loading;
     loading.cancel = &progress_->cancel;
     loading.on_files = [this](int64_t done, int64_t total) {
@@ -164,23 +180,63 @@ class Maker {
     }
     Phase(ViewIndexProgress::kAnalysing, 0);
     facts_ = BuildViewFacts(bundle_);
+    if (paths_.size() == 1 && IsFolder(paths_[0])) {
+      MergedStacks stacks;
+      std::string why;
+      if (ReadStacks(paths_[0] + "/stacks.json", &stacks, &why)) AddMergedStacks(stacks, &facts_);
+      else facts_.add_unknown(why);
+    }
     if (progress_->cancel) return Cancelled();
     for (const Rank& rank : bundle_.ranks) operations_ += rank.ops.size() + rank.not_loaded;
-    if (operations_ > kPartialFrom && options_.partial) ShowPart();
+    if (operations_ > kPartialFrom && options_.partial) ShowPart(bundle_, facts_);
     return progress_->cancel ? Cancelled() : absl::OkStatus();
   }
 
+  // Ranks of every sixteenth file, then of every fourth, while the whole is waited for. How long the first take tells whether that
+  // is worth anybody's while.
+  void ShowFirstRanks() {
+    FoundFiles found;
+    if (!options_.partial || !FindFiles(paths_, &found).ok()) return;
+    std::vector<std::string> data, beside;
+    for (const FoundFile& file : found.files) (file.kind == FileKind::kManifest ? beside : data).push_back(file.path);
+    double whole_s = 0;
+    for (const size_t one_in : {size_t{16}, size_t{4}}) {
+      if (data.size() < 2 * one_in || (one_in == 4 && whole_s < 8 * options_.partial_from_s)) continue;
+      std::vector<std::string> some = beside;
+      for (size_t i = 0; i < data.size(); i += one_in) some.push_back(data[i]);
+      LoadProgress loading;
+      loading.cancel = &progress_->cancel;
+      const auto begin = std::chrono::steady_clock::now();
+      const absl::StatusOr<Bundle> bundle = LoadPaths(some, &loading, options_.limits);
+      whole_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() * static_cast<double>(one_in);
+      if (progress_->cancel || !bundle.ok() || whole_s < options_.partial_from_s) return;
+      ViewFacts facts = BuildViewFacts(*bundle);
+      // Whoever is not read yet would be missed by it: nothing is decided.
+      facts.clear_verdict();
+      facts.clear_report();
+      facts.clear_report_text();
+      facts.clear_anomalies();
+      facts.clear_classes();
+      facts.clear_edges();
+      facts.clear_missing();
+      facts.clear_unknown();
+      for (RankFacts& rank : *facts.mutable_ranks()) rank.set_wait_class(-1);
+      facts.add_unknown(absl::StrCat("what is in ", data.size() - (data.size() + one_in - 1) / one_in, " of ", data.size(), " files: they are being read"));
+      ShowPart(*bundle, facts);
+    }
+  }
+
   // Errors are no matter: the whole follows.
-  void ShowPart() {
+  void ShowPart(const Bundle& bundle, const ViewFacts& facts) {
     const auto path = Temporary();
     if (!path.ok()) return;
     std::vector<uint64_t> counts;
-    for (const Rank& rank : bundle_.ranks) counts.push_back(std::min(rank.ops.size(), kPartialNewest));
-    auto writer = IndexWriter::Create(bundle_, counts, 0, *path);
+    for (const Rank& rank : bundle.ranks) counts.push_back(std::min(rank.ops.size(), kPartialNewest));
+    auto writer = IndexWriter::Create(bundle, counts, 0, *path);
     absl::Status status = writer.status();
-    if (status.ok()) status = (*writer)->SetFacts(facts_.SerializeAsString());
-    for (size_t r = 0; status.ok() && !progress_->cancel && r < bundle_.ranks.size(); ++r) {
-      const std::vector<Op>& ops = bundle_.ranks[r].ops;
+    if (status.ok()) status = (*writer)->SetFacts(facts.SerializeAsString());
+    for (size_t r = 0; status.ok() && !progress_->cancel && r < bundle.ranks.size(); ++r) {
+      const std::vector<Op>& ops = bundle.ranks[r].ops;
       status = (*writer)->AddRank(r, {ops.end() - static_cast<ptrdiff_t>(counts[r]), ops.end()});
     }
     if (status.ok() && !progress_->cancel && (*writer)->Commit().ok() && !progress_->cancel) options_.partial(*path);
@@ -267,6 +323,7 @@ class Maker {
   const std::vector<std::string>& paths_;
   ViewIndexProgress* const progress_;
   const ViewIndexOptions& options_;
+  std::vector<std::string> full_;   // folders for temporary files that had no room
   uint64_t source_ = 0, operations_ = 0;
   Bundle bundle_;
   ViewFacts facts_;

@@ -36,13 +36,15 @@ struct ViewIndexOptions {
   LoadLimits limits;
   // What is wrong with the files, once they are read. Called on the caller's thread, as the next.
   std::function<void(const Problem&)> problem;
-  // The index of what is known so far, when the rest will take its time: all ranks and facts, of each rank the newest operations.
-  // The file is gone when this returns.
+  // The index of what is known so far, when the rest will take its time: first the ranks of some files, with no verdict yet, then all
+  // ranks and facts, of each rank the newest operations. The file is gone when this returns.
   std::function<void(const std::string& index_path)> partial;
+  // Files of which reading is expected to take at least this long are shown in parts.
+  double partial_from_s = 1;
 };
 
 // An index of one folder stands in it, as index.lsi. That of other paths, or of a folder that cannot be written to, in
-// $XDG_CACHE_HOME/lockstep or ~/.cache/lockstep (0700), under a name made from the paths; failing that in $TMPDIR or /tmp. Any
+// $XDG_CACHE_HOME/lockstep or ~/.cache/lockstep (0700), under a name made from the paths; failing that in $TMPDIR or /tmp, or in memory (/dev/shm). Any
 // number of processes may do this for the same paths at once. Errors: LoadPaths', CANCELLED, those of the file system that
 // was tried last.
 absl::StatusOr<ViewIndex> EnsureViewIndex(const std::vector<std::string>& paths, ViewIndexProgress* progress, const ViewIndexOptions& options = {});

@@ -88,12 +88,104 @@ TEST_F(ViewIndexTest, EveryOperationIsInItHoweverFewAreLoaded) {
   EXPECT_EQ(facts->anomalies(0).ranks().bounds(0), 5);
 }
 
+// Where reading takes its time ranks are shown as they come, with nothing decided; then the whole.
+TEST_F(ViewIndexTest, RanksAreShownAsTheyComeAndNothingIsDecidedBefore) {
+  testing::Job job(2, 2, 16, 4);
+  job.ranks[5].host_fault_at = job.Find(5, "dp", 2);
+  job.ranks[5].host_fault = testing::HostFault::kStall;
+  const Bundle bundle = job.Run();
+  for (const auto& file : fs::directory_iterator(folder_)) fs::remove(file.path());
+  for (size_t first = 0; first < 64; first += 2) {
+    ASSERT_TRUE(WriteLsd(bundle, {first, first + 1}, DumpHeader(), (folder_ / ("h" + std::to_string(100 + first) + ".lsd")).string()).ok());
+  }
+  std::vector<size_t> shown;
+  ViewIndexOptions options;
+  options.partial_from_s = 0;
+  options.partial = [&](const std::string& path) {
+    const auto index = IndexReader::Open(path);
+    ASSERT_TRUE(index.ok()) << index.status();
+    const auto facts = ReadViewFacts(**index);
+    ASSERT_TRUE(facts.ok()) << facts.status();
+    EXPECT_EQ(facts->verdict().verdict(), VERDICT_UNSPECIFIED);
+    EXPECT_EQ(facts->anomalies_size() + facts->missing_size() + facts->classes_size(), 0);
+    ASSERT_EQ(facts->unknown_size(), 1);
+    EXPECT_NE(facts->unknown(0).find("of 32 files"), std::string::npos) << facts->unknown(0);
+    shown.push_back((*index)->ranks().size());
+    EXPECT_GT((*index)->operations(), 0u);
+  };
+  const auto made = EnsureViewIndex({folder_.string()}, nullptr, options);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(shown, (std::vector<size_t>{4, 16}));
+  const auto index = IndexReader::Open(made->path);
+  ASSERT_TRUE(index.ok());
+  EXPECT_EQ((*index)->ranks().size(), 64u);
+  // What is there in no time is not shown in parts.
+  shown.clear();
+  options.partial_from_s = 1e6;
+  fs::remove(made->path);
+  ASSERT_TRUE(EnsureViewIndex({folder_.string()}, nullptr, options).ok());
+  EXPECT_TRUE(shown.empty());
+}
+
+// Stacks that the collector merged stand in the tree beside those that came with ranks.
+TEST_F(ViewIndexTest, MergedStacksOfTheCollectorAreInTheTree) {
+  std::ofstream(folder_ / "stacks.json") << R"json({"format": 1, "ranks": [[0, 5]], "left_out": [], "refused": ["n9: ptrace is not allowed"], "nodes": [
+      {"parent": 0, "frame": "", "ranks": []},
+      {"parent": 0, "frame": "main (train.py:1)", "ranks": []},
+      {"parent": 1, "frame": "step (train.py:9)", "ranks": [[0, 4]]},
+      {"parent": 1, "frame": "load (train.py:88)", "ranks": [[5, 5]]},
+      {"parent": 0, "frame": "start_thread", "ranks": [[0, 5]]}]})json";
+  const auto made = EnsureViewIndex({folder_.string()}, nullptr);
+  ASSERT_TRUE(made.ok()) << made.status();
+  const auto index = IndexReader::Open(made->path);
+  ASSERT_TRUE(index.ok());
+  const auto facts = ReadViewFacts(**index);
+  ASSERT_TRUE(facts.ok()) << facts.status();
+  auto ranks = [&](const std::string& frame) {
+    std::vector<int32_t> bounds;
+    for (const StackNode& node : facts->stacks()) {
+      if (node.frame() == frame) bounds.assign(node.ranks().bounds().begin(), node.ranks().bounds().end());
+    }
+    return bounds;
+  };
+  EXPECT_EQ(ranks("main (train.py:1)"), (std::vector<int32_t>{0, 5}));
+  EXPECT_EQ(ranks("step (train.py:9)"), (std::vector<int32_t>{0, 4}));
+  EXPECT_EQ(ranks("load (train.py:88)"), (std::vector<int32_t>{5, 5}));
+  EXPECT_TRUE(ranks("start_thread").empty()) << "threads without Python sleep in the same places on every rank";
+  EXPECT_EQ(facts->stacks(0).kind(), StackFrame::PYTHON);
+  bool told = false;
+  for (const std::string& line : facts->unknown()) told |= line == "no stacks of n9: ptrace is not allowed";
+  EXPECT_TRUE(told);
+  // Another tree is another source.
+  std::ofstream(folder_ / "stacks.json") << "{}";
+  const auto again = EnsureViewIndex({folder_.string()}, nullptr);
+  ASSERT_TRUE(again.ok());
+  EXPECT_TRUE(again->made);
+}
+
 TEST_F(ViewIndexTest, CancelledBeforeItBegins) {
   ViewIndexProgress progress;
   progress.cancel = true;
   const auto made = EnsureViewIndex({folder_.string()}, &progress);
   EXPECT_EQ(made.status().code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator{}), 2) << "something was left behind";
+}
+
+// No room beside the files, none in the cache, none for temporary files: memory is left.
+TEST_F(ViewIndexTest, WhereNothingCanBeWrittenMemoryIsLeft) {
+  fs::create_directory(folder_ / "index.lsi");
+  std::ofstream(folder_ / "index.lsi" / "x") << "x";
+  std::ofstream(base_ / "cache") << "in the way";
+  const char* before = getenv("TMPDIR");
+  const std::string kept = before == nullptr ? "" : before;
+  setenv("TMPDIR", (base_ / "absent").c_str(), 1);
+  const auto made = EnsureViewIndex({folder_.string()}, nullptr);
+  before == nullptr ? unsetenv("TMPDIR") : setenv("TMPDIR", kept.c_str(), 1);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_TRUE(made->temporary);
+  EXPECT_EQ(made->path.rfind("/dev/shm/", 0), 0u) << made->path;
+  EXPECT_TRUE(IndexReader::Open(made->path).ok());
+  fs::remove(made->path);
 }
 
 TEST_F(ViewIndexTest, WhoCollectsWritesBesideTheFilesOrNowhere) {

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
 #include "recorder/ring/calls.h"
 
 namespace lockstep::gui {
@@ -53,7 +54,7 @@ const Table& OpTable() {
   return table;
 }
 
-bool InFlight(uint8_t stored) {
+bool CanWait(uint8_t stored) {
   switch (static_cast<OpState>(stored)) {
     case OpState::kEntered:
     case OpState::kEnqueued:
@@ -120,9 +121,17 @@ void Raise(uint8_t* cell, ViewState state) { *cell = std::max(*cell, Byte(state)
 // The rank's wait state; null: none is known.
 const WaitClass* WaitOf(const Document& document, int row) {
   const ViewFacts& facts = document.facts();
-  if (row >= facts.ranks_size()) return nullptr;
+  if (row < 0 || row >= facts.ranks_size()) return nullptr;
   const int32_t place = facts.ranks(row).wait_class();
   return place >= 0 && place < facts.classes_size() ? &facts.classes(place) : nullptr;
+}
+
+bool Waits(const WaitClass& wait) { return wait.kind() == WaitClass::VICTIM || wait.kind() == WaitClass::IN_CYCLE; }
+
+// Collectives and sends are numbered each by themselves: the number alone does not say which call it is.
+bool WaitsIn(const WaitClass& wait, bool collective) {
+  const std::string& name = wait.operation();
+  return name.empty() || collective == !(absl::StartsWith(name, "Send") || absl::StartsWith(name, "Recv"));
 }
 
 absl::Span<const IndexMembership> MembershipsOf(const IndexReader& index, const IndexRank& rank) {
@@ -179,7 +188,48 @@ bool NextCall(const Document& document, int row, Selection* selection) {
   return furthest > 0;
 }
 
+struct Line {
+  int32_t rank;
+  int row;   // of the document; -1: no data
+};
+
+// *most: operations of the rank that has most.
+std::vector<Line> JobLines(const Document& document, uint64_t* most) {
+  std::vector<Line> lines;
+  for (int row = 0; row < std::min(document.rank_count(), kMostRows); ++row) {
+    lines.push_back({document.RankAt(row), row});
+    *most = std::max(*most, document.index().ranks()[static_cast<size_t>(row)].ops);
+  }
+  for (const RankRuns& runs : document.facts().missing()) {
+    const RankIntervals missing = RankIntervals::Of(runs);
+    for (const auto& [first, last] : missing.runs()) {
+      for (int64_t rank = first; rank <= last && lines.size() < static_cast<size_t>(kMostRows); ++rank) {
+        if (document.RowOf(static_cast<int32_t>(rank)) < 0) lines.push_back({static_cast<int32_t>(rank), -1});
+      }
+    }
+  }
+  std::stable_sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) { return a.rank < b.rank; });
+  return lines;
+}
+
+int JobColumns(int rows, uint64_t most) { return ColumnsFor(rows, static_cast<int64_t>(std::min<uint64_t>(most, kMostColumns)) + 1); }
+
 }  // namespace
+
+MatrixShape ShapeOfMatrix(const Document& document, MatrixMode mode, int32_t comm) {
+  MatrixShape shape;
+  if (mode == MatrixMode::kJob) {
+    uint64_t most = 0;
+    shape.rows = static_cast<int>(JobLines(document, &most).size());
+    if (shape.rows > 0) shape.columns = JobColumns(shape.rows, most);
+  } else if (comm >= 0 && comm < document.comm_count()) {
+    const IndexComm& entry = document.index().comms()[static_cast<size_t>(comm)];
+    shape.rows = std::min(entry.size, kMostRows);
+    shape.columns = ColumnsFor(shape.rows, entry.columns);
+    shape.first_seq = entry.first_seq + static_cast<int64_t>(entry.columns) - shape.columns;
+  }
+  return shape;
+}
 
 std::shared_ptr<const CellMatrix> BuildCommMatrix(const Document& document, int32_t comm, const std::atomic<bool>* cancel) {
   auto matrix = std::make_shared<CellMatrix>();
@@ -248,6 +298,11 @@ std::shared_ptr<const CellMatrix> BuildCommMatrix(const Document& document, int3
         const Table& table = tables[!counted ? 2 : begin >= issued ? 1 : 0][begin >= waits_from ? 1 : 0];
         for (int c = begin; c < cuts[part + 1]; ++c) out[c] = table[in[c]];
       }
+      // Of a member without data no counter tells that it has not come; the analysis may.
+      const WaitClass* wait = WaitOf(document, document.RowOf(matrix->rank_of_row[static_cast<size_t>(row)]));
+      if (wait == nullptr || !Waits(*wait) || !WaitsIn(*wait, true) || wait->comm() != comm || wait->sequence() < matrix->first_seq) continue;
+      const int64_t at = wait->sequence() - matrix->first_seq;
+      if (at < columns && in[at] >= static_cast<uint8_t>(IndexCell::kUnknown)) Raise(&out[at], static_cast<ViewState>(tables[0][1][in[at]]));
     }
   });
   if (Cancelled(cancel)) return nullptr;
@@ -269,28 +324,11 @@ std::shared_ptr<const CellMatrix> BuildCommMatrix(const Document& document, int3
 std::shared_ptr<const CellMatrix> BuildJobMatrix(const Document& document, const std::atomic<bool>* cancel) {
   auto matrix = std::make_shared<CellMatrix>();
   const IndexReader& index = document.index();
-  struct Line {
-    int32_t rank;
-    int row;   // of the document; -1: no data
-  };
-  std::vector<Line> lines;
   uint64_t most = 0;
-  for (int row = 0; row < std::min(document.rank_count(), kMostRows); ++row) {
-    lines.push_back({document.RankAt(row), row});
-    most = std::max(most, index.ranks()[static_cast<size_t>(row)].ops);
-  }
-  for (const RankRuns& runs : document.facts().missing()) {
-    const RankIntervals missing = RankIntervals::Of(runs);
-    for (const auto& [first, last] : missing.runs()) {
-      for (int64_t rank = first; rank <= last && lines.size() < static_cast<size_t>(kMostRows); ++rank) {
-        if (document.RowOf(static_cast<int32_t>(rank)) < 0) lines.push_back({static_cast<int32_t>(rank), -1});
-      }
-    }
-  }
-  std::stable_sort(lines.begin(), lines.end(), [](const Line& a, const Line& b) { return a.rank < b.rank; });
+  const std::vector<Line> lines = JobLines(document, &most);
   if (lines.empty()) return matrix;
   const int rows = static_cast<int>(lines.size());
-  const int columns = ColumnsFor(rows, static_cast<int64_t>(std::min<uint64_t>(most, kMostColumns)) + 1);
+  const int columns = JobColumns(rows, most);
   matrix->rows = rows;
   matrix->columns = columns;
   matrix->rank_of_row.reserve(lines.size());
@@ -316,7 +354,7 @@ std::shared_ptr<const CellMatrix> BuildJobMatrix(const Document& document, const
     const size_t calls = static_cast<size_t>(columns) - 1, shown = std::min(states.size(), calls), first = states.size() - shown;
     uint64_t lost = line.row < document.facts().ranks_size() ? document.FactsAt(line.row).records_lost() : 0;
     const WaitClass* wait = WaitOf(document, line.row);
-    const bool waits = wait != nullptr && (wait->kind() == WaitClass::VICTIM || wait->kind() == WaitClass::IN_CYCLE);
+    const bool waits = wait != nullptr && Waits(*wait);
     bool behind = false, deviates = false;
     uint64_t lost_of_comms = 0;
     for (const IndexMembership& m : memberships) {
@@ -331,20 +369,22 @@ std::shared_ptr<const CellMatrix> BuildJobMatrix(const Document& document, const
     std::memset(out + (calls - shown - gone), Byte(ViewState::kOverwritten), gone);
     uint8_t* cells = out + (calls - shown);
     for (size_t i = 0; i < shown; ++i) cells[i] = table[states[first + i]];
-    for (size_t i = 0; i < shown; ++i) {
+    // The columns of all others are not read: of the whole file the states alone are drawn.
+    for (const IndexOpen& open : index.OpenOps(r)) {
+      const uint64_t op = open.op - rank.first_op;
+      if (op < first || op >= rank.ops || !CanWait(open.state) || open.membership >= memberships.size() || open.seq == kIndexNoSeq) continue;
+      const IndexMembership& m = memberships[open.membership];
+      const int64_t seq = m.seq_base + open.seq;
+      // Whether the other side of a send has come, or a member of whom nothing is known, is the analysis' to say.
+      const bool collective = ring::IsCollective(static_cast<ring::CallKind>(open.kind));
+      const bool told = waits && wait->comm() == static_cast<int32_t>(m.comm) && wait->sequence() == seq && WaitsIn(*wait, collective);
+      if (told || (collective && progress[m.comm].least < seq)) cells[op - first] = Byte(StateOf(open.state, true));
+    }
+    for (size_t i = 0; i < shown && deviates; ++i) {
       const size_t op = first + i;
-      if ((!InFlight(states[op]) && !deviates) || of[op] >= memberships.size() || seqs[op] == kIndexNoSeq) continue;
+      if (of[op] >= memberships.size() || seqs[op] == kIndexNoSeq || !ring::IsCollective(static_cast<ring::CallKind>(kinds[op]))) continue;
       const IndexMembership& m = memberships[of[op]];
       const int64_t seq = m.seq_base + seqs[op];
-      if (!ring::IsCollective(static_cast<ring::CallKind>(kinds[op]))) {
-        // Whether the other side of a send has come is the analysis' to say.
-        if (waits && InFlight(states[op]) && wait->comm() == static_cast<int32_t>(m.comm) && wait->sequence() == seq) {
-          cells[i] = Byte(StateOf(states[op], true));
-        }
-        continue;
-      }
-      if (InFlight(states[op])) cells[i] = Byte(StateOf(states[op], progress[m.comm].least < seq));
-      if (!deviates) continue;
       const auto it = deviations.find(static_cast<int32_t>(m.comm));
       if (it == deviations.end()) continue;
       for (const Deviation& deviation : it->second) {

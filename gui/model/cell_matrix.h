@@ -14,8 +14,8 @@ namespace lockstep::gui {
 // Communicator mode: a row a member, a column a collective of that communicator. Job mode: a row a rank of the document or of
 // facts().missing(), ascending, the last calls of each in its own order, right-aligned at the stall; the last column is what
 // comes next: kMissing where peers have called and the rank is no mere victim, else kOutside.
-// A cell in flight while a member is known not to have issued it is kWaiting, a send or receive where the analysis says that the
-// rank waits in it; what peers issued and the member did not is
+// A cell in flight while a member is known not to have issued it is kWaiting, and any where the analysis says that the rank waits
+// in it (sends and receives; collectives that a member without data does not come to); what peers issued and the member did not is
 // kMissing; what the member issued and left no record of is kOverwritten; members that call differently are kMismatch.
 struct CellMatrix {
   MatrixMode mode = MatrixMode::kJob;
@@ -36,6 +36,13 @@ std::shared_ptr<const CellMatrix> BuildJobMatrix(const Document& document, const
 constexpr int kMostColumns = 4096;
 constexpr int kMostRows = 1 << 20;
 constexpr int64_t kMostCells = int64_t{1} << 27;
+
+// What a matrix will be, without making it.
+struct MatrixShape {
+  int rows = 0, columns = 0;
+  int64_t first_seq = 0;                 // communicator mode
+};
+MatrixShape ShapeOfMatrix(const Document& document, MatrixMode mode, int32_t comm);
 
 // Which selection a cell is, and which cell a selection is in. Column of job mode <-> place among the rank's operations; -1
 // for cells that are no record (then ranks alone, or communicator and sequence number, are selected).

@@ -67,9 +67,11 @@ class Oracle {
     if (op.state == OpState::kUnknown || op.state == OpState::kQueued || op.state == OpState::kCaptured) return ViewState::kIssued;
     if (collective && SomebodyLacks(comm, op.seq)) return ViewState::kWaiting;
     const int32_t place = document_.FactsAt(document_.RowOf(rank.rank)).wait_class();
-    if (!collective && m != nullptr && place >= 0) {
+    if (m != nullptr && place >= 0) {
       const WaitClass& wait = document_.facts().classes(place);
-      if (wait.kind() == WaitClass::VICTIM && wait.comm() == comm && wait.sequence() == op.seq) return ViewState::kWaiting;
+      const bool waits = wait.kind() == WaitClass::VICTIM || wait.kind() == WaitClass::IN_CYCLE;
+      const bool this_call = wait.operation().empty() || (wait.operation() == "Recv") != collective;
+      if (waits && this_call && wait.comm() == comm && wait.sequence() == op.seq) return ViewState::kWaiting;
     }
     return op.state == OpState::kEntered ? ViewState::kIssued : op.state == OpState::kStarted ? ViewState::kStarted : ViewState::kEnqueued;
   }
@@ -168,6 +170,7 @@ ViewFacts RandomFacts(const Bundle& bundle, std::mt19937* random) {
     wait->set_kind(kind);
     wait->set_comm(pick(bundle.comms.size()));
     wait->set_sequence(pick(12));
+    if (pick(2) == 0) wait->set_operation(ring::CallName(pick(2) == 0 ? ring::CallKind::kAllReduce : ring::CallKind::kRecv));
     wait->set_finding(-1);
   }
   for (RankFacts& rank : *facts.mutable_ranks()) rank.set_wait_class(pick(3) - 1);

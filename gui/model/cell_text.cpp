@@ -49,7 +49,7 @@ QString StateText(ViewState state) {
   switch (state) {
     case ViewState::kMissing: return "never enqueued: peers called, this rank did not";
     case ViewState::kMismatch: return "mismatch: called something else than its peers";
-    case ViewState::kWaiting: return "waiting for peers: in flight, a member has not come";
+    case ViewState::kWaiting: return "waiting for peers: in flight, held up by a member";
     case ViewState::kNoData: return "no data: nothing is known of it";
     case ViewState::kOverwritten: return "issued; its record is overwritten";
     default: return QString::fromLatin1(ViewStateName(state));

@@ -463,7 +463,6 @@ std::vector<std::pair<ViewState, RankIntervals>> MembersAt(const Document& docum
       if (!reference || !group.reference()) odd = odd.Union(RankIntervals::Of(group.ranks()));
     }
   }
-  const bool waits = least < seq;
   std::array<std::vector<int32_t>, static_cast<size_t>(ViewState::kCount)> ranks;
   const int members = std::min(entry.size, 1 << 20);
   for (int32_t member = 0; member < members; ++member) {
@@ -473,6 +472,7 @@ std::vector<std::pair<ViewState, RankIntervals>> MembersAt(const Document& docum
     if (rank < 0) continue;
     ViewState state = ViewState::kIssued;
     const IndexCell cell = index.CellAt(entry, member, seq, m);
+    const bool waits = least < seq || (m != nullptr && WaitsInCollective(document, there->second, comm, seq));
     switch (cell) {
       case IndexCell::kEmpty: state = ViewState::kOutside; break;
       case IndexCell::kNoData: state = ViewState::kNoData; break;

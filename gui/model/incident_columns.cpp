@@ -6,13 +6,12 @@
 #include <thread>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/match.h"
 #include "gui/model/safe_text.h"
 
 namespace lockstep::gui {
 namespace {
-
-constexpr int64_t kLook = 256;      // newest records of a rank that are always looked at,
-constexpr int64_t kMostLook = 8192; // and at most, while an operation that its counters tell of is not found
 
 bool Stopped(const std::atomic<bool>* cancel) { return cancel != nullptr && cancel->load(std::memory_order_relaxed); }
 
@@ -35,6 +34,8 @@ ViewState MarkOfClass(const Document& document, const RankIntervals& culprits, i
   }
   return culprits.Contains(document.RankAt(row)) ? ViewState::kMissing : ViewState::kCompleted;
 }
+
+QString MissingText(const RankIntervals& missing) { return QString(missing.size() == 1 ? "rank %1" : "ranks %1").arg(missing.Text(40)); }
 
 }  // namespace
 
@@ -119,31 +120,27 @@ bool IncidentColumns::BuildInFlight(const Document& document, const std::atomic<
     if (row % 64 == 0 && Stopped(cancel)) return false;
     const IndexRank& rank = index.ranks()[static_cast<size_t>(row)];
     const auto memberships = index.memberships().subspan(rank.first_membership, rank.memberships);
-    int64_t pending = 0;   // memberships whose oldest operation in flight is still looked for
-    for (const IndexMembership& m : memberships) pending += m.completed >= kNone && m.issued > m.completed;
     found.clear();
-    const int64_t ops = static_cast<int64_t>(rank.ops);
-    for (int64_t i = ops - 1, looked = 0; i >= 0 && (looked < kLook || pending > 0) && looked < kMostLook; --i, ++looked) {
-      const IndexOp op = document.OpAt(row, i);
-      const IndexMembership* m = op.membership.has_value() ? &index.memberships()[*op.membership] : nullptr;
-      const bool counted = m != nullptr && ring::IsCollective(op.kind) && op.seq >= 0 && m->completed >= kNone;
-      if (counted && m->issued > m->completed && op.seq == m->completed + 1) --pending;
-      if (counted && op.seq <= m->completed) continue;
-      // Where nothing tells what the GPU did, the rank's counters may.
-      const bool told = op.state == OpState::kUnknown && counted && op.seq <= m->issued;
-      if (!InFlight(op.state) && !told) continue;
+    const std::vector<IndexOpen> open = index.OpenOps(static_cast<size_t>(row));
+    for (size_t i = open.size(); i-- > 0;) {
+      const IndexOpen& op = open[i];
+      const IndexMembership* m = op.membership < memberships.size() ? &memberships[op.membership] : nullptr;
+      const auto kind = static_cast<ring::CallKind>(op.kind);
+      const int64_t seq = m != nullptr && op.seq != kIndexNoSeq ? m->seq_base + op.seq : -1;
+      const int64_t enter_ns = op.enter == kIndexNoTime ? 0 : rank.base_ns + int64_t{op.enter} * 1000;
+      if (m != nullptr && ring::IsCollective(kind) && seq >= 0 && m->completed >= kNone && seq <= m->completed) continue;
       InFlightOp out;
       out.row = row;
       out.comm = m == nullptr ? -1 : static_cast<int32_t>(m->comm);
-      out.record = i;
-      out.seq = op.seq;
-      out.kind = op.kind;
-      out.state = op.state;
-      if (rank.captured_ns > 0 && op.enter_ns > 0 && op.enter_ns <= rank.captured_ns) out.age_ns = rank.captured_ns - op.enter_ns;
-      if (out.comm >= 0 && op.seq >= 0 && ring::IsCollective(op.kind)) {
+      out.record = static_cast<int64_t>(op.op - rank.first_op);
+      out.seq = seq;
+      out.kind = kind;
+      if (op.state <= static_cast<uint8_t>(OpState::kCaptured)) out.state = static_cast<OpState>(op.state);
+      if (rank.captured_ns > 0 && enter_ns > 0 && enter_ns <= rank.captured_ns) out.age_ns = rank.captured_ns - enter_ns;
+      if (out.comm >= 0 && seq >= 0 && ring::IsCollective(kind)) {
         CommSummary& comm = comms_[static_cast<size_t>(out.comm)];
-        if (comm.in_flight_seq < 0 || op.seq < comm.in_flight_seq) comm.in_flight_seq = op.seq, comm.age_ns = out.age_ns;
-        if (op.seq == comm.in_flight_seq) comm.age_ns = std::max(comm.age_ns, out.age_ns);
+        if (comm.in_flight_seq < 0 || seq < comm.in_flight_seq) comm.in_flight_seq = seq, comm.age_ns = out.age_ns;
+        if (seq == comm.in_flight_seq) comm.age_ns = std::max(comm.age_ns, out.age_ns);
       }
       found.push_back(out);
     }
@@ -155,6 +152,9 @@ bool IncidentColumns::BuildInFlight(const Document& document, const std::atomic<
     in_flight_.insert(in_flight_.end(), found.begin(), found.end());
   }
   // Who has not come: by the sorted counters of each communicator.
+  constexpr int64_t kMostVisits = 20'000'000;
+  int64_t visits = 0;
+  absl::flat_hash_map<int64_t, int32_t> texts;   // of this communicator, by number
   std::vector<int64_t> issued;
   std::vector<uint32_t> order(in_flight_.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<uint32_t>(i);
@@ -167,12 +167,20 @@ bool IncidentColumns::BuildInFlight(const Document& document, const std::atomic<
       if (Stopped(cancel)) return false;
       comm = op.comm;
       issued.clear();
+      texts.clear();
       for (const CommMember& member : Members(comm)) {
         if (member.issued != kUnknown) issued.push_back(member.issued);
       }
       std::sort(issued.begin(), issued.end());
     }
     op.missing = static_cast<int32_t>(std::lower_bound(issued.begin(), issued.end(), op.seq) - issued.begin());
+    // Most wait for what others wait for too: said once, as long as that is no work by itself.
+    if (op.missing == 0 || visits > kMostVisits) continue;
+    const auto [text, fresh] = texts.try_emplace(op.seq, static_cast<int32_t>(waits_.size()));
+    op.waits = text->second;
+    if (!fresh) continue;
+    visits += static_cast<int64_t>(Members(comm).size());
+    waits_.push_back(MissingText(Missing(document, comm, op.seq)));
   }
   return true;
 }
@@ -193,10 +201,8 @@ RankIntervals IncidentColumns::Missing(const Document& document, int32_t comm, i
 
 QString IncidentColumns::WaitsFor(const Document& document, size_t in_flight) const {
   const InFlightOp& op = in_flight_[in_flight];
-  if (op.missing > 0) {
-    const RankIntervals missing = Missing(document, op.comm, op.seq);
-    return QString(missing.size() == 1 ? "rank %1" : "ranks %1").arg(missing.Text(40));
-  }
+  if (op.waits >= 0) return waits_[static_cast<size_t>(op.waits)];
+  if (op.missing > 0) return MissingText(Missing(document, op.comm, op.seq));
   if (!op.oldest && op.state != OpState::kStarted) {
     size_t first = in_flight;
     while (first > 0 && in_flight_[first - 1].row == op.row) --first;
@@ -223,6 +229,16 @@ QString WaitClassWord(const Document& document, int row) {
   }
 }
 
+bool WaitsInCollective(const Document& document, int row, int32_t comm, int64_t seq) {
+  if (row < 0 || row >= document.facts().ranks_size()) return false;
+  const int c = document.facts().ranks(row).wait_class();
+  if (c < 0 || c >= document.facts().classes_size()) return false;
+  const WaitClass& wait = document.facts().classes(c);
+  // Collectives and sends are numbered each by themselves: the number alone does not say which call it is.
+  const bool send = absl::StartsWith(wait.operation(), "Send") || absl::StartsWith(wait.operation(), "Recv");
+  return (wait.kind() == WaitClass::VICTIM || wait.kind() == WaitClass::IN_CYCLE) && !send && wait.comm() == comm && wait.sequence() == seq && seq >= 0;
+}
+
 QString OpWords(const Document& document, ring::CallKind kind, int64_t seq, int32_t comm) {
   QString text = QString::fromLatin1(ring::CallName(kind));
   if (seq >= 0) text += QString(" #%1").arg(seq);
@@ -243,11 +259,6 @@ QString OpStateWord(OpState state) {
     case OpState::kCaptured: return "captured in a graph";
   }
   return "unknown";
-}
-
-bool InFlight(OpState state) {
-  return state == OpState::kEntered || state == OpState::kQueued || state == OpState::kEnqueued || state == OpState::kStarted ||
-         state == OpState::kIncomplete;
 }
 
 }  // namespace lockstep::gui

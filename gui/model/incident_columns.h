@@ -38,6 +38,7 @@ struct InFlightOp {
   ring::CallKind kind = ring::CallKind::kNone;
   OpState state = OpState::kUnknown;
   bool oldest = false;        // of its rank's
+  int32_t waits = -1;         // into the texts of whom it waits for; -1: made when it is asked for
 };
 
 // Immutable, shared between the views of a document.
@@ -73,6 +74,7 @@ class IncidentColumns {
   std::vector<CommMember> members_;
   std::vector<InFlightOp> in_flight_;
   std::vector<int32_t> in_flight_of_;
+  std::vector<QString> waits_;
   std::vector<ViewState> marks_;
   int64_t in_flight_total_ = 0;
 };
@@ -80,12 +82,14 @@ class IncidentColumns {
 // "cause", "waits", "in the cycle", "runs", "no data"; empty: not known.
 QString WaitClassWord(const Document& document, int row);
 
+// The analysis says that the rank waits in this collective, whether or not a member is known to lack it.
+bool WaitsInCollective(const Document& document, int row, int32_t comm, int64_t seq);
+
 // "AllReduce #41 of dp", safe.
 QString OpWords(const Document& document, ring::CallKind kind, int64_t seq, int32_t comm);
 
 // "in the call", "enqueued", ..: the state of one operation.
 QString OpStateWord(OpState state);
-bool InFlight(OpState state);
 
 }  // namespace lockstep::gui
 

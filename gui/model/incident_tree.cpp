@@ -410,6 +410,7 @@ QVariant IncidentTree::data(const QModelIndex& index, int role) const {
     return QString::number(hosts ? shown_->hosts.size() : shown_->comms.size());
   }
   if (role == Qt::DisplayRole) return index.column() == 0 ? Text(node) : Note(node);
+  if (role == Qt::ToolTipRole) return QString(Text(node) + '\n' + Note(node)).replace('<', QChar(0x2039));   // never taken for markup
   if (role == kMark) return index.column() == 0 ? static_cast<int>(Mark(node)) : 0;
   if (role == Qt::AccessibleDescriptionRole && index.column() == 0) return QString::fromLatin1(ViewStateName(Mark(node)));
   return {};

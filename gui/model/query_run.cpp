@@ -38,6 +38,7 @@ struct Prepared {
   std::vector<std::array<bool, 256>> kind_matches;         // by term
   std::vector<std::vector<bool>> row_marked;               // by term, by row: state: and class: words that name ranks
   std::vector<bool> records;                               // by term: asks for operations
+  std::vector<std::array<bool, 256>> state_matches;        // by term: states of an operation that a state: word may mean
   std::vector<int64_t> first_missing;                      // by communicator: lowest number that a member has not issued
   std::vector<int64_t> highest;                            // by communicator: highest number that any member has issued
   std::vector<std::vector<std::pair<RankIntervals, int64_t>>> mismatched;   // by communicator: ranks and number
@@ -48,6 +49,17 @@ void ForRows(const Document& d, const RankIntervals& ranks, std::vector<bool>* r
   for (int row = 0; row < d.rank_count(); ++row) {
     if (ranks.Contains(d.RankAt(row))) (*rows)[static_cast<size_t>(row)] = true;
   }
+}
+
+// As far as the state alone tells it.
+bool StateMatches(const QString& word, OpState s) {
+  if (word == "completed") return s == OpState::kCompleted;
+  if (word == "failed") return s == OpState::kFailed;
+  if (word == "started") return s == OpState::kStarted;
+  if (word == "enqueued") return s == OpState::kEnqueued || s == OpState::kIncomplete;
+  if (word == "issued") return s == OpState::kUnknown || s == OpState::kEntered || s == OpState::kQueued || s == OpState::kCaptured;
+  if (word == "waiting") return s != OpState::kCompleted && s != OpState::kFailed;
+  return word == "mismatch";
 }
 
 bool RecordState(const QString& word) { return word != "missing" && word != "nodata" && word != "overwritten"; }
@@ -61,6 +73,7 @@ Prepared Prepare(const Document& d, const Query& query) {
   p.kind_matches.resize(query.size());
   p.row_marked.resize(query.size());
   p.records.assign(query.size(), false);
+  p.state_matches.resize(query.size());
   bool progress = false;
   for (size_t t = 0; t < query.size(); ++t) {
     const QueryTerm& term = query[t];
@@ -89,6 +102,7 @@ Prepared Prepare(const Document& d, const Query& query) {
     if (term.key == Key::kSeq) p.records[t] = true;
     if (term.key == Key::kState) {
       p.records[t] = RecordState(term.text);
+      for (size_t state = 0; state < 256; ++state) p.state_matches[t][state] = StateMatches(term.text, static_cast<OpState>(state));
       progress = progress || term.text == "missing" || term.text == "waiting";
       p.row_marked[t].resize(rows);
       for (size_t row = 0; row < rows && term.text == "nodata"; ++row) {
@@ -160,6 +174,7 @@ class Row {
     if (!Narrow()) return;
     for (size_t i = 0; i < count; ++i) {
       // In the order of what a column costs to read.
+      if (use_states_ && !states_[states[i]]) continue;
       if (use_kinds_ && !kinds_[kinds[i]]) continue;
       if (use_seqs_ || use_members_) {
         const size_t m = std::min<size_t>(places[i], rank_.memberships);
@@ -229,6 +244,7 @@ class Row {
   // nothing can match.
   bool Narrow() {
     kinds_.fill(true);
+    states_.fill(true);
     const size_t n = rank_.memberships;
     members_.assign(n + 1, true);   // the last: calls without a communicator
     std::vector<int64_t> low(n + 1, 0), high(n + 1, kHighest);
@@ -237,6 +253,27 @@ class Row {
       if (term.key == Key::kOp) {
         use_kinds_ = true;
         for (size_t kind = 0; kind < kinds_.size(); ++kind) kinds_[kind] = kinds_[kind] && p_.kind_matches[t][kind] != term.excludes;
+      } else if (term.key == Key::kAny && !AnyComm(t)) {
+        // Only the kind is left that may match.
+        use_kinds_ = true;
+        for (size_t kind = 0; kind < kinds_.size(); ++kind) kinds_[kind] = kinds_[kind] && p_.kind_matches[t][kind] != term.excludes;
+      } else if (term.key == Key::kState && term.text == "mismatch" && !term.excludes) {
+        // Ranks and numbers are few: most members have none.
+        use_members_ = true;
+        for (size_t m = 0; m < n; ++m) {
+          const auto& all = p_.mismatched[Membership(m).comm];
+          members_[m] = members_[m] && std::any_of(all.begin(), all.end(), [this](const auto& at) { return at.first.Contains(rank_.rank); });
+        }
+        members_[n] = false;
+        slow_.push_back(t);
+      } else if (term.key == Key::kState && term.text == "waiting" && !term.excludes) {
+        use_states_ = use_seqs_ = true;
+        for (size_t state = 0; state < states_.size(); ++state) states_[state] = states_[state] && p_.state_matches[t][state];
+        for (size_t m = 0; m < n; ++m) low[m] = std::max(low[m], p_.first_missing[Membership(m).comm]);
+        slow_.push_back(t);   // of the few that are left: whether it is a collective
+      } else if (term.key == Key::kState && term.text != "waiting" && term.text != "mismatch") {
+        use_states_ = true;
+        for (size_t state = 0; state < states_.size(); ++state) states_[state] = states_[state] && p_.state_matches[t][state] != term.excludes;
       } else if (term.key == Key::kComm) {
         use_members_ = true;
         for (size_t m = 0; m <= n; ++m) members_[m] = members_[m] && (m < n && p_.comm_matches[t][Membership(m).comm]) != term.excludes;
@@ -286,22 +323,13 @@ class Row {
     if (term.key == Key::kSeq) return number >= 0 && Compares(term, number);
     if (term.key == Key::kAny) return p_.kind_matches[t][kind] || (member && p_.comm_matches[t][Membership(place).comm]);
     if (term.key != Key::kState) return false;
-    const OpState s = static_cast<OpState>(state);
-    if (term.text == "completed") return s == OpState::kCompleted;
-    if (term.text == "failed") return s == OpState::kFailed;
-    if (term.text == "started") return s == OpState::kStarted;
-    if (term.text == "enqueued") return s == OpState::kEnqueued || s == OpState::kQueued;
-    if (term.text == "issued") return s == OpState::kUnknown || s == OpState::kEntered || s == OpState::kIncomplete || s == OpState::kCaptured;
+    if (!p_.state_matches[t][state]) return false;
+    if (term.text != "waiting" && term.text != "mismatch") return true;
     const bool collective = ring::IsCollective(static_cast<ring::CallKind>(kind));
     if (!member || number < 0 || !collective) return false;
     const size_t comm = Membership(place).comm;
-    if (term.text == "waiting") return s != OpState::kCompleted && s != OpState::kFailed && number >= p_.first_missing[comm];
-    if (term.text == "mismatch") {
-      for (const auto& [ranks, at] : p_.mismatched[comm]) {
-        if (at == number && ranks.Contains(rank_.rank)) return true;
-      }
-    }
-    return false;
+    if (term.text == "waiting") return number >= p_.first_missing[comm];
+    return std::any_of(p_.mismatched[comm].begin(), p_.mismatched[comm].end(), [&](const auto& at) { return at.second == number && at.first.Contains(rank_.rank); });
   }
 
   void Hit(int64_t record, QueryResult* result, size_t room) const {
@@ -314,8 +342,8 @@ class Row {
   const IndexRank& rank_;
   bool out_ = false;
   std::vector<size_t> open_, slow_;
-  bool use_kinds_ = false, use_members_ = false, use_seqs_ = false;
-  std::array<bool, 256> kinds_{};
+  bool use_kinds_ = false, use_states_ = false, use_members_ = false, use_seqs_ = false;
+  std::array<bool, 256> kinds_{}, states_{};
   std::vector<uint8_t> members_;
   std::vector<uint32_t> low_, span_;
 };

@@ -1,5 +1,6 @@
 #include "gui/model/table_model.h"
 
+#include <QHash>
 #include <QStringList>
 
 #include <algorithm>
@@ -52,7 +53,7 @@ namespace {
 
 bool Stopped(const std::atomic<bool>& cancel) { return cancel.load(std::memory_order_relaxed); }
 
-void Sort(const TableRows& rows, int column, bool number, bool descending, std::vector<uint32_t>* order) {
+void Sort(const TableRows& rows, int column, bool number, bool descending, const std::atomic<bool>& cancel, std::vector<uint32_t>* order) {
   if (number) {
     std::vector<std::pair<int64_t, uint32_t>> keys(order->size());
     for (size_t i = 0; i < keys.size(); ++i) keys[i] = {rows.Number(static_cast<int>((*order)[i]), column), (*order)[i]};
@@ -63,12 +64,30 @@ void Sort(const TableRows& rows, int column, bool number, bool descending, std::
     for (size_t i = 0; i < keys.size(); ++i) (*order)[i] = keys[i].second;
     return;
   }
-  std::vector<std::pair<QString, uint32_t>> keys(order->size());
-  for (size_t i = 0; i < keys.size(); ++i) keys[i] = {rows.Text(static_cast<int>((*order)[i]), column), (*order)[i]};
-  std::stable_sort(keys.begin(), keys.end(), [descending](const auto& a, const auto& b) {
-    if (a.first.isEmpty() != b.first.isEmpty()) return b.first.isEmpty();
-    return descending ? NaturalLess(b.first, a.first) : NaturalLess(a.first, b.first);
+  // Most rows of a large table say what others say: words are compared once for each that differs.
+  QHash<QString, uint32_t> words;
+  std::vector<std::pair<uint32_t, uint32_t>> keys(order->size());   // place of its word, row
+  for (size_t i = 0; i < keys.size(); ++i) {
+    if (i % 1024 == 0 && Stopped(cancel)) return;
+    const QString text = rows.Text(static_cast<int>((*order)[i]), column);
+    auto word = words.constFind(text);
+    if (word == words.cend()) word = words.insert(text, static_cast<uint32_t>(words.size()));
+    keys[i] = {*word, (*order)[i]};
+  }
+  std::vector<std::pair<const QString*, uint32_t>> sorted;
+  for (auto it = words.cbegin(); it != words.cend(); ++it) sorted.emplace_back(&it.key(), it.value());
+  std::sort(sorted.begin(), sorted.end(), [descending](const auto& a, const auto& b) {
+    if (a.first->isEmpty() != b.first->isEmpty()) return b.first->isEmpty();
+    return descending ? NaturalLess(*b.first, *a.first) : NaturalLess(*a.first, *b.first);
   });
+  // Words that are alike but for case or leading zeros share a place: their rows stay as they were.
+  std::vector<uint32_t> place(sorted.size());
+  uint32_t at = 0;
+  for (size_t i = 0; i < sorted.size(); ++i) {
+    if (i > 0 && (NaturalLess(*sorted[i - 1].first, *sorted[i].first) || NaturalLess(*sorted[i].first, *sorted[i - 1].first))) ++at;
+    place[sorted[i].second] = at;
+  }
+  std::stable_sort(keys.begin(), keys.end(), [&](const auto& a, const auto& b) { return place[a.first] < place[b.first]; });
   for (size_t i = 0; i < keys.size(); ++i) (*order)[i] = keys[i].second;
 }
 
@@ -138,7 +157,8 @@ void TableModel::Work() {
         order.push_back(row);
     }
     if (Stopped(cancel)) return {};
-    Sort(*rows, how.column, how.number, how.descending, &order);
+    Sort(*rows, how.column, how.number, how.descending, cancel, &order);
+    if (Stopped(cancel)) return {};
     return [this, rows = std::move(rows), haystack = std::move(haystack), order = std::move(order)] {
       Take(rows, haystack, order);
       Q_EMIT Settled();

@@ -116,6 +116,24 @@ int Timeline::PiecesOf(int row, const IndexOp& op, TimelinePiece out[3]) const {
   return n;
 }
 
+namespace {
+
+// Data is taken after the last time in it.
+int64_t LastTaken(const Document& d, int64_t last) {
+  for (int row = 0; row < d.rank_count(); ++row) {
+    const IndexRank& rank = d.index().ranks()[static_cast<size_t>(row)];
+    if (rank.captured_ns != 0 && rank.ops != 0) last = std::max(last, Add(rank.captured_ns, d.FactsAt(row).clock_offset_ns()));
+  }
+  return last;
+}
+
+}  // namespace
+
+int64_t TimelineSpanOf(const Document& document) {
+  const int64_t first = document.facts().first_ns(), last = document.facts().last_ns();
+  return first >= last || first == 0 ? 0 : Add(LastTaken(document, last), -std::max(first, -INT64_MAX));
+}
+
 std::shared_ptr<const Timeline> Timeline::Build(DocumentPtr document, const std::atomic<bool>* cancel, std::atomic<int>* done) {
   std::shared_ptr<Timeline> out(new Timeline);
   out->document_ = std::move(document);
@@ -142,10 +160,7 @@ std::shared_ptr<const Timeline> Timeline::Build(DocumentPtr document, const std:
       if (cancelled()) return nullptr;
     }
   }
-  for (size_t row = 0; row < rows; ++row) {
-    const IndexRank& rank = index.ranks()[row];
-    if (rank.captured_ns != 0 && rank.ops != 0) last = std::max(last, Add(rank.captured_ns, d.FactsAt(static_cast<int>(row)).clock_offset_ns()));
-  }
+  last = LastTaken(d, last);
   if (first > last) first = last = 0;
   out->origin_ = std::max(first, -INT64_MAX);
   out->span_ = std::max<int64_t>(1, Add(last, -out->origin_));

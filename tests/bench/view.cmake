@@ -23,3 +23,12 @@ if(TARGET lockstep_gui_view)
   target_link_libraries(timeline_frames PRIVATE lockstep_gui_view)
   set_target_properties(timeline_frames PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bench")
 endif()
+
+# `window_speed DIR` opens the whole window over an index and prints, each with its goal: first picture, clicks, searches, sorts, how long
+# the window's thread is blocked, memory. Exit status 1 where a goal is missed by more than double of it.
+if(TARGET lockstep_gui_app)
+  add_executable(window_speed EXCLUDE_FROM_ALL view/window_speed.cpp)
+  lockstep_common(window_speed)
+  target_link_libraries(window_speed PRIVATE lockstep_gui_app)
+  set_target_properties(window_speed PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bench")
+endif()

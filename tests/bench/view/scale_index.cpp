@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -35,12 +36,34 @@ void Join(Bundle node, absl::flat_hash_map<std::string, uint32_t>* comms, Bundle
   job->ranks_expected = node.ranks_expected;
 }
 
-absl::Status Write(const ScaleOptions& options, const std::string& folder) {
+// Jobs of many shapes have more of them than this one: pairs of neighbours, in which all is done.
+void AddPairs(size_t communicators, Bundle* job) {
+  for (size_t i = 0; job->comms.size() < communicators; ++i) {
+    const size_t first = i * 2 % (job->ranks.size() / 2 * 2);
+    Communicator comm;
+    comm.id = "pair-" + std::to_string(i);
+    comm.name = "pair_" + std::to_string(i);
+    comm.size = 2;
+    for (int member = 0; member < 2; ++member) {
+      Rank& rank = job->ranks[first + static_cast<size_t>(member)];
+      comm.members.push_back(rank.rank);
+      Membership m;
+      m.comm = static_cast<uint32_t>(job->comms.size());
+      m.member_rank = member;
+      m.issued = m.launched = m.started = m.completed = 5;
+      rank.memberships.push_back(m);
+    }
+    job->comms.push_back(std::move(comm));
+  }
+}
+
+absl::Status Write(const ScaleOptions& options, size_t communicators, const std::string& folder) {
   const ScaleJob job(options);
   mkdir(folder.c_str(), 0777);
   Bundle all;
   absl::flat_hash_map<std::string, uint32_t> comms;
   for (int node = 0; node < job.nodes(); ++node) Join(job.Node(node, kNewest), &comms, &all);
+  AddPairs(communicators, &all);
   const Verdict verdict = Analyze(all);
   std::ofstream(folder + "/verdict.json") << ReportJson(verdict);
   // Every operation that the ranks recorded.
@@ -65,17 +88,19 @@ absl::Status Write(const ScaleOptions& options, const std::string& folder) {
 int main(int argc, char** argv) {
   lockstep::ScaleOptions options;
   std::string out;
+  size_t communicators = 0;
   bool sound = argc % 2 == 1;
   for (int i = 1; sound && i + 1 < argc; i += 2) {
     const std::string_view name = argv[i];
     if (name == "--out") out = argv[i + 1];
+    else if (name == "--communicators") communicators = static_cast<size_t>(atoll(argv[i + 1]));
     else sound = options.Take(name, argv[i + 1]);
   }
-  if (!sound || out.empty() || !options.Sound()) {
-    fprintf(stderr, "Usage: scale_index --out DIR %s\n", lockstep::kScaleUsage);
+  if (!sound || out.empty() || !options.Sound() || communicators > 1'000'000) {
+    fprintf(stderr, "Usage: scale_index --out DIR [--communicators N at least] %s\n", lockstep::kScaleUsage);
     return 2;
   }
-  const absl::Status status = lockstep::Write(options, out);
+  const absl::Status status = lockstep::Write(options, communicators, out);
   if (!status.ok()) fprintf(stderr, "scale_index: %s\n", std::string(status.message()).c_str());
   return status.ok() ? 0 : 1;
 }

@@ -1,0 +1,50 @@
+// Figures with their goals beside them, one a line.
+#ifndef LOCKSTEP_TESTS_BENCH_VIEW_GOALS_H_
+#define LOCKSTEP_TESTS_BENCH_VIEW_GOALS_H_
+
+#include <time.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+inline double ProcessorMs(clockid_t clock) {
+  timespec now = {};
+  clock_gettime(clock, &now);
+  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) / 1e6;
+}
+
+class Goals {
+ public:
+  // On a machine that does other work the clock tells of that work too: `processor`, where it is not negative, is what this program
+  // itself took.
+  void Print(const std::string& what, double value, double goal, const char* unit, double processor = -1) {
+    const bool met = value <= goal;
+    std::printf("%-58s %9.1f %-4s goal %6.0f %-4s %s", what.c_str(), value, unit, goal, unit, met ? "met" : "MISSED");
+    if (processor >= 0) std::printf("   (processor %.1f %s)", processor, unit);
+    std::printf("\n");
+    std::fflush(stdout);
+    missed_ += met ? 0 : 1;
+    far_ |= value > 2 * goal && (processor < 0 || processor > 2 * goal);
+  }
+  int missed() const { return missed_; }
+  // Twice the goal and more, which no busy neighbour explains.
+  bool far() const { return far_; }
+
+ private:
+  int missed_ = 0;
+  bool far_ = false;
+};
+
+inline double Share(std::vector<double> values, double share) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return values[static_cast<size_t>(share * static_cast<double>(values.size() - 1))];
+}
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_TESTS_BENCH_VIEW_GOALS_H_
