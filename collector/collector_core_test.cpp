@@ -233,6 +233,21 @@ TEST_F(CollectorCoreTest, AgentsThatDoNotAnswerDoNotHoldTheVerdictAndAreNamed) {
   EXPECT_EQ(verdict.ranks_read(), 7);
 }
 
+// Killed between making a folder and naming what is first written to it.
+TEST_F(CollectorCoreTest, AFolderThatWasOnlyBegunIsRemoved) {
+  const std::string begun = out_ + "/lockstep-incident-train-1", other = out_ + "/lockstep-incident-train-2";
+  for (const std::string& folder : {begun, other}) {
+    ASSERT_TRUE(MakeIncidentFolder(folder).ok());
+    std::ofstream(folder + "/.gathering.json.24572.tmp") << "{\"format\": 1";
+  }
+  std::ofstream(other + "/notes.txt") << "somebody's";
+  std::vector<std::string> problems;
+  EXPECT_TRUE(FindUnfinished(out_, &problems).empty());
+  EXPECT_TRUE(problems.empty());
+  EXPECT_FALSE(std::filesystem::exists(begun));
+  EXPECT_TRUE(std::filesystem::exists(other + "/notes.txt"));
+}
+
 TEST_F(CollectorCoreTest, DigestsInPartsAreOneAnswer) {
   Fleet fleet(Hung(2, 2, 2, 5), 4, out_);
   for (FleetAgent& agent : fleet.agents) agent.digests_in_parts = true;

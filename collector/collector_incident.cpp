@@ -178,6 +178,22 @@ absl::StatusOr<IncidentState> ParseState(const std::string& text) {
   return state;
 }
 
+namespace {
+
+// Killed before the state, which is written first, had its name: nothing of the incident was told to anybody.
+void RemoveIfBegun(const std::string& folder) {
+  if (DIR* dir = opendir(folder.c_str())) {
+    while (const dirent* entry = readdir(dir)) {
+      const std::string name = entry->d_name;
+      if (absl::StartsWith(name, std::string(kStateFile).substr(1) + ".") && absl::EndsWith(name, ".tmp")) unlink(absl::StrCat(folder, "/", name).c_str());
+    }
+    closedir(dir);
+  }
+  rmdir(folder.c_str());  // where anything else is in it, it stays
+}
+
+}  // namespace
+
 std::vector<IncidentState> FindUnfinished(const std::string& out, std::vector<std::string>* problems) {
   std::vector<IncidentState> found;
   DIR* dir = opendir(out.c_str());
@@ -188,7 +204,7 @@ std::vector<IncidentState> FindUnfinished(const std::string& out, std::vector<st
     const std::string folder = absl::StrCat(out, "/", name);
     const absl::StatusOr<std::string> text = ReadSmall(folder + kStateFile, kMostStateBytes);
     if (absl::IsNotFound(text.status())) {
-      rmdir(folder.c_str());  // empty: killed before anything was written
+      RemoveIfBegun(folder);
       continue;
     }
     absl::StatusOr<IncidentState> state = text.ok() ? ParseState(*text) : text.status();

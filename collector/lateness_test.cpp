@@ -209,6 +209,36 @@ TEST(MergedProgressTest, WhatAForgottenChildSaidHoldsNobodyBack) {
   merged.Forget(77, 5 * kSecond);
 }
 
+// An agent whose relay died, or came back: nothing moves by that, and a hang is no shorter and not over.
+TEST(MergedProgressTest, AnotherWayToTheSameRanksIsNoMovement) {
+  MergedProgress relay(true), root;
+  const auto beat = [](std::vector<int32_t> ranks, int64_t age) {
+    CommBeat made = BeatOf(10, 10, std::move(ranks));
+    made.issue_age_ns = made.moved_age_ns = age;
+    return made;
+  };
+  relay.Apply(1, 20 * kSecond, beat({0, 1}, 10 * kSecond));
+  relay.Apply(2, 20 * kSecond, beat({2, 3}, 10 * kSecond));
+  for (const CommBeat& up : relay.TakeMoved(20 * kSecond)) root.Apply(7, 20 * kSecond, up);
+  EXPECT_EQ(root.Find(kComm)->moved_ns, 10 * kSecond);
+  // One of them speaks for itself now, and later through the relay again.
+  relay.Forget(2, 21 * kSecond);
+  for (const CommBeat& up : relay.TakeMoved(21 * kSecond)) root.Apply(7, 21 * kSecond, up);
+  root.Apply(8, 22 * kSecond, beat({2, 3}, 12 * kSecond));
+  root.Forget(8, 23 * kSecond);
+  relay.Apply(3, 30 * kSecond, beat({2, 3}, 20 * kSecond));
+  for (const CommBeat& up : relay.TakeMoved(31 * kSecond)) root.Apply(7, 31 * kSecond, up);
+  root.Tick(31 * kSecond);
+  EXPECT_EQ(root.Find(kComm)->moved_ns, 10 * kSecond);
+  // Sends and receives are movement, also where no collective is issued.
+  CommBeat sends = beat({2, 3}, kSecond);
+  sends.issue_age_ns = 30 * kSecond;
+  sends.total_max = 99;
+  relay.Apply(3, 40 * kSecond, sends);
+  for (const CommBeat& up : relay.TakeMoved(41 * kSecond)) root.Apply(7, 41 * kSecond, up);
+  EXPECT_EQ(root.Find(kComm)->moved_ns, 39 * kSecond);
+}
+
 TEST(MergedProgressTest, ARelaySaysWhatItsChildrenSayTogether) {
   MergedProgress relay(true), root;
   for (uint32_t child = 0; child < 40; ++child) {

@@ -119,7 +119,7 @@ void MergedProgress::ApplyHashes(uint32_t child, const CommBeat& beat, const Par
   }
 }
 
-void MergedProgress::RemovePart(uint64_t id, uint32_t child, int64_t now) {
+void MergedProgress::RemovePart(uint64_t id, uint32_t child, int64_t) {
   const auto found = comms_.find(id);
   if (found == comms_.end()) return;
   Comm& comm = found->second;
@@ -135,11 +135,11 @@ void MergedProgress::RemovePart(uint64_t id, uint32_t child, int64_t now) {
   }
   comm.members_changed = true;
   comm.scanned_ns = 0;
-  comm.merged.moved_ns = now;
   MarkDirty(id, &comm);
   MarkMoved(id, &comm);
 }
 
+// Whoever it spoke for is heard of another way, or not any more: nothing has moved by that.
 void MergedProgress::Forget(uint32_t child, int64_t now) {
   const auto of = comms_of_.find(child);
   if (of == comms_of_.end()) return;

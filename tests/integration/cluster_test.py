@@ -105,7 +105,12 @@ class ClusterTest(unittest.TestCase):
         for host in range(made.hosts):
             made.start_agent(host, f"tcp://127.0.0.1:{proxy.port}")
         made.start_ranks(*STALL)
-        self.assertTrue(wait_for(lambda: "is seen" in made.log("collector"), 120), made.logs())
+
+        def known():
+            jobs = [json.loads(line) for line in tool(made, "lockstep-top", "--json").stdout.splitlines()]
+            return jobs and jobs[0].get("ranks") == made.world and jobs[0].get("agents") == made.hosts
+
+        self.assertTrue(wait_for(known, 120), made.logs())
         proxy.shut = True
         self.assertTrue(wait_for(lambda: made.log("collector").count("gone silent") >= 2, 60), made.logs())
         proxy.shut = False
