@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/utsname.h>
 
+#include "recorder/config.h"
 #include "recorder/ring/layout.h"
 #include "recorder/switches.h"
 #include "recorder/sys.h"
@@ -13,7 +14,7 @@ namespace {
 
 const char* First(const char* const* names) noexcept {
   for (; *names != nullptr; ++names) {
-    const char* value = getenv(*names);
+    const char* value = strncmp(*names, "LOCKSTEP_", 9) == 0 ? Setting(*names) : getenv(*names);
     if (value != nullptr && *value != 0) return value;
   }
   return nullptr;
@@ -56,7 +57,7 @@ bool IsOff(const char* value) noexcept {
 }
 
 GpuMode ReadGpuMode(char* note, size_t note_bytes) noexcept {
-  const char* value = getenv("LOCKSTEP_GPU");
+  const char* value = Setting("LOCKSTEP_GPU");
   // What a measurement on GPUs may change: `done` where marks are free, `off` where they are not or nobody has measured.
   // With one hardware queue a memory operation can put bubbles between kernels: off until a measurement says otherwise.
   const char* connections = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
@@ -75,7 +76,7 @@ GpuMode ReadGpuMode(char* note, size_t note_bytes) noexcept {
 
 void ReadEnvironment(Environment* env) noexcept {
   memset(env, 0, sizeof(*env));
-  const char* folder = getenv("LOCKSTEP_DIR");
+  const char* folder = Setting("LOCKSTEP_DIR");
   env->folder_is_default = folder == nullptr || *folder == 0 || strlen(folder) >= sizeof(env->folder);
   if (env->folder_is_default) {
     snprintf(env->folder, sizeof(env->folder), "/dev/shm/lockstep-%u", static_cast<unsigned>(Sys(SYS_geteuid)));
@@ -112,16 +113,16 @@ void ReadEnvironment(Environment* env) noexcept {
 
   utsname name{};
   uname(&name);
-  const char* host = getenv("LOCKSTEP_HOST");
+  const char* host = Setting("LOCKSTEP_HOST");
   Sanitise(env->host, sizeof(env->host), host != nullptr && *host != 0 ? host : name.nodename, "host");
 
   const int64_t asked =
-      Number(getenv("LOCKSTEP_RING_KIB"), 1, ring::kMaxFileBytes >> 10, ring::kDefaultFileBytes >> 10);
+      Number(Setting("LOCKSTEP_RING_KIB"), 1, ring::kMaxFileBytes >> 10, ring::kDefaultFileBytes >> 10);
   env->ring_bytes = ring::kMinFileBytes;
   while (env->ring_bytes * 2 <= static_cast<uint64_t>(asked) << 10) env->ring_bytes *= 2;
 
   env->gpu = ReadGpuMode(env->note, sizeof(env->note));
-  const char* sample = getenv("LOCKSTEP_GPU_SAMPLE");
+  const char* sample = Setting("LOCKSTEP_GPU_SAMPLE");
   env->gpu_sample = static_cast<uint32_t>(Number(sample, 1, 1000000, 0));
   if (env->gpu_sample == 0) {
     env->gpu_sample = 1;
@@ -129,32 +130,34 @@ void ReadEnvironment(Environment* env) noexcept {
       snprintf(env->note, sizeof(env->note), "LOCKSTEP_GPU_SAMPLE is no number from 1 to 1000000; every operation is timed");
   }
   env->cuda = ReadCudaLayers();
-  const char* hook = getenv("LOCKSTEP_HOOK");
+  const char* hook = Setting("LOCKSTEP_HOOK");
   if (hook != nullptr && *hook != 0 && !IsOff(hook) && !Is(hook, "symbols") && !Is(hook, "dlsym") && env->note[0] == 0) {
     snprintf(env->note, sizeof(env->note), "LOCKSTEP_HOOK has an unknown value; used dlsym");
   }
-  const char* helper = getenv("LOCKSTEP_HELPER");
+  const char* helper = Setting("LOCKSTEP_HELPER");
   env->helper = helper != nullptr && (Is(helper, "on") || Is(helper, "1"));
   if (helper != nullptr && *helper != 0 && !env->helper && !IsOff(helper) && env->note[0] == 0) {
     snprintf(env->note, sizeof(env->note), "LOCKSTEP_HELPER has an unknown value; used off");
   }
-  const char* clock = getenv("LOCKSTEP_CLOCK");
+  const char* clock = Setting("LOCKSTEP_CLOCK");
   env->monotonic_clock = clock != nullptr && Is(clock, "monotonic");
+  CopyText(env->group, sizeof(env->group), Setting("LOCKSTEP_GROUP"));
+  if (const char* problem = ConfigProblem(); problem != nullptr && env->note[0] == 0) CopyText(env->note, sizeof(env->note), problem);
 }
 
 HookMode ReadHookMode() noexcept {
   if (PrivilegedProgram()) return HookMode::kOff;
-  const char* value = getenv("LOCKSTEP_HOOK");
+  const char* value = Setting("LOCKSTEP_HOOK");
   if (value == nullptr) return HookMode::kDlsym;
   if (IsOff(value)) return HookMode::kOff;
   return Is(value, "symbols") ? HookMode::kSymbols : HookMode::kDlsym;
 }
 
 bool SwitchedOff() noexcept {
-  return PrivilegedProgram() || IsOff(getenv("LOCKSTEP")) || ReadHookMode() == HookMode::kOff;
+  return PrivilegedProgram() || IsOff(Setting("LOCKSTEP")) || ReadHookMode() == HookMode::kOff;
 }
 uint8_t ReadCudaLayers() noexcept {
-  const char* value = getenv("LOCKSTEP_CUDA");
+  const char* value = Setting("LOCKSTEP_CUDA");
   if (IsOff(value)) return 0;
   if (value != nullptr && Is(value, "runtime")) return kCudaRuntime;
   if (value != nullptr && Is(value, "driver")) return kCudaDriver;

@@ -1,4 +1,4 @@
-// What the environment asks of the recorder and says of the job. Every value is hostile: bounded, sanitised, never
+// What the environment, and a configuration file (config.h), ask of the recorder and say of the job. Every value is hostile: bounded, sanitised, never
 // trusted.
 #ifndef LOCKSTEP_RECORDER_ENVIRONMENT_H_
 #define LOCKSTEP_RECORDER_ENVIRONMENT_H_
@@ -25,6 +25,7 @@ struct Environment {
   GpuMode gpu;
   uint32_t gpu_sample;  // events: one in so many operations is timed
   uint8_t cuda;  // the layers at which CUDA's calls are seen: kCudaRuntime, kCudaDriver; 0: none
+  char group[64];  // whose members may read the ring; empty: the owner alone
   bool monotonic_clock;
   bool helper;  // a thread that answers questions about this process
 };

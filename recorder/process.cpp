@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "recorder/comms.h"
+#include "recorder/config.h"
 #include "recorder/gpu_marks.h"
 #include "recorder/graphs.h"
 #include "recorder/helper.h"
@@ -164,7 +165,7 @@ LOCKSTEP_COLD bool StartNow() noexcept {
       return false;
     }
     g.ring_is_file = true;
-    SetBudget(ReadBudget(getenv("LOCKSTEP_BUDGET")));
+    SetBudget(ReadBudget(Setting("LOCKSTEP_BUDGET")));
     g.gpu_sample = env.gpu_sample;
     const char* plugin_note = nullptr;
     if (env.gpu == GpuMode::kProfiler && !profiler::PluginWillLoad(&plugin_note)) env.gpu = GpuMode::kDone;

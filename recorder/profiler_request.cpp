@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "recorder/clock.h"
+#include "recorder/config.h"
 #include "recorder/loaded.h"
 #include "recorder/sys.h"
 
@@ -114,7 +115,7 @@ bool OtherPluginIsThere() noexcept {
 }
 
 bool ModeIsProfiler() noexcept {
-  const char* mode = getenv("LOCKSTEP_GPU");
+  const char* mode = Setting("LOCKSTEP_GPU");
   return mode != nullptr && strcasecmp(mode, "profiler") == 0;
 }
 

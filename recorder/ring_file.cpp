@@ -9,6 +9,7 @@
 #include "recorder/clock.h"
 #include "recorder/environment.h"
 #include "recorder/old_rings.h"
+#include "recorder/reading_group.h"
 #include "recorder/sys.h"
 
 namespace lockstep::recorder {
@@ -81,7 +82,7 @@ const char* UnfitFileSystem(long folder) noexcept {
 
 // Opens $LOCKSTEP_DIR/<job>.<restart>, making what is missing. The default folder has a name others can guess, so it
 // must be ours and no link; a folder the user names may be shared.
-long OpenFolder(const Environment& env, char* reason, unsigned reason_bytes) noexcept {
+long OpenFolder(const Environment& env, int64_t group, char* reason, unsigned reason_bytes) noexcept {
   MakeParents(env.folder);
   const int link_rule = env.folder_is_default ? O_NOFOLLOW : 0;
   const long top = Sys(SYS_openat, AT_FDCWD, env.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | link_rule, 0);
@@ -94,6 +95,8 @@ long OpenFolder(const Environment& env, char* reason, unsigned reason_bytes) noe
     Sys(SYS_close, top);
     return -1;
   }
+  // A folder that others share is theirs to open to a group.
+  if (group >= 0 && IsOwnFolder(top, true)) LetGroupRead(top, group, true);
   Sys(SYS_mkdirat, top, env.job_folder, 0700);
   const long inner = Sys(SYS_openat, top, env.job_folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW, 0);
   Sys(SYS_close, top);
@@ -224,7 +227,8 @@ bool AddHelper(RingMap* map) noexcept {
 bool CreateRing(RingMap* map, char* reason, unsigned reason_bytes) noexcept {
   static Environment env;  // too large for the host's stack; CreateRing is entered by one thread at a time
   ReadEnvironment(&env);
-  const long folder = OpenFolder(env, reason, reason_bytes);
+  const int64_t group = env.group[0] == 0 ? -1 : FindGroup(env.group);
+  const long folder = OpenFolder(env, group, reason, reason_bytes);
   if (folder < 0) return false;
   uint64_t bytes = env.ring_bytes;
   const uint64_t largest = FileSizeLimit();
@@ -263,6 +267,8 @@ bool CreateRing(RingMap* map, char* reason, unsigned reason_bytes) noexcept {
   }
   void* base = MAP_FAILED;
   if (result == 0) base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, static_cast<int>(fd), 0);
+  bool group_reads = group >= 0;
+  if (group_reads) group_reads = IsOwnFolder(folder, true) && LetGroupRead(folder, group, true) && LetGroupRead(fd, group, false);
   Sys(SYS_close, fd);
   if (result != 0 || base == MAP_FAILED) {
     Sys(SYS_unlinkat, folder, name, 0);
@@ -279,6 +285,10 @@ bool CreateRing(RingMap* map, char* reason, unsigned reason_bytes) noexcept {
   header->tick_kind = ChooseClock(env.monotonic_clock);
   FillHeader(header, env);
   if (no_helper && header->note[0] == 0) CopyText(header->note, sizeof(header->note), "LOCKSTEP_HELPER: the ring file is too small for it");
+  if (env.group[0] != 0 && !group_reads && header->note[0] == 0) {
+    snprintf(header->note, sizeof(header->note), "LOCKSTEP_GROUP: %s; the ring is its owner's alone",
+             group < 0 ? "there is no such group" : "the process is no member of the group");
+  }
   // Two triples a little apart give a first idea of the rate; later ones are better.
   header->triples[0] = ReadTriple();
   while (MonotonicNs() - static_cast<uint64_t>(header->triples[0].mono_ns) < 200000) {

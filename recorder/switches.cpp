@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/auxv.h>
 
+#include "recorder/config.h"
 #include "recorder/sys.h"
 
 namespace lockstep::recorder {
@@ -156,7 +157,7 @@ bool Denied(int32_t (*version)(), char* reason, size_t reason_bytes) noexcept {
   char program[1024];
   const long got = Sys(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", program, sizeof(program) - 1);
   program[got > 0 ? got : 0] = 0;
-  const char* own = getenv("LOCKSTEP_DENY");
+  const char* own = Setting("LOCKSTEP_DENY");
   if (own != nullptr && DeniedBy(own, strnlen(own, kMostDenyBytes), "LOCKSTEP_DENY", program, version, reason,
                                  reason_bytes)) {
     return true;

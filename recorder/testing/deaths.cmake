@@ -17,7 +17,7 @@ lockstep_test(recorder_deaths_test SOURCES deaths_test.cpp LIBS lockstep_ring LA
   DEFINES LOCKSTEP_LIBRARY="$<TARGET_FILE:lockstep>" LOCKSTEP_DEATHS_PROGRAM="$<TARGET_FILE:recorder_deaths_host>"
     LOCKSTEP_SECURE_PROGRAM="$<TARGET_FILE:recorder_secure_host>" LOCKSTEP_HOST_PROGRAM="$<TARGET_FILE:recorder_host>")
 add_dependencies(recorder_deaths_test lockstep recorder_host recorder_deaths_host recorder_secure_host)
-lockstep_test(recorder_switches_test SOURCES switches_test.cpp $<TARGET_OBJECTS:lockstep_recorder_core>
+lockstep_test(recorder_switches_test SOURCES config_test.cpp switches_test.cpp $<TARGET_OBJECTS:lockstep_recorder_core>
   LIBS lockstep_ring LAYER recorder
   DEFINES LOCKSTEP_LIBRARY="$<TARGET_FILE:lockstep>" LOCKSTEP_DEATHS_PROGRAM="$<TARGET_FILE:recorder_deaths_host>"
     LOCKSTEP_HOST_PROGRAM="$<TARGET_FILE:recorder_host>")

@@ -1,0 +1,48 @@
+// Names of what can be set of the recorder: in the environment, and in the section [recorder] of a configuration file.
+// Shared by the recorder and by the programs that check such a file or describe it.
+#ifndef LOCKSTEP_RECORDER_RING_SETTINGS_H_
+#define LOCKSTEP_RECORDER_RING_SETTINGS_H_
+
+#include <stddef.h>
+
+namespace lockstep::ring {
+
+inline constexpr char kConfigFile[] = "/etc/lockstep.conf";
+inline constexpr char kConfigVariable[] = "LOCKSTEP_CONFIG";  // names a further file, read after that one
+inline constexpr size_t kMostConfigBytes = 32 << 10;          // a larger file is refused whole
+inline constexpr size_t kMostConfigLine = 512;                // without its end
+
+struct RecorderSetting {
+  const char* variable;
+  const char* key;
+  const char* kind;      // "on|off" and the like, else a word for the value
+  const char* fallback;  // the default, for people
+  const char* meaning;
+};
+
+// docs/options.md is made from it.
+inline constexpr RecorderSetting kRecorderSettings[] = {
+    {"LOCKSTEP", "record", "on|off", "on", "off: nothing is done in this process and its children"},
+    {"LOCKSTEP_HOOK", "hook", "dlsym|symbols|off", "dlsym",
+     "symbols: linked calls only; dlsym: also what is looked up by hand; off: every call is forwarded only"},
+    {"LOCKSTEP_DIR", "dir", "FOLDER", "/dev/shm/lockstep-UID", "folder of the ring files, made with mode 0700 (with a group 0750)"},
+    {"LOCKSTEP_GROUP", "group", "GROUP", "",
+     "a group (name or number) whose members may read the rings; the process has to be a member, or root"},
+    {"LOCKSTEP_JOB", "job", "NAME", "the launcher's", "job's name"},
+    {"LOCKSTEP_RESTART", "restart", "NUMBER", "the launcher's, else 0", "restart count"},
+    {"LOCKSTEP_STEP", "step", "NAME", "the launcher's", "job step"},
+    {"LOCKSTEP_HOST", "host", "NAME", "uname", "host's name"},
+    {"LOCKSTEP_RING_KIB", "ring-kib", "NUMBER", "4096", "size of the file, 512 to 65536, rounded down to a power of two"},
+    {"LOCKSTEP_GPU", "gpu", "off|done|full|events|profiler|auto", "auto", "how the GPU's progress is told"},
+    {"LOCKSTEP_GPU_SAMPLE", "gpu-sample", "NUMBER", "1", "with events: one operation of a stream in so many is timed"},
+    {"LOCKSTEP_CUDA", "cuda", "on|off|runtime|driver", "on", "at which layer CUDA's calls are seen; off: they are forwarded only"},
+    {"LOCKSTEP_DENY", "deny", "RULES", "", "programs and NCCL versions to leave alone, with semicolons between them"},
+    {"LOCKSTEP_BUDGET", "budget", "N%|Nns|off", "5% and more than 5 us a call", "what recording may cost before it turns itself down"},
+    {"LOCKSTEP_HELPER", "helper", "on|off", "off", "a thread in the process answers questions about it"},
+    {"LOCKSTEP_CLOCK", "clock", "counter|monotonic", "counter", "monotonic: clock_gettime instead of the processor's counter"},
+};
+inline constexpr size_t kRecorderSettingCount = sizeof(kRecorderSettings) / sizeof(kRecorderSettings[0]);
+
+}  // namespace lockstep::ring
+
+#endif  // LOCKSTEP_RECORDER_RING_SETTINGS_H_
