@@ -1,83 +1,42 @@
-# LOCKSTEP_STATIC: programs that run on any Linux of their architecture, whatever its libraries. Debian's static archives stand beside
-# its shared libraries, but the CMake packages and pkg-config name the shared ones: they are exchanged here, once everything is found.
-# What has no archive is left out: prometheus-cpp (agent and collector without --metrics) and GSSAPI, which libzmq can use and Lockstep does not
-# (packaging/static/gssapi.cpp stands in for it).
+# The static `lockstep` (target lockstep_single): every verb but the viewer in one program without shared libraries, for any Linux of its
+# architecture. It is linked from the very objects and archives that the programs are linked from, so it costs a link and no second build.
+# What has no archive in Debian is left out: prometheus-cpp (no --metrics) and GSSAPI, which libzmq can use and Lockstep does not ask for
+# (packaging/static/gssapi.cpp stands in for it). Not part of "all".
 
-# The archive of a shared library's path, or an error that names it.
-function(lockstep_archive_of PATH OUT)
-  string(REGEX REPLACE "\\.so[.0-9]*$" ".a" archive "${PATH}")
-  if(NOT EXISTS "${archive}")
-    message(FATAL_ERROR "LOCKSTEP_STATIC: no static archive beside ${PATH} (looked for ${archive})")
-  endif()
-  set(${OUT} "${archive}" PARENT_SCOPE)
-endfunction()
-
-# Imported targets that a target needs, through all of them, are made to name archives.
-function(lockstep_use_archives NAME)
-  get_property(seen GLOBAL PROPERTY LOCKSTEP_ARCHIVED)
-  if("${NAME}" IN_LIST seen OR NOT TARGET ${NAME})
+function(lockstep_single)
+  find_package(Python3 COMPONENTS Interpreter)
+  find_library(LOCKSTEP_STATIC_ZMQ libzmq.a)
+  if(LOCKSTEP_SANITIZE OR CMAKE_CROSSCOMPILING OR NOT Python3_FOUND OR NOT CMAKE_OBJCOPY OR NOT LOCKSTEP_STATIC_ZMQ)
     return()
   endif()
-  set_property(GLOBAL APPEND PROPERTY LOCKSTEP_ARCHIVED ${NAME})
-  get_target_property(imported ${NAME} IMPORTED)
-  get_target_property(type ${NAME} TYPE)
-  if(imported AND NOT type STREQUAL "INTERFACE_LIBRARY")
-    foreach(config IN ITEMS "" _NONE _RELEASE _RELWITHDEBINFO)
-      get_target_property(path ${NAME} IMPORTED_LOCATION${config})
-      if(path AND path MATCHES "\\.so[.0-9]*$")
-        lockstep_archive_of("${path}" archive)
-        set_target_properties(${NAME} PROPERTIES IMPORTED_LOCATION${config} "${archive}")
-      endif()
-    endforeach()
-  endif()
-  set(links "")
-  foreach(property LINK_LIBRARIES INTERFACE_LINK_LIBRARIES)
-    if(imported AND property STREQUAL "LINK_LIBRARIES")
-      continue()
-    endif()
-    get_target_property(value ${NAME} ${property})
-    if(value)
-      list(APPEND links ${value})
-    endif()
+  set(from "${PROJECT_SOURCE_DIR}/packaging/static")
+  set(folder "${CMAKE_BINARY_DIR}/static")
+  file(MAKE_DIRECTORY "${folder}")
+  set(objects "")
+  foreach(verb IN ITEMS agent analyze clean collector doctor dump evidence export keygen run top)
+    # A main() of its own name.
+    add_custom_command(OUTPUT "${folder}/${verb}.o"
+      COMMAND "${CMAKE_LINKER}" -r -o "${folder}/${verb}.whole.o" "$<TARGET_OBJECTS:lockstep-${verb}>"
+      COMMAND "${CMAKE_OBJCOPY}" --redefine-sym main=lockstep_${verb}_main "${folder}/${verb}.whole.o" "${folder}/${verb}.o"
+      COMMAND "${CMAKE_COMMAND}" -E rm "${folder}/${verb}.whole.o"
+      DEPENDS "$<TARGET_OBJECTS:lockstep-${verb}>" COMMAND_EXPAND_LISTS VERBATIM)
+    list(APPEND objects "${folder}/${verb}.o")
   endforeach()
-  foreach(link IN LISTS links)
-    string(REGEX REPLACE "^\\$<LINK_ONLY:(.*)>$" "\\1" link "${link}")
-    if(TARGET ${link})
-      lockstep_use_archives(${link})
-    endif()
+
+  add_library(lockstep_metrics_none STATIC EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/collector/metric_set.cpp"
+    "${PROJECT_SOURCE_DIR}/collector/metrics_none.cpp")
+  lockstep_common(lockstep_metrics_none)
+  target_link_libraries(lockstep_metrics_none PUBLIC absl::status absl::statusor absl::strings)
+  add_executable(lockstep_single EXCLUDE_FROM_ALL "${from}/single_main.cpp" "${from}/dlopen.cpp" "${from}/gssapi.cpp" ${objects})
+  lockstep_common(lockstep_single)
+  foreach(library IN ITEMS lockstep_front_verbs lockstep_agent_session lockstep_gather lockstep_doctor lockstep_tools lockstep_stacks lockstep_analysis
+      lockstep_ring PkgConfig::LOCKSTEP_NCURSES)
+    target_link_libraries(lockstep_single PRIVATE ${library})
   endforeach()
-  # pkg-config's targets hold whole paths.
-  get_target_property(value ${NAME} INTERFACE_LINK_LIBRARIES)
-  if(imported AND value)
-    set(exchanged "")
-    foreach(link IN LISTS value)
-      if(link MATCHES "^/.*\\.so[.0-9]*$")
-        lockstep_archive_of("${link}" link)
-      endif()
-      list(APPEND exchanged "${link}")
-    endforeach()
-    set_target_properties(${NAME} PROPERTIES INTERFACE_LINK_LIBRARIES "${exchanged}")
-  endif()
-endfunction()
-
-# PROGRAM becomes static. Called after all targets are made.
-function(lockstep_static PROGRAM)
-  lockstep_use_archives(${PROGRAM})
-  target_link_options(${PROGRAM} PRIVATE -static)
-endfunction()
-
-# What libzmq's and libdw's archives need beside themselves.
-function(lockstep_complete_archives)
-  if(TARGET PkgConfig::LOCKSTEP_ZMQ)
-    add_library(lockstep_no_gssapi STATIC "${PROJECT_SOURCE_DIR}/packaging/static/gssapi.cpp")
-    lockstep_common(lockstep_no_gssapi)
-    set_property(TARGET PkgConfig::LOCKSTEP_ZMQ APPEND PROPERTY INTERFACE_LINK_LIBRARIES
-      lockstep_no_gssapi norm protokit pgm sodium bsd md pthread)
-  endif()
-  if(TARGET PkgConfig::DW)
-    set_property(TARGET PkgConfig::DW APPEND PROPERTY INTERFACE_LINK_LIBRARIES z lzma bz2 zstd)
-  endif()
-  if(TARGET PkgConfig::LOCKSTEP_NCURSES)
-    set_property(TARGET PkgConfig::LOCKSTEP_NCURSES APPEND PROPERTY INTERFACE_LINK_LIBRARIES tinfo)
-  endif()
+  target_link_options(lockstep_single PRIVATE -static -Wl,--build-id=sha1)
+  add_dependencies(lockstep_single lockstep_metrics_none)
+  # CMake's packages and pkg-config name shared libraries: the archives beside them are put in their place when it is linked.
+  set_target_properties(lockstep_single PROPERTIES OUTPUT_NAME lockstep RUNTIME_OUTPUT_DIRECTORY "${folder}/bin"
+    LINK_DEPENDS "${from}/link.py"
+    RULE_LAUNCH_LINK "\"${Python3_EXECUTABLE}\" \"${from}/link.py\" --linked \"${folder}/linked.txt\" --leave-out libprometheus-cpp --instead liblockstep_metrics.a=${CMAKE_ARCHIVE_OUTPUT_DIRECTORY}/liblockstep_metrics_none.a --also norm,protokit,pgm,sodium,bsd,md,z,lzma,bz2,zstd,tinfo --")
 endfunction()

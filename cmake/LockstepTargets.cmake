@@ -7,6 +7,14 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib")
 set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib")
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+# Nothing of the folder that something was built in: two builds anywhere give the same bytes (packaging/reproduce). Debuggers then look for the
+# sources in /usr/src/lockstep-VERSION, so it is off where one develops.
+option(LOCKSTEP_REPRODUCIBLE "Leave the names of source and build folders out of what is built" OFF)
+if(LOCKSTEP_REPRODUCIBLE)
+  add_compile_options("-ffile-prefix-map=${PROJECT_SOURCE_DIR}=/usr/src/lockstep-${PROJECT_VERSION}"
+    "-ffile-prefix-map=${PROJECT_BINARY_DIR}=/usr/src/lockstep-${PROJECT_VERSION}/build")
+endif()
 find_program(LOCKSTEP_CCACHE ccache)
 if(LOCKSTEP_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER "${LOCKSTEP_CCACHE}")

@@ -1,15 +1,10 @@
 # The agent of a host: its session with the collector, its spool, its finding of rings. Included by CMakeLists.txt.
-if(NOT LOCKSTEP_STATIC)
-  find_package(prometheus-cpp CONFIG REQUIRED)
-endif()
+find_package(prometheus-cpp CONFIG REQUIRED)
 
 # Of agent, relay and collector.
-add_library(lockstep_metrics STATIC metric_set.cpp $<IF:$<BOOL:${LOCKSTEP_STATIC}>,metrics_none.cpp,metrics.cpp>)
+add_library(lockstep_metrics STATIC metric_set.cpp metrics.cpp)
 lockstep_common(lockstep_metrics)
-target_link_libraries(lockstep_metrics PUBLIC absl::status absl::statusor absl::strings)
-if(NOT LOCKSTEP_STATIC)
-  target_link_libraries(lockstep_metrics PRIVATE prometheus-cpp::pull)
-endif()
+target_link_libraries(lockstep_metrics PUBLIC absl::status absl::statusor absl::strings PRIVATE prometheus-cpp::pull)
 lockstep_layer(lockstep_metrics collector)
 lockstep_test(metrics_test SOURCES metrics_test.cpp LIBS lockstep_metrics LAYER collector)
 

@@ -25,6 +25,7 @@
 #include "collector/decision_log.h"
 #include "collector/incident_index.h"
 #include "collector/metrics.h"
+#include "collector/own_programs.h"
 #include "collector/proc.h"
 #include "collector/relay.h"
 #include "collector/runtime_folder.h"
@@ -50,10 +51,11 @@ uint64_t RandomNumber() {
   return number | 1;
 }
 
-std::string OwnPath() {
-  char path[PATH_MAX];
-  const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-  return length > 0 ? std::string(path, static_cast<size_t>(length)) : "/proc/self/exe";
+// This program's command with MODE for FOLDER.
+std::vector<std::string> Self(const char* mode, const std::string& folder) {
+  std::vector<std::string> words = OwnProgram("collector");
+  words.insert(words.end(), {mode, folder});
+  return words;
 }
 
 std::string HostName() {
@@ -120,14 +122,14 @@ class CollectorProcess : public CoreActions {
   }
   absl::Status Finalise(const std::string& folder, Incident* incident) override {
     // In a process of its own: the files came from the network, and memory is given back.
-    const absl::Status status = RunWithInput({OwnPath(), "--finalise", folder}, "", kFinaliseLimit);
+    const absl::Status status = RunWithInput(Self("--finalise", folder), "", kFinaliseLimit);
     if (!status.ok()) return status;
     const absl::Status read = ReadFinal(folder, incident);
     // Nobody waits for it, and nothing of the incident depends on it.
     if (read.ok()) {
       index_->Push(
           [folder] {
-            const absl::Status made = RunWithInput({OwnPath(), "--index", folder}, "", kIndexLimit + 30 * kSecond);
+            const absl::Status made = RunWithInput(Self("--index", folder), "", kIndexLimit + 30 * kSecond);
             if (!made.ok()) lockstep::Say(absl::StrCat("no index for the viewer in ", folder, ": ", made.message()));
           },
           [](int64_t) {});

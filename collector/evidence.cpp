@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -20,6 +19,7 @@
 #include "collector/evidence/child_pipe.h"
 #include "collector/evidence/hardware_log.h"
 #include "collector/evidence/memory_state.h"
+#include "collector/own_programs.h"
 
 extern char** environ;
 
@@ -30,18 +30,6 @@ namespace {
 constexpr int64_t kReapLimit = 500'000'000;
 constexpr size_t kMostTexts = 64;
 constexpr char kNotAskedFor[] = "not asked for";
-
-std::string HelperPath(const std::string& given) {
-  if (!given.empty()) return given;
-  char path[PATH_MAX];
-  const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-  std::string folder(path, length > 0 ? static_cast<size_t>(length) : 0);
-  folder.resize(folder.find_last_of('/') == std::string::npos ? 0 : folder.find_last_of('/'));
-  for (const char* place : {"/lockstep-evidence", "/../bin/lockstep-evidence"}) {
-    if (access((folder + place).c_str(), X_OK) == 0) return folder + place;
-  }
-  return folder + "/lockstep-evidence";
-}
 
 std::string Milliseconds(int64_t ns) {
   return absl::StrCat(ns / 1'000'000, " ms");
@@ -96,9 +84,9 @@ void EvidenceJob::Start(std::unique_ptr<Child>* slot, const char* mode) {
     *slot = std::move(child);
     return;
   }
-  const std::string helper = HelperPath(options_.helper), number = absl::StrCat(pid_);
-  std::vector<std::string> words = {helper, mode, number, "--limit-ms",
-                                    absl::StrCat(options_.deadline_ns / 1'000'000 + 1000)};
+  std::vector<std::string> words = options_.helper.empty() ? OwnProgram("evidence") : std::vector<std::string>{options_.helper};
+  const std::string helper = words[0];
+  words.insert(words.end(), {mode, absl::StrCat(pid_), "--limit-ms", absl::StrCat(options_.deadline_ns / 1'000'000 + 1000)});
   if (again) words.push_back("--no-stop");
   if (options_.ring >= 0) words.insert(words.end(), {"--ring-fd", "3"});
   if (!options_.nvml.empty()) words.insert(words.end(), {"--nvml", options_.nvml});

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -18,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/report.h"
+#include "collector/own_programs.h"
 #include "collector/proc.h"
 #include "collector/say.h"
 #include "collector/tool_client.h"
@@ -30,14 +30,6 @@ constexpr int64_t kSecond = 1'000'000'000;
 constexpr int kMostKin = 64;
 constexpr int64_t kMoment = 2 * kSecond, kLongest = 90 * kSecond, kNoWord = 15 * kSecond;
 
-std::string BesideThis(const char* program) {
-  char path[PATH_MAX];
-  const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-  std::string folder(path, length > 0 ? static_cast<size_t>(length) : 0);
-  folder.resize(folder.rfind('/') == std::string::npos ? 0 : folder.rfind('/') + 1);
-  return folder + program;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Join>> Join::Start(const JoinOptions& options) {
@@ -49,8 +41,9 @@ absl::StatusOr<std::unique_ptr<Join>> Join::Start(const JoinOptions& options) {
   if (mkdtemp(join->spool_.data()) == nullptr) {
     return absl::UnavailableError(absl::StrCat("no place for the agent's spool, ", join->spool_, ": ", strerror(errno)));
   }
-  const std::string program = options.agent.empty() ? BesideThis("lockstep-agent") : options.agent;
-  std::vector<std::string> words = {program, "--collector", options.collector, "--rings", options.ring_folder, "--spool", join->spool_};
+  std::vector<std::string> words = options.agent.empty() ? OwnProgram("agent") : std::vector<std::string>{options.agent};
+  const std::string program = words[0];
+  words.insert(words.end(), {"--collector", options.collector, "--rings", options.ring_folder, "--spool", join->spool_});
   if (options.late_after_ns > 0) {
     words.push_back("--late-after");
     words.push_back(absl::StrCat(static_cast<double>(options.late_after_ns) / 1e9));

@@ -1,4 +1,4 @@
-// In static programs: Debian has no archive of prometheus-cpp.
+// In the static program: Debian has no archive of prometheus-cpp.
 #include "collector/metrics.h"
 
 namespace lockstep {

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
@@ -17,6 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "collector/own_programs.h"
 #include "collector/proc.h"
 
 namespace lockstep {
@@ -34,12 +34,9 @@ absl::StatusOr<std::unique_ptr<OwnCollector>> OwnCollector::Start(const OwnColle
     return absl::InvalidArgumentError(absl::StrCat("the path of the socket is too long: ", socket, "; set LOCKSTEP_RUNTIME_DIR to a shorter one"));
   }
   own->endpoint_ = "ipc://" + socket;
-  char path[PATH_MAX];
-  const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-  own->program_.assign(path, length > 0 ? static_cast<size_t>(length) : 0);
-  own->program_.resize(own->program_.find_last_of('/') + 1);
-  own->program_ += "lockstep-collector";
-  if (access(own->program_.c_str(), X_OK) != 0) return absl::NotFoundError(absl::StrCat("--alone needs ", own->program_, ": ", strerror(errno)));
+  own->program_ = OwnProgram("collector");
+  const std::string& program = own->program_[0];
+  if (access(program.c_str(), X_OK) != 0) return absl::NotFoundError(absl::StrCat("--alone needs ", program, ": ", strerror(errno)));
   if (mkdir(options.out.c_str(), 0700) != 0 && errno != EEXIST) {
     return absl::UnavailableError(absl::StrCat("cannot make the folder ", options.out, ": ", strerror(errno)));
   }
@@ -58,7 +55,8 @@ OwnCollector::~OwnCollector() {
 
 absl::Status OwnCollector::Spawn() {
   const std::string late = absl::StrFormat("%.3f", static_cast<double>(options_.late_after_ns) / 1e9);
-  std::vector<std::string> words = {program_, "--listen", endpoint_, "--out", options_.out, "--late-after", late};
+  std::vector<std::string> words = program_;
+  words.insert(words.end(), {"--listen", endpoint_, "--out", options_.out, "--late-after", late});
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
@@ -99,7 +97,7 @@ absl::Status OwnCollector::Spawn() {
   const int error = errno;
   close(null);
   close(log);
-  if (pid_ < 0) return absl::UnavailableError(absl::StrCat("cannot start ", program_, ": ", strerror(error)));
+  if (pid_ < 0) return absl::UnavailableError(absl::StrCat("cannot start ", program_[0], ": ", strerror(error)));
   began_ns_ = MonotonicNs();
   return absl::OkStatus();
 }

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -41,7 +42,8 @@ class OwnCollector {
   absl::Status Spawn();
 
   const OwnCollectorOptions options_;
-  std::string program_, endpoint_;
+  std::vector<std::string> program_;  // the command
+  std::string endpoint_;
   int lock_ = -1;  // one in a folder: a second would take the socket's name away
   pid_t pid_ = -1;
   int64_t began_ns_ = 0, next_ns_ = 0, pause_ns_ = 0;

@@ -119,7 +119,11 @@ void ReadOne(const Library& library, nvml::Device device, pid_t pid, GpuState* g
 void ReadGpus(pid_t pid, const char* library_name, const std::function<void()>& progress, ProcessEvidence* evidence) {
   void* handle = dlopen(library_name != nullptr ? library_name : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
-    evidence->set_gpus_unread("no NVIDIA driver library (libnvidia-ml.so.1) on this host");
+    const char* why = dlerror();
+    if (why == nullptr || strstr(why, "No such file") != nullptr)
+      evidence->set_gpus_unread("no NVIDIA driver library (libnvidia-ml.so.1) on this host");
+    else
+      evidence->set_gpus_unread(absl::StrCat("NVML was not opened: ", why));
     return;
   }
   const Library library(handle);

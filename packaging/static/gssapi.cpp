@@ -8,8 +8,8 @@ constexpr unsigned kFailure = 13u << 16;
 
 extern "C" {
 
-const void* const GSS_C_NT_HOSTBASED_SERVICE = nullptr;
-const void* const GSS_C_NT_USER_NAME = nullptr;
+const void* GSS_C_NT_HOSTBASED_SERVICE = nullptr;
+const void* GSS_C_NT_USER_NAME = nullptr;
 
 #define LOCKSTEP_NO_GSS(name) \
   unsigned name(unsigned* minor, ...) { \

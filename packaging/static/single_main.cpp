@@ -1,0 +1,43 @@
+// The static `lockstep`: every verb but the viewer in one program that needs no other file. Each verb's main() is that of its own program, renamed
+// (cmake/LockstepStatic.cmake).
+#include <netdb.h>
+#include <nss.h>
+
+#include "collector/front.h"
+#include "collector/own_programs.h"
+
+extern "C" {
+int lockstep_agent_main(int, char**);
+int lockstep_analyze_main(int, char**);
+int lockstep_clean_main(int, char**);
+int lockstep_collector_main(int, char**);
+int lockstep_doctor_main(int, char**);
+int lockstep_dump_main(int, char**);
+int lockstep_evidence_main(int, char**);
+int lockstep_export_main(int, char**);
+int lockstep_keygen_main(int, char**);
+int lockstep_run_main(int, char**);
+int lockstep_top_main(int, char**);
+
+// glibc's own, of its static library too (nss.h does not always declare it).
+int __nss_configure_lookup(const char* database, const char* services);
+}
+
+int main(int argc, char** argv) {
+  // Other sources of names are shared libraries of whatever glibc the host has; these two are inside this program.
+  __nss_configure_lookup("hosts", "files dns");
+  for (const char* database : {"passwd", "group", "services", "protocols", "networks"}) __nss_configure_lookup(database, "files");
+  lockstep::HoldsEveryVerb();
+  return lockstep::Front(argc, argv,
+                         {{"agent", lockstep_agent_main},
+                          {"analyze", lockstep_analyze_main},
+                          {"clean", lockstep_clean_main},
+                          {"collector", lockstep_collector_main},
+                          {"doctor", lockstep_doctor_main},
+                          {"dump", lockstep_dump_main},
+                          {"evidence", lockstep_evidence_main},
+                          {"export", lockstep_export_main},
+                          {"keygen", lockstep_keygen_main},
+                          {"run", lockstep_run_main},
+                          {"top", lockstep_top_main}});
+}
