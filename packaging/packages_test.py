@@ -1,0 +1,296 @@
+#!/usr/bin/env python3
+"""What packaging/make.py made: is it whole, does it work, does it go without a trace. (./dev packages --test)
+
+packages_test.py BUILD PACKAGES [unittest's arguments]   BUILD also holds the stand-in of NCCL and trainsim, the job under test."""
+
+import collections
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import stat
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+
+from release import CHANGELOG, SOURCE, VERSION
+
+BUILD, PACKAGES = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
+FAULT = "rank=5,step=20,kind=stall-host,comm=dp"
+JOB = ["--tp", "2", "--pp", "2", "--dp", "2", "--steps", "200", "--fault", FAULT]
+PLAIN = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "HOME": "/root", "DEBIAN_FRONTEND": "noninteractive"}
+
+
+def run(*command, status=0, **more):
+    more.setdefault("timeout", 500)
+    more.setdefault("env", PLAIN)
+    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more)
+    if status is not None and done.returncode != status:
+        raise AssertionError(f"{' '.join(map(str, command))} gave {done.returncode}\n{done.stdout[-4000:]}")
+    return done.stdout
+
+
+def one(pattern):
+    found = sorted(PACKAGES.glob(pattern))
+    if len(found) != 1:
+        raise AssertionError(f"{pattern}: {[path.name for path in found]}")
+    return found[0]
+
+
+def unpack(name, folder):
+    with tarfile.open(one(name)) as archive:
+        archive.extractall(folder)
+    return next(pathlib.Path(folder).iterdir())
+
+
+class Whole(unittest.TestCase):
+    def test_checksums(self):
+        run("sha256sum", "--check", "--strict", "SHA256SUMS", cwd=PACKAGES)
+        listed = {line.split()[1] for line in (PACKAGES / "SHA256SUMS").read_text().splitlines()}
+        self.assertEqual(listed, {path.name for path in PACKAGES.iterdir()} - {"SHA256SUMS"})
+
+    def test_one_version(self):
+        self.assertIn(f"lockstep ({VERSION})", CHANGELOG)
+        for package in ("lockstep", "lockstep-recorder", "lockstep-viewer"):
+            self.assertEqual(run("dpkg-deb", "-f", one(f"{package}_*.deb"), "Version").strip(), VERSION)
+        for package in ("lockstep", "lockstep-recorder"):
+            self.assertEqual(run("rpm", "-qp", "--qf", "%{VERSION}", one(f"{package}-[0-9]*.rpm")), VERSION)
+        self.assertEqual(run(BUILD / "static/bin/lockstep", "--version"), f"lockstep {VERSION}\n")
+
+    def test_lintian_finds_no_error(self):
+        if not shutil.which("lintian"):
+            self.skipTest("no lintian here")
+        said = run("lintian", "--allow-root", *sorted(PACKAGES.glob("*.deb")), status=None)
+        self.assertEqual([line for line in said.splitlines() if line.startswith("E:")], [])
+
+    def test_dependencies_are_told(self):
+        needs = run("dpkg-deb", "-f", one("lockstep_*.deb"), "Depends")
+        for package in (f"lockstep-recorder (= {VERSION})", "libprotobuf", "libzmq5", "libdw1", "libc6"):
+            self.assertIn(package, needs)
+        self.assertEqual(re.sub(r" \(.*?\)", "", run("dpkg-deb", "-f", one("lockstep-recorder_*.deb"), "Depends")).strip(), "libc6")
+        self.assertIn("libqt6widgets6", run("dpkg-deb", "-f", one("lockstep-viewer_*.deb"), "Depends"))
+
+    def test_rpms_need_libc_alone_and_go_into_a_root(self):
+        if not shutil.which("rpm"):
+            self.skipTest("no rpm here")
+        for package in PACKAGES.glob("*.rpm"):
+            for need in run("rpm", "-qp", "--requires", package).splitlines():
+                self.assertRegex(need, r"^(rpmlib\(|libc\.so\.6|ld-linux|rtld\(|lockstep-recorder = |/bin/sh$)")
+        with tempfile.TemporaryDirectory() as root:
+            run("rpm", "--root", root, "--initdb")
+            run("rpm", "--root", root, "--nodeps", "--noscripts", "-i", *sorted(PACKAGES.glob("*.rpm")))
+            self.assertEqual(run(f"{root}/usr/bin/lockstep-analyze", "--version"), f"lockstep {VERSION}\n")
+            self.assertTrue(pathlib.Path(root, "usr/lib/liblockstep.so").is_file())
+            run("rpm", "--root", root, "--noscripts", "-e", "lockstep", "lockstep-recorder")
+            left = [str(path) for path in pathlib.Path(root).rglob("*lockstep*")]
+            self.assertEqual(left, [])
+
+    def test_bill_of_materials(self):
+        """The fields that SPDX 2.3 requires, references that lead somewhere, and the libraries that are known to be there."""
+        bill = json.loads(one("*.spdx.json").read_text())
+        self.assertEqual((bill["spdxVersion"], bill["dataLicense"], bill["SPDXID"]), ("SPDX-2.3", "CC0-1.0", "SPDXRef-DOCUMENT"))
+        self.assertRegex(bill["creationInfo"]["created"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+        for creator in bill["creationInfo"]["creators"]:
+            self.assertRegex(creator, r"^(Tool|Person|Organization): \S")
+        self.assertRegex(bill["documentNamespace"], r"^[a-z]+:[^#\s]+$")
+        self.assertTrue(bill["name"])
+        known = {"SPDXRef-DOCUMENT"}
+        licences = {each["licenseId"] for each in bill["hasExtractedLicensingInfos"]}
+        for each in bill["hasExtractedLicensingInfos"]:
+            self.assertRegex(each["licenseId"], r"^LicenseRef-[A-Za-z0-9.-]+$")
+            self.assertTrue(each["extractedText"])
+        for package in bill["packages"]:
+            for field in ("name", "SPDXID", "downloadLocation"):
+                self.assertTrue(package[field])
+            self.assertRegex(package["SPDXID"], r"^SPDXRef-[A-Za-z0-9.-]+$")
+            self.assertNotIn(package["SPDXID"], known)
+            self.assertIs(package["filesAnalyzed"], False)
+            self.assertTrue(package["versionInfo"])
+            for word in package["licenseDeclared"].split():
+                self.assertTrue(not word.startswith("LicenseRef-") or word in licences, word)
+            known.add(package["SPDXID"])
+        for file in bill["files"]:
+            path = PACKAGES / file["fileName"]
+            sums = {each["algorithm"]: each["checksumValue"] for each in file["checksums"]}
+            self.assertEqual(sums["SHA1"], hashlib.sha1(path.read_bytes()).hexdigest())
+            self.assertTrue(file["licenseConcluded"] and file["copyrightText"])
+            known.add(file["SPDXID"])
+        links = collections.defaultdict(set)
+        for relation in bill["relationships"]:
+            self.assertLessEqual({relation["spdxElementId"], relation["relatedSpdxElement"]}, known)
+            links[relation["spdxElementId"], relation["relationshipType"]].add(relation["relatedSpdxElement"].removeprefix("SPDXRef-Package-"))
+        self.assertLessEqual({"libprotobuf32", "libzmq5", "libdw1", "libc6"}, links["SPDXRef-Package-lockstep", "DYNAMIC_LINK"])
+        self.assertEqual(links["SPDXRef-Package-lockstep-recorder", "DYNAMIC_LINK"], {"libc6"})
+        self.assertLessEqual({"libprotobuf-dev", "libzmq3-dev", "libdw-dev", "libc6-dev"}, links["SPDXRef-Package-lockstep-static", "STATIC_LINK"])
+
+    def test_symbols_lie_where_debuggers_look(self):
+        with tempfile.TemporaryDirectory() as folder:
+            top = unpack("lockstep-*-linux.tar.gz", folder)
+            with tarfile.open(one("*-linux-debug.tar.gz")) as archive:
+                names = {name.split("/", 1)[1] for name in archive.getnames() if name.endswith(".debug")}
+            for program in ("bin/lockstep", "lib/x86_64/liblockstep.so", "lib/aarch64/liblockstep.so"):
+                number = re.search(r"Build ID: ([0-9a-f]+)", run("readelf", "-nW", top / program)).group(1)
+                self.assertIn(f".build-id/{number[:2]}/{number[2:]}.debug", names)
+                self.assertNotIn(".debug_info", run("readelf", "-SW", top / program))
+
+
+class Tarball(unittest.TestCase):
+    def setUp(self):
+        self.scratch = pathlib.Path(tempfile.mkdtemp(prefix="lockstep-"))
+        self.addCleanup(shutil.rmtree, self.scratch, ignore_errors=True)
+        self.top = unpack("lockstep-*-linux.tar.gz", self.scratch / "first")
+
+    def test_libraries_of_both_architectures(self):
+        for name, machine in (("x86_64", "X86-64"), ("aarch64", "AArch64")):
+            library = self.top / "lib" / name / "liblockstep.so"
+            self.assertRegex(run("readelf", "-hW", library), rf"Machine:.*{machine}")
+            run(sys.executable, SOURCE / "recorder/library_test.py", library, SOURCE / "recorder/exports.txt", env=None)
+
+    def test_from_any_folder_a_job_is_run_and_its_hang_named_in_an_empty_root(self):
+        place = self.scratch / "some" / "other-place"
+        place.parent.mkdir()
+        shutil.move(self.top, place)
+        self.assertNotRegex(run("readelf", "-lW", place / "bin/lockstep"), r"INTERP|NEEDED")
+        incident = self.scratch / "incident"
+        environment = {**PLAIN, "LD_LIBRARY_PATH": str(BUILD / "standin/lib"), "LOCKSTEP_DIR": str(self.scratch / "rings")}
+        said = run(place / "bin/lockstep", "run", "-n", "8", "--out", incident, "--kill-on-hang", "--", BUILD / "bin/trainsim", *JOB,
+                   status=90, env=environment)
+        self.assertIn("rank 5", said)
+        # By the name of a verb's program, as scripts know it.
+        self.assertIn("rank 5", run(place / "bin/lockstep-analyze", incident, status=1))
+        if os.geteuid() != 0:
+            self.skipTest("chroot needs root")
+        root = self.scratch / "root"
+        root.mkdir()
+        shutil.copy(place / "bin/lockstep", root)
+        shutil.copytree(incident, root / "incident", ignore=shutil.ignore_patterns("*.sock"))
+        found = json.loads(subprocess.run(["chroot", root, "/lockstep", "analyze", "--format", "json", "/incident"], capture_output=True, text=True,
+                                          timeout=120).stdout)
+        self.assertEqual(found["verdict"], "HUNG")
+        self.assertEqual(found["findings"][0]["culprit_ranks"], [5])
+        self.assertIn("analyze", run("chroot", root, "/lockstep", "--help"))
+        for verb in ("agent", "collector", "dump", "top", "keygen", "doctor", "clean", "export", "evidence", "run"):
+            self.assertIn("lockstep", run("chroot", root, "/lockstep", verb, "--help"))
+        run("chroot", root, "/lockstep", "keygen", "--role", "agent", "/keys")
+        self.assertTrue((root / "keys/agent.key").exists())
+
+
+class Again(unittest.TestCase):
+    def test_the_recorder_is_the_same_built_elsewhere(self):
+        said = run(SOURCE / "packaging/reproduce", "--recorder", env={**os.environ})
+        self.assertEqual(said.count("equal"), 2, said)
+
+    def test_packed_again_it_is_the_same(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run(sys.executable, SOURCE / "packaging/make.py", "--build", BUILD, "--out", f"{folder}/out", "--only", "deb,rpm,tar", env={**os.environ})
+            for path in sorted(pathlib.Path(folder, "out").iterdir()):
+                if path.name not in ("SHA256SUMS",) and not path.name.endswith("spdx.json"):
+                    self.assertEqual(path.read_bytes(), (PACKAGES / path.name).read_bytes(), path.name)
+
+
+# What dpkg, apt and the loader write for themselves.
+OWN_BOOKS = re.compile(r"^(proc|sys|dev|tmp|run|work|var/log|var/cache|var/lib/apt|var/lib/dpkg/(status|available|lock|triggers|info/format|"
+                       r"diversions|statoverride|alternatives)|var/lib/dpkg/.*-old$|etc/ld\.so\.cache|root/\.cache)")
+
+
+def picture(root):
+    """Every path with its kind, mode and content."""
+    found = {}
+    for folder, folders, files in os.walk(root):
+        inside = os.path.relpath(folder, root)
+        folders[:] = sorted(name for name in folders if not OWN_BOOKS.match(os.path.normpath(os.path.join(inside, name))))
+        for name in folders + files:
+            path = os.path.join(folder, name)
+            key = os.path.normpath(os.path.join(inside, name))
+            if OWN_BOOKS.match(key):
+                continue
+            about = os.lstat(path)
+            what = os.readlink(path) if stat.S_ISLNK(about.st_mode) else ""
+            if stat.S_ISREG(about.st_mode):
+                with open(path, "rb") as file:
+                    what = hashlib.file_digest(file, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else hashlib.sha256(file.read()).hexdigest()
+            found[key] = (oct(about.st_mode), what)
+    return found
+
+
+def mirror():
+    """(address, suite) of Debian's packages as this machine gets them, from its own sources."""
+    for line in run("apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(CODENAME) $(COMPONENT) $(ORIGIN)").splitlines():
+        address, _, codename, component, *origin = line.split()
+        if "Debian" in origin and component == "main" and "-" not in codename:
+            return address, codename
+    return None, None
+
+
+class CleanRoot(unittest.TestCase):
+    def test_installed_used_purged_without_a_trace(self):
+        if os.geteuid() != 0 or not shutil.which("debootstrap"):
+            self.skipTest("a clean root is made by root with debootstrap")
+        address, suite = mirror()
+        if address is None:
+            self.skipTest("apt here knows no source of Debian's packages")
+        scratch = pathlib.Path(tempfile.mkdtemp(prefix="lockstep-root-"))
+        root = scratch / "root"
+        self.addCleanup(shutil.rmtree, scratch, ignore_errors=True)
+        made = subprocess.run(["debootstrap", "--variant=minbase", suite, root, address], env={**os.environ, **PLAIN}, capture_output=True, text=True,
+                              timeout=540)
+        if made.returncode != 0:
+            last = made.stdout.strip().splitlines()[-1:] or ["nothing said"]
+            self.skipTest(f"debootstrap cannot make a root: {last[0]}")
+
+        def inside(*command, **more):
+            return run("chroot", root, *command, **more)
+
+        for name in ("resolv.conf", "hosts"):
+            if os.path.exists(f"/etc/{name}"):
+                shutil.copy(f"/etc/{name}", root / "etc" / name)
+        mounts = [("proc", "proc"), ("tmpfs", "dev/shm")]
+        for kind, place in mounts:
+            (root / place).mkdir(exist_ok=True)
+            run("mount", "-t", kind, kind, root / place)
+            self.addCleanup(run, "umount", "-l", root / place, status=None)
+        debs = [one(f"{package}_*.deb") for package in ("lockstep-recorder", "lockstep", "lockstep-viewer")]
+        # What they need comes first, so that the picture before is of a root that lacks nothing but them.
+        needs = {re.split(r"[ (|]", need.strip())[0] for deb in debs for need in run("dpkg-deb", "-f", deb, "Depends").split(",")}
+        inside("apt-get", "update", "-q", env={**os.environ, **PLAIN})
+        inside("apt-get", "install", "-q", "-y", "--no-install-recommends", *sorted(need for need in needs if not need.startswith("lockstep")),
+               env={**os.environ, **PLAIN})
+        before = picture(root)
+
+        work = root / "work"
+        work.mkdir()
+        for deb in debs:
+            shutil.copy(deb, work)
+        inside("dpkg", "-i", *(f"/work/{deb.name}" for deb in debs))
+        self.assertEqual(inside("dpkg", "--audit"), "")
+        # The job under test: not part of the packages.
+        shutil.copytree(BUILD / "standin/lib", work / "standin", symlinks=True)
+        shutil.copy(BUILD / "bin/trainsim", work)
+        said = inside("env", "LD_LIBRARY_PATH=/work/standin", "lockstep", "run", "-n", "8", "--out", "/work/incident", "--kill-on-hang", "--",
+                      "/work/trainsim", *JOB, status=90)
+        self.assertIn("rank 5", said)
+        self.assertIn("rank 5", inside("lockstep", "analyze", "/work/incident", status=1))
+        doctor = inside("lockstep", "doctor", status=None)
+        self.assertNotRegex(doctor, r"(?m)^bad +(recorder|hooks|ring)")
+        self.assertRegex(doctor, r"(?m)^ok +hooks")
+        self.assertEqual(inside("env", "QT_QPA_PLATFORM=offscreen", "lockstep", "view", "--version").split()[-1], VERSION)
+        # What the services leave.
+        inside("lockstep", "keygen", "--role", "agent", "/etc/lockstep/keys")
+        (root / "var/lib/lockstep/spool").mkdir(parents=True)
+
+        inside("dpkg", "--purge", "lockstep-viewer", "lockstep", "lockstep-recorder")
+        shutil.rmtree(work)
+        after = picture(root)
+        self.assertEqual({name: after[name] for name in set(after) - set(before)}, {})
+        self.assertEqual({name: before[name] for name in set(before) - set(after)}, {})
+        self.assertEqual([name for name in before if before[name] != after[name]], [])
+        self.assertEqual(os.listdir(root / "dev/shm"), [])
+        self.assertNotIn("lockstep", inside("dpkg-query", "-W", "-f", "${Package}\n"))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
