@@ -95,6 +95,7 @@ struct HostSource::Ring {
   std::string identity;  // of the process: pid, namespace, start
   bool alive = false, saved = false, told = true;
   int64_t ended_real_ns = 0;
+  int64_t end_uncertainty_ns = kEndUncertainty;
   char state = 0;
   int64_t traced_ns = 0;  // since when it was seen to be traced; 0: it is not
   ring::Snapshot digest;  // of the last look; of a process that ended, at its end
@@ -105,7 +106,7 @@ struct HostSource::Ring {
   int64_t progress_ns = 0;
 };
 
-HostSource::HostSource(const HostSourceOptions& options, Spool* spool) : options_(options), spool_(spool) {}
+HostSource::HostSource(const HostSourceOptions& options, Spool* spool) : options_(options), began_ns_(MonotonicNs()), spool_(spool) {}
 
 HostSource::~HostSource() {
   workshop_.reset();
@@ -319,7 +320,11 @@ void HostSource::Follow(Ring* ring) {
   // Between the two calls the number may have become another process's.
   if (pidfd < 0 || FindRingProcess(ring->digest.process, ring->file) != pid) {
     if (pidfd >= 0) close(pidfd);
-    MarkEnded(ring, nullptr);
+    // Who came and went between two looks of this agent is news all the same: others of its job may wait for it.
+    const int64_t now = MonotonicNs(), came = ring->digest.process.created_mono_ns;
+    const SeenEnd unseen{ring->key, std::nullopt, now, RealtimeNs()};
+    if (came > began_ns_ && came <= now) ring->end_uncertainty_ns = std::max(kEndUncertainty, now - came);
+    MarkEnded(ring, came > began_ns_ && came <= now ? &unseen : nullptr);
     return;
   }
   ring->alive = true;
@@ -343,7 +348,7 @@ void HostSource::Save(Ring* ring) {
   ++counters_.saved;
 }
 
-// `end` null: it was gone before anybody watched.
+// `end` null: it was gone before this agent came.
 void HostSource::MarkEnded(Ring* ring, const SeenEnd* end) {
   Process& process = ring->process;
   process.state.clear();
@@ -372,9 +377,10 @@ void HostSource::MarkEnded(Ring* ring, const SeenEnd* end) {
   }
   const bool clean = ring->digest.process.state == ring::RecorderState::kCleanExit || before == ring::RecorderState::kReplaced;
   if (process.life == Life::kGone && !clean) Save(ring);
-  if (!was_alive) return;  // its end is no news
+  if (!was_alive && (end == nullptr || clean)) return;  // its end is no news
   ring->ended_real_ns = end->real_ns;
   ring->told = false;
+  if (!was_alive) return;
   ++counters_.ended;
   const bool badly = process.life == Life::kKilled || (process.life == Life::kExited ? process.exit_code != 0 : !clean);
   if (badly) ++counters_.ended_badly;
@@ -561,7 +567,7 @@ absl::Span<const RankSight> HostSource::ranks(size_t index) const {
 bool HostSource::NextEnded(ProcessEnded* out) {
   Ring* first = nullptr;
   for (const auto& [key, ring] : rings_) {
-    if (ring->told || ring->alive || ring->replaced || ring->job == nullptr) continue;
+    if (ring->told || ring->alive || ring->replaced || ring->job == nullptr || !ring->job->lived) continue;
     if (first == nullptr || ring->process.ended_mono_ns < first->process.ended_mono_ns) first = ring.get();
   }
   if (first == nullptr) return false;
@@ -577,7 +583,7 @@ bool HostSource::NextEnded(ProcessEnded* out) {
   state->set_cpu_ns_between_samples(-1);
   state->set_io_bytes_between_samples(-1);
   out->set_real_ns(first->ended_real_ns);
-  out->set_clock_uncertainty_ns(kEndUncertainty);
+  out->set_clock_uncertainty_ns(first->end_uncertainty_ns);
   return true;
 }
 

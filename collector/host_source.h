@@ -97,6 +97,7 @@ class HostSource final : public AgentSource {
   void Log(const std::string& line) const;
 
   const HostSourceOptions options_;
+  const int64_t began_ns_;  // CLOCK_MONOTONIC
   Spool* const spool_;
   std::unique_ptr<EndWatcher> ends_;
   std::unique_ptr<HostWorkshop> workshop_;

@@ -131,6 +131,28 @@ TEST_F(HostSourceTest, OfRanksThatEndTogetherTheFirstIsToldFirstAndRingsOfAbnorm
   EXPECT_EQ(ended.rank(), 2);
 }
 
+TEST_F(HostSourceTest, WhoCameAndWentBetweenTwoLooksIsToldAllTheSame) {
+  TestRank lives(Path("r0"), {.rank = 0}), killed(Path("r1"), {.rank = 1});
+  killed.Reap(SIGKILL);
+  Adopt("r0");
+  Adopt("r1");
+  ASSERT_TRUE(Wait([&] { return source_->jobs() == 1 && source_->ranks(0).size() == 2; }));
+  EXPECT_TRUE(Sight(1)->view.ended_badly);
+  ProcessEnded ended;
+  ASSERT_TRUE(source_->NextEnded(&ended));
+  EXPECT_EQ(ended.rank(), 1);
+  EXPECT_EQ(ended.state().life(), ProcessState::GONE);
+  EXPECT_GT(ended.clock_uncertainty_ns(), 0);
+  EXPECT_FALSE(source_->NextEnded(&ended));
+  // To an agent that comes later it is history.
+  fs::remove_all(base_ + "/spool");
+  Open();
+  Adopt("r0");
+  Adopt("r1");
+  ASSERT_TRUE(Wait([&] { return source_->jobs() == 1 && source_->ranks(0).size() == 2; }));
+  EXPECT_FALSE(source_->NextEnded(&ended));
+}
+
 TEST_F(HostSourceTest, TheNextAgentKnowsWhoEndedThoughTheRingIsGone) {
   TestRank killed(Path("r0"), {.rank = 0}), lives(Path("r1"), {.rank = 1});
   Adopt("r0");
