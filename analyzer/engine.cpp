@@ -86,6 +86,21 @@ void AddWhatItIsNot(const Model& model, const std::vector<Cause>& causes, Verdic
   }
 }
 
+// For how long the members have been in a cause's collective; -1: nothing tells. A damaged file may lack when it was taken, so whoever
+// tells is asked.
+int64_t AgeOf(const Model& model, const Cause& c) {
+  const auto tells = [](const Rank& rank, const Op& op) { return !rank.damaged && rank.captured_ns > 0 && op.enter_ns > 0 && op.enter_ns <= rank.captured_ns; };
+  const Rank& first = model.bundle.ranks[static_cast<size_t>(c.op_rank)];
+  if (tells(first, *c.op)) return first.captured_ns - c.op->enter_ns;
+  for (const Member& m : model.comms[c.comm].members) {
+    const Op* op = model.FindCollective(m, c.op->seq);
+    if (op == nullptr) continue;
+    const Rank& rank = model.bundle.ranks[static_cast<size_t>(m.rank_index)];
+    if (tells(rank, *op)) return rank.captured_ns - op->enter_ns;
+  }
+  return first.captured_ns > 0 ? first.captured_ns - c.op->enter_ns : -1;
+}
+
 // The first operation of a communicator connects its members, which may take its time: all are in it, and while the job is looked at
 // for the first time that is late at most. So is an operation that no GPU has come to, behind computation. Takes such causes out and
 // says them in a sentence each.
@@ -106,16 +121,16 @@ std::vector<std::string> TakeLegalOperations(const Model& model, std::vector<Cau
     if (c.op == nullptr || c.op_rank < 0 || c.comm == kNoIndex || !ring::IsCollective(c.op->kind)) return false;
     const Rank& rank = model.bundle.ranks[static_cast<size_t>(c.op_rank)];
     const Membership& m = rank.memberships[c.op->membership];
-    const int64_t age = rank.captured_ns - c.op->enter_ns;
+    const int64_t age = AgeOf(model, c);
     if (c.not_begun) {
-      if (rank.captured_ns > 0 && age > kMayCompute) return false;
+      if (age > kMayCompute) return false;
       legal.push_back(absl::StrCat("NOT a hang yet: no GPU has begun ", OpText(model.bundle, rank, *c.op), " on ",
                                    CommText(model.bundle.comms[c.comm]), ", work that is not NCCL's is ahead of it; look again in a minute"));
       return true;
     }
     // Who left no data may as well be in it.
     const bool unseen = c.kind == RANK_NO_DATA && c.first_only;
-    if ((c.kind != COLLECTIVE_STUCK && !unseen) || c.op->seq != m.first_seq || rank.captured_ns <= 0 || age > kMayConnect) return false;
+    if ((c.kind != COLLECTIVE_STUCK && !unseen) || c.op->seq != m.first_seq || age < 0 || age > kMayConnect) return false;
     legal.push_back(absl::StrCat("NOT a hang yet: all members", unseen ? " that left data" : "", " are in ", OpText(model.bundle, rank, *c.op), " on ",
                                  CommText(model.bundle.comms[c.comm]), ", the first operation of its communicator; look again in a minute"));
     return true;

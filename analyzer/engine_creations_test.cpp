@@ -161,6 +161,21 @@ TEST(Creations, ADamagedRecordIsNotBlamedForAnAbsenceThatIsSeen) {
   ExpectOnly(Analyze(start.b), INIT_INCOMPLETE, {5});
 }
 
+// That a communicator is in the making may be all that is left of a damaged record: believed where a thread is seen inside the call.
+TEST(Creations, AMakingThatADamagedRecordAloneTellsIsBelievedWhereItsThreadIsInIt) {
+  for (const bool inside : {true, false}) {
+    Start start(8);
+    start.World();
+    const uint32_t pair = start.Comm("pair", 2, CallKind::kCommInitRankConfig);
+    start.Enter(2, pair, 0, 3 * kSecond, 0);
+    start.b.comms[pair].members = {2, 3};
+    start.b.ranks.erase(start.b.ranks.begin() + 3);
+    start.b.ranks[2].damaged = true;
+    if (!inside) start.b.ranks[2].threads.clear();
+    EXPECT_EQ(Analyze(start.b).findings_size(), inside ? 1 : 0);
+  }
+}
+
 TEST(Creations, AnotherUniqueId) {
   Start start(8);
   const uint32_t world = start.Comm("world", 8, CallKind::kCommInitRankConfig);

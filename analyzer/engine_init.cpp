@@ -40,6 +40,14 @@ class Finder {
       found.push_back(std::move(creation));
     }
     JoinStrays(&found);
+    // A file that was read in part may have lost what the communicator carried since: that its making did not end is believed where the
+    // thread is seen inside it, or a whole record says the same.
+    std::erase_if(found, [&](const PendingCreation& p) {
+      return std::none_of(p.waiting.begin(), p.waiting.end(), [&](int32_t r) {
+        const Rank& rank = bundle_.ranks[static_cast<size_t>(r)];
+        return !rank.damaged || std::any_of(rank.threads.begin(), rank.threads.end(), [](const auto& t) { return ring::IsCommInit(t.call); });
+      });
+    });
     std::erase_if(found, [&](const PendingCreation& p) {
       return p.waiting.empty() || (!bundle_.known_stalled && p.oldest_ns < late_after_ns_);
     });

@@ -20,6 +20,8 @@ constexpr size_t kFewSteps = 3;
 constexpr double kWorthOfFew = 0.15;
 // Own times of few steps that differ by more than this share of what they are longer by are chance.
 constexpr double kChanceDiffers = 0.2;
+// From so many collectives with others on, how often a rank came last tells chance from habit.
+constexpr int64_t kFewMeetings = 8;
 constexpr int kMostArrivals = 64;
 constexpr size_t kMostNoiseSamples = 512;
 
@@ -178,6 +180,8 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() {
     // The faster half is what the work takes; of two, the faster one.
     std::vector<int64_t> copy = usual;
     const int64_t normal = Quantile(&copy, 0.25);
+    // Durations that come to more than the step are of operations that lie beside each other: what they leave of it is nobody's work.
+    if (normal <= 0 && paces_.ranks[role.front()].durations_only) continue;
     // How much siblings that are not slow differ.
     std::vector<int64_t> spread;
     for (int64_t u : usual) spread.push_back(u <= normal ? normal - u : u - normal);
@@ -331,7 +335,7 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() {
     if (pace.durations_only && s.cost_ns * 2 < s.excess_ns) continue;
     // Work that is slow makes its rank come last again and again; a few long waits (a communicator made anew, a neighbour on the host
     // now and then) do not, though each of few steps may have met one.
-    if (const Among& among = among_others[s.rank]; pace.durations_only && among.compared >= 48 && among.last * 5 < among.compared) continue;
+    if (const Among& among = among_others[s.rank]; pace.durations_only && among.compared >= kFewMeetings && among.last * 5 < among.compared) continue;
     kept.push_back(s);
   }
   // Slow where nobody waits for it is no cost.

@@ -143,6 +143,18 @@ TEST(Slow, StepsWithoutDurationsAreNoOwnWork) {
   }
 }
 
+// Operations that lie beside each other come to more than the step: what they leave of it is nobody's work.
+TEST(Slow, DurationsOfMoreThanTheStepLeaveNoOwnWork) {
+  TimedJob job;
+  job.tp = 1, job.dp = 8, job.steps = 5, job.host_runs_ahead = false;
+  Bundle bundle = AsFramework(job.Run(), [](int) { return 0; }, job.steps);
+  for (Rank& rank : bundle.ranks) {
+    for (Op& op : rank.ops) op.started_ns -= rank.rank == 5 ? 38'000'000 : 40'000'000;
+  }
+  const Verdict v = Analyze(bundle);
+  EXPECT_EQ(v.findings_size(), 0) << Show(v);
+}
+
 TEST(Slow, WhatChanceDoesToFewStepsIsNoOnesSlowness) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     TimedJob job;

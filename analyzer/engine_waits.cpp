@@ -90,7 +90,12 @@ void WaitGraph::FindLost(size_t rank_index) {
         // Of a communicator that was used and completed nothing yet, the first operation is in flight.
         const bool first = ms.completed == kNone && ms.issued >= 1;
         const int64_t next = !first ? ms.completed + 1 : ms.first_seq >= 0 ? ms.first_seq : 1;
-        if (gone && !mixed && (ms.completed >= 0 || first) && ms.issued > ms.completed && model_.FindCollective(member, next) == nullptr) {
+        // What a file that was cut off lacks was issued after all that it holds: where that holds something unfinished, this is what the
+        // GPU is in, and what was lost stands behind it.
+        const auto& recorded = model_.ranks[rank_index].collectives[static_cast<size_t>(&ms - rank.memberships.data())];
+        const int64_t newest = recorded.empty() ? kNone : rank.ops[recorded.back()].seq;
+        const bool behind = rank.damaged && !units.empty() && next > newest;
+        if (gone && !mixed && !behind && (ms.completed >= 0 || first) && ms.issued > ms.completed && model_.FindCollective(member, next) == nullptr) {
           queue.lost.push_back({ms.comm, next});
           begun |= ms.started > ms.completed;
         }
