@@ -120,7 +120,9 @@ std::vector<std::string> TakeLegalOperations(const Model& model, std::vector<Cau
     }
     if (c.op == nullptr || c.op_rank < 0 || c.comm == kNoIndex || !ring::IsCollective(c.op->kind)) return false;
     const Rank& rank = model.bundle.ranks[static_cast<size_t>(c.op_rank)];
-    const Membership& m = rank.memberships[c.op->membership];
+    // The operation may be as another member recorded it, where the waiting rank's own record is lost.
+    const auto m = std::find_if(rank.memberships.begin(), rank.memberships.end(), [&](const Membership& ms) { return ms.comm == c.comm; });
+    if (m == rank.memberships.end()) return false;
     const int64_t age = AgeOf(model, c);
     if (c.not_begun) {
       if (age > kMayCompute) return false;
@@ -130,7 +132,7 @@ std::vector<std::string> TakeLegalOperations(const Model& model, std::vector<Cau
     }
     // Who left no data may as well be in it.
     const bool unseen = c.kind == RANK_NO_DATA && c.first_only;
-    if ((c.kind != COLLECTIVE_STUCK && !unseen) || c.op->seq != m.first_seq || age < 0 || age > kMayConnect) return false;
+    if ((c.kind != COLLECTIVE_STUCK && !unseen) || c.op->seq != m->first_seq || age < 0 || age > kMayConnect) return false;
     legal.push_back(absl::StrCat("NOT a hang yet: all members", unseen ? " that left data" : "", " are in ", OpText(model.bundle, rank, *c.op), " on ",
                                  CommText(model.bundle.comms[c.comm]), ", the first operation of its communicator; look again in a minute"));
     return true;

@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <tuple>
 
@@ -225,21 +226,31 @@ bool Causes::LeftTheLoop(int32_t rank_index, uint32_t comm) const {
 }
 
 bool Causes::OnlyFirstOperationsWaitFor(uint32_t node) const {
+  // What a record lost is known by its number alone, or as another member recorded it.
+  auto own = [&](const Edge& e, uint32_t from) {
+    if (e.op == nullptr || graph_->RankOf(from) < 0) return false;
+    const auto& ops = bundle_.ranks[static_cast<size_t>(graph_->RankOf(from))].ops;
+    return !std::less<const Op*>()(e.op, ops.data()) && std::less<const Op*>()(e.op, ops.data() + ops.size());
+  };
   auto first = [&](const Edge& e, uint32_t from) {
-    if (e.op == nullptr || !IsCollective(e.op->kind) || graph_->RankOf(from) < 0) return false;
+    if (!own(e, from) || !IsCollective(e.op->kind)) return false;
     return e.op->seq == bundle_.ranks[graph_->RankOf(from)].memberships[e.op->membership].first_seq;
+  };
+  // What a damaged record lost may as well stand behind the first operation.
+  auto lost = [&](const Edge& e, uint32_t from) {
+    return graph_->RankOf(from) >= 0 && bundle_.ranks[static_cast<size_t>(graph_->RankOf(from))].damaged && !own(e, from);
   };
   bool any = false;
   for (uint32_t w : graph_->back[node]) {
     if (graph_->Kind(w) == WaitGraph::NodeKind::kCollective) {
       const Waiter& in = FirstIn(w);
-      if (in.edge == nullptr) continue;
+      if (in.edge == nullptr || lost(*in.edge, in.from)) continue;
       if (!first(*in.edge, in.from)) return false;
       any = true;
       continue;
     }
     for (const Edge& e : graph_->edges[w]) {
-      if (e.to != node || e.why == Why::kOwnGpu) continue;
+      if (e.to != node || e.why == Why::kOwnGpu || lost(e, w)) continue;
       if (!first(e, w)) return false;
       any = true;
     }

@@ -251,6 +251,48 @@ TEST(DamagedDumps, AFirstOperationIsAsOldAsThoseReadWholeSay) {
   }
 }
 
+// Rank 0 counts two operations whose records are lost: the first that all wait in, and one with rank 3, which left nothing. The one may
+// stand behind the other, so that nobody is known to wait for rank 3 anywhere else.
+TEST(DamagedDumps, WhatIsLostBehindAFirstOperationMakesItNoHang) {
+  Bundle b;
+  b.ranks_expected = 4;
+  b.comms.resize(2);
+  b.comms[0].id = "c", b.comms[0].size = 4, b.comms[0].members = {0, 1, 2, 3};
+  b.comms[1].id = "pair", b.comms[1].size = 2, b.comms[1].members = {0, 3};
+  for (int r = 0; r < 3; ++r) {
+    Rank rank;
+    rank.rank = r;
+    rank.damaged = r == 0;
+    rank.gpu_marks = ring::GpuMarks::kFull;
+    rank.captured_ns = 1'000'000'000'000;
+    Membership ms;
+    ms.comm = 0;
+    ms.member_rank = r;
+    ms.issued = ms.launched = r == 0 ? kUnknown : 1;
+    ms.completed = r == 0 ? kUnknown : kNone;
+    rank.memberships.push_back(ms);
+    if (r == 0) {
+      ms = {};
+      ms.comm = 1;
+      ms.member_rank = 0;
+      ms.issued = ms.launched = 7;
+      ms.completed = 3;
+      rank.memberships.push_back(ms);
+    } else {
+      Op op;
+      op.membership = 0;
+      op.kind = ring::CallKind::kAllReduce;
+      op.seq = 1;
+      op.state = OpState::kStarted;
+      op.enter_ns = rank.captured_ns - 20'000'000'000;
+      rank.ops.push_back(op);
+    }
+    b.ranks.push_back(rank);
+  }
+  const Verdict v = Analyze(b);
+  EXPECT_EQ(v.findings_size(), 0) << v.DebugString();
+}
+
 // All ranks are in the first operation of a communicator and have others behind it. Of rank 2 only the status was read, or nothing of
 // the new communicator: it stands where all stand, and its silence is no second order of calls.
 TEST(DamagedDumps, WhatACutFileLacksBehindAFirstOperationIsHeldAgainstNobody) {
