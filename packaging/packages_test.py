@@ -156,6 +156,7 @@ class Tarball(unittest.TestCase):
         shutil.move(self.top, place)
         self.assertNotRegex(run("readelf", "-lW", place / "bin/lockstep"), r"INTERP|NEEDED")
         incident = self.scratch / "incident"
+        (self.scratch / "rings").mkdir()
         environment = {**PLAIN, "LD_LIBRARY_PATH": str(BUILD / "standin/lib"), "LOCKSTEP_DIR": str(self.scratch / "rings")}
         said = run(place / "bin/lockstep", "run", "-n", "8", "--out", incident, "--kill-on-hang", "--", BUILD / "bin/trainsim", *JOB,
                    status=90, env=environment)
