@@ -1,5 +1,7 @@
 #include "gui/app/compare_window.h"
 
+#include <QApplication>
+#include <QEvent>
 #include <QHBoxLayout>
 #include <QSplitter>
 #include <QVBoxLayout>
@@ -30,7 +32,7 @@ CompareWindow::CompareWindow(const WindowOptions& options) {
   }
   linked_ = new QCheckBox("Both go to the same &place", this);
   linked_->setAccessibleName("Both go to the same place");
-  linked_->setToolTip("What is selected, filtered and grouped in one incident is so in the other, by rank, communicator and sequence number");
+  linked_->setToolTip("What is selected, filtered, grouped and zoomed into in one incident is so in the other, by rank, communicator and sequence number");
   linked_->setChecked(true);
   difference_ = new QLabel(this);
   difference_->setAccessibleName("Difference");
@@ -46,12 +48,23 @@ CompareWindow::CompareWindow(const WindowOptions& options) {
   layout->addLayout(row);
   layout->addWidget(splitter, 1);
   resize(1600, 900);
+  qApp->installEventFilter(this);
   Title();
 }
 
 void CompareWindow::Open(const QStringList& left, const QStringList& right) {
   side(0)->Open(left);
   side(1)->Open(right);
+}
+
+bool CompareWindow::eventFilter(QObject* watched, QEvent* event) {
+  if (event->type() == QEvent::MouseButtonPress || event->type() == QEvent::Wheel || event->type() == QEvent::KeyPress) {
+    const auto* widget = qobject_cast<QWidget*>(watched);
+    for (int i = 0; i < 2 && widget != nullptr; ++i) {
+      if (side(i) == widget || side(i)->isAncestorOf(widget)) used_ = i;
+    }
+  }
+  return QWidget::eventFilter(watched, event);
 }
 
 void CompareWindow::Follow(int leader) {
@@ -63,11 +76,19 @@ void CompareWindow::Follow(int leader) {
   following_ = true;
   const Place& was = to->navigator()->place();
   Place place = MapPlace(*from->document(), *to->document(), from->navigator()->place(), false);
-  if (place.matrix_mode == was.matrix_mode && place.matrix_comm == was.matrix_comm) place.matrix = was.matrix;
-  place.timeline = was.timeline;
+  const bool leads = used_ < 0 || used_ == leader;
+  place.matrix = leads ? MapMatrix(*from->document(), *to->document(), from->navigator()->place(), place)
+                       : place.matrix_mode == was.matrix_mode && place.matrix_comm == was.matrix_comm ? was.matrix : Viewport();
+  place.timeline = leads ? MapTimeline(*from->document(), *to->document(), from->navigator()->place().timeline) : was.timeline;
   const bool moved = place.selection != was.selection;
-  to->navigator()->Go(std::move(place));
-  if (moved) {
+  Place scrolled = was;
+  scrolled.matrix = place.matrix;
+  scrolled.timeline = place.timeline;
+  if (scrolled == place) to->navigator()->Scroll(std::move(place));
+  else to->navigator()->Go(std::move(place));
+  // Where nothing is zoomed into there is nothing to go along with: what was selected is brought into sight.
+  const Place& now = to->navigator()->place();
+  if (moved && now.matrix == Viewport() && now.timeline == Viewport()) {
     if (auto* view = qobject_cast<View*>(to->tabs()->currentWidget())) view->CentreOnSelection();
   }
   following_ = false;

@@ -2,6 +2,8 @@
 
 #include "gui/app/app_test_window.h"
 #include "gui/app/place_mapping.h"
+#include "gui/model/cell_matrix.h"
+#include "gui/model/timeline.h"
 
 namespace lockstep::gui {
 namespace {
@@ -41,6 +43,39 @@ TEST_F(CompareTest, BothGoToTheSamePlace) {
   both->side(0)->navigator()->Select({});
   EXPECT_EQ(both->side(1)->navigator()->selection().ranks, RankIntervals::Of(1, 2));
   EXPECT_TRUE(both->windowTitle().contains(" and "));
+}
+
+TEST_F(CompareTest, ZoomGoesAlongAndCountsFromTheStall) {
+  const DocumentPtr left = HungJob(2), right = HungJob(4);
+  const auto both = MakeBoth(left, right);
+  const MatrixShape a = ShapeOfMatrix(*left, MatrixMode::kJob, -1), b = ShapeOfMatrix(*right, MatrixMode::kJob, -1);
+  ASSERT_GT(a.columns, 6);
+  Place place = both->side(0)->navigator()->place();
+  place.matrix = {a.columns - 6.0, a.columns + 0.0, 1, 3};
+  both->side(0)->navigator()->Scroll(place);
+  EXPECT_EQ(both->side(1)->navigator()->place().matrix, (Viewport{b.columns - 6.0, b.columns + 0.0, 1.0 * b.rows / a.rows, 3.0 * b.rows / a.rows}));
+  // Sequence numbers in a communicator's matrix.
+  place.matrix_mode = MatrixMode::kCommunicator;
+  place.matrix_comm = 0;
+  place.matrix = {};
+  both->side(0)->navigator()->Go(place);
+  const int32_t there = both->side(1)->navigator()->place().matrix_comm;
+  ASSERT_GE(there, 0);
+  const MatrixShape c = ShapeOfMatrix(*left, MatrixMode::kCommunicator, 0), d = ShapeOfMatrix(*right, MatrixMode::kCommunicator, there);
+  place = both->side(0)->navigator()->place();
+  place.matrix = {1, 4, 0, 0};
+  both->side(0)->navigator()->Scroll(place);
+  EXPECT_EQ(both->side(1)->navigator()->place().matrix.x0, static_cast<double>(1 + c.first_seq - d.first_seq));
+  // Times count back from the end.
+  const auto apart = static_cast<double>(TimelineSpanOf(*right) - TimelineSpanOf(*left));
+  place = both->side(0)->navigator()->place();
+  place.timeline = {1e6, 2e6, 0, 0};
+  both->side(0)->navigator()->Scroll(place);
+  EXPECT_EQ(both->side(1)->navigator()->place().timeline.x1, 2e6 + apart);
+  both->linked()->setChecked(false);
+  place.timeline = {};
+  both->side(0)->navigator()->Scroll(place);
+  EXPECT_EQ(both->side(1)->navigator()->place().timeline.x1, 2e6 + apart);
 }
 
 TEST_F(CompareTest, AnOperationIsFoundByCommunicatorAndNumber) {

@@ -33,6 +33,9 @@ QString Oldest(const QJsonObject& job) {
       .arg(static_cast<double>(comm.value("age_ns").toString().toLongLong()) / 1e9, 0, 'f', 0);
 }
 
+// Gathered as far as it will be; a folder of another kind is.
+bool Whole(const QString& path) { return QFileInfo::exists(path + "/manifest.json") ? !QFileInfo::exists(path + "/.gathering.json") : !QFileInfo::exists(path + "/.ledger"); }
+
 }  // namespace
 
 LivePane::LivePane(const QString& programs, const QString& endpoint, QWidget* parent) : QWidget(parent), programs_(programs), endpoint_(endpoint) {
@@ -68,7 +71,7 @@ LivePane::LivePane(const QString& programs, const QString& endpoint, QWidget* pa
   connect(table_, &QTableWidget::cellActivated, this, [this](int at, int) {
     const QString path = table_->item(at, 4)->text();
     if (path.isEmpty()) return;
-    QFileInfo(path).isReadable() ? Q_EMIT Incident(path) : Say(QString("%1 lies on the collector's host and cannot be read from here").arg(path));
+    Open(path, "%1 lies on the collector's host and cannot be read from here");
   });
   connect(&top_, &QProcess::finished, this, [this](int status) {
     if (status == 0) return Show(top_.readAllStandardOutput().left(kMostOutput));
@@ -84,7 +87,7 @@ LivePane::LivePane(const QString& programs, const QString& endpoint, QWidget* pa
     if (status > 1 || at < 0) return Say("No incident: " + said.simplified().right(300));
     const QString path = said.mid(at + 12).section(" on the collector's host", 0, 0);
     known_.insert(path);
-    QFileInfo(path).isReadable() ? Q_EMIT Incident(path) : Say(QString("The incident is in %1 on the collector's host, which cannot be read from here").arg(path));
+    Open(path, "The incident is in %1 on the collector's host, which cannot be read from here");
   });
   connect(&dumping_, &QProcess::errorOccurred, this, [this](QProcess::ProcessError error) {
     if (error != QProcess::FailedToStart) return;
@@ -92,6 +95,7 @@ LivePane::LivePane(const QString& programs, const QString& endpoint, QWidget* pa
     Say(QString("%1/lockstep-dump cannot be started: it comes with Lockstep's tools").arg(programs_));
   });
   connect(&timer_, &QTimer::timeout, this, &LivePane::Ask);
+  connect(&timer_, &QTimer::timeout, this, &LivePane::LookAtGathered);
   timer_.start(kEveryMs);
   Ask();
 }
@@ -145,7 +149,23 @@ void LivePane::Show(const QByteArray& lines) {
   first_ = first_ && table_->rowCount() == 0;
   dump_->setEnabled(table_->rowCount() > 0 && dumping_.state() == QProcess::NotRunning);
   if (newest.isEmpty()) return;
-  QFileInfo(newest).isReadable() ? Q_EMIT Incident(newest) : Say(QString("A new incident: %1 on the collector's host, which cannot be read from here").arg(newest));
+  Open(newest, "A new incident: %1 on the collector's host, which cannot be read from here");
+}
+
+void LivePane::Open(const QString& path, const QString& otherwise) {
+  if (!QFileInfo(path).isReadable()) return Say(otherwise.arg(path));
+  // Its first verdict is there seconds after the stall; the rings of all hosts come later.
+  if (!Whole(path)) gathering_.insert(path);
+  Q_EMIT Incident(path);
+}
+
+void LivePane::LookAtGathered() {
+  const std::set<QString> before = gathering_;
+  for (const QString& path : before) {
+    if (!Whole(path)) continue;
+    gathering_.erase(path);
+    Q_EMIT Gathered(path);
+  }
 }
 
 void LivePane::Say(const QString& text) { Q_EMIT Message(text); }

@@ -30,11 +30,15 @@ class LivePane : public QWidget {
  Q_SIGNALS:
   // An incident's folder that can be read from here: a new one that the collector told of, or one that was asked for.
   void Incident(const QString& path);
+  // One that Incident told of has been gathered as far as it will be.
+  void Gathered(const QString& path);
   void Message(const QString& text);
 
  private:
   void Show(const QByteArray& lines);
   void Say(const QString& text);
+  void Open(const QString& path, const QString& otherwise);
+  void LookAtGathered();
   QStringList Arguments() const;
 
   const QString programs_, endpoint_;
@@ -44,6 +48,7 @@ class LivePane : public QWidget {
   QTimer timer_;
   QProcess top_, dumping_;
   std::set<QString> known_;         // incidents told of before
+  std::set<QString> gathering_;     // of them, those that grow
   bool first_ = true;
 };
 

@@ -65,6 +65,21 @@ TEST_F(LiveTest, TakesAnIncidentOnDemand) {
   EXPECT_EQ(asked.readAll(), "--json llama/0/1\n");
 }
 
+// The first verdict is there before the rings of all hosts are: the incident is read again when it is whole.
+TEST_F(LiveTest, AnIncidentThatGrowsIsToldAgainWhenItIsWhole) {
+  Write("incident/manifest.json", "{}");
+  Write("incident/.gathering.json", "{}");
+  Jobs("hung", folder_.filePath("incident"));
+  LivePane live(folder_.path(), {}, nullptr);
+  QSignalSpy incidents(&live, &LivePane::Incident), gathered(&live, &LivePane::Gathered);
+  ASSERT_TRUE(Until([&] { return !incidents.isEmpty(); }));
+  EXPECT_TRUE(gathered.isEmpty());
+  QFile::remove(folder_.filePath("incident/.gathering.json"));
+  ASSERT_TRUE(Until([&] { return !gathered.isEmpty(); }));
+  EXPECT_EQ(gathered.first().first().toString(), folder_.filePath("incident"));
+  EXPECT_EQ(incidents.size(), 1);
+}
+
 TEST_F(LiveTest, WhatGoesWrongIsSaid) {
   Program("lockstep-top", "echo 'lockstep top: no answer from tcp://head:9470 in 10 s' >&2; exit 1");
   LivePane live(folder_.path(), {}, nullptr);

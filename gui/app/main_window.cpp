@@ -1,6 +1,7 @@
 #include "gui/app/main_window.h"
 
 #include <QCloseEvent>
+#include <QDir>
 #include <QMenuBar>
 #include <QScreen>
 #include <QScrollBar>
@@ -128,6 +129,7 @@ void MainWindow::MakePanes() {
   auto* tree = new TreePane(&navigator_);
   auto* legend = new LegendView(&navigator_);
   auto* details = new DetailsView(&navigator_, &records_);
+  connect(legend, &LegendView::FiltersWanted, search_, &SearchBar::SetFilters);
   log_ = new LoadLog(&navigator_);
   marks_ = new MarksPane(nullptr);
   View* tables[] = {MakeCommTable(&navigator_), MakeRankTable(&navigator_), MakeMismatchTable(&navigator_), MakeInFlightTable(&navigator_)};
@@ -217,7 +219,7 @@ void MainWindow::DefaultLayout() {
   first->raise();
   const int letter = fontMetrics().averageCharWidth(), line = fontMetrics().height();
   resizeDocks({tree, details}, {letter * 34, letter * 44}, Qt::Horizontal);
-  resizeDocks({tree, legend}, {line * 30, line * 14}, Qt::Vertical);
+  resizeDocks({tree, legend}, {line * 8, line * 15}, Qt::Vertical);   // all states of the legend can be seen at 1280 x 800
   resizeDocks({verdict_dock_, first}, {line * 9, line * 12}, Qt::Vertical);
   tabs_->setCurrentIndex(0);
   if (options_.embedded) {
@@ -255,8 +257,10 @@ LivePane* MainWindow::Follow(const QString& programs, const QString& endpoint) {
   tabifyDockWidget(dock("Communicators"), pane);
   pane->show();
   pane->raise();
-  connect(live, &LivePane::Incident, this, [this](const QString& path) {
-    if (!loading_) Open({path});
+  connect(live, &LivePane::Incident, this, [this](const QString& path) { OpenNext(path); });
+  // What the user went away from stays away.
+  connect(live, &LivePane::Gathered, this, [this](const QString& path) {
+    if ((loading_ ? opening_ : paths_) == QStringList(QDir::cleanPath(path))) OpenNext(path);
   });
   connect(live, &LivePane::Message, this, &MainWindow::Say);
   return live;

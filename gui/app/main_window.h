@@ -97,6 +97,7 @@ class MainWindow : public QMainWindow {
   void Take(DocumentPtr document, bool partial);
   void GiveNext();
   void EndLoad(bool opened);
+  void OpenNext(const QString& path);   // as soon as what is being loaded is there
   void KeepPlace();
   void WantNoPaint();
   void UpdateTitle();
@@ -133,7 +134,7 @@ class MainWindow : public QMainWindow {
   Place before_place_;
   Notes notes_;
   bool notes_locked_ = false;            // their file is not ours to write
-  QStringList paths_, opening_;
+  QStringList paths_, opening_, next_;
   bool loading_ = false, partial_ = false;
   Place wanted_;                         // shown once every view has the document
   bool place_wanted_ = false;

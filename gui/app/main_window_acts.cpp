@@ -41,7 +41,13 @@ QStringList LocalPaths(const QMimeData* data) {
 
 }  // namespace
 
-void MainWindow::Say(const QString& text) { statusBar()->showMessage(text, 15'000); }
+void MainWindow::Say(const QString& text) {
+  // Beside what always stands there; whole in the tooltip.
+  int room = statusBar()->width() - 40;
+  for (const QLabel* label : {status_, selected_, load_state_}) room -= label->sizeHint().width() + 6;
+  statusBar()->setToolTip(text);
+  statusBar()->showMessage(fontMetrics().elidedText(text, Qt::ElideRight, std::max(room, fontMetrics().averageCharWidth() * 20)), 15'000);
+}
 
 void MainWindow::JoinActs() {
   const auto on = [this](Id id, auto act) { connect(actions_->Get(id), &QAction::triggered, this, act); };

@@ -8,6 +8,7 @@
 #include <QTimer>
 
 #include <algorithm>
+#include <utility>
 
 #include "gui/app/main_window.h"
 #include "gui/app/marks_pane.h"
@@ -71,6 +72,7 @@ void MainWindow::JoinLoader() {
   });
   connect(&loader_, &Loader::Cancelled, this, [this] {
     if (!loading_) return;
+    next_.clear();
     EndLoad(false);
     Say(document_ == nullptr ? "Loading was stopped" : "Loading was stopped; what was open before is shown");
   });
@@ -103,6 +105,11 @@ void MainWindow::Open(const QStringList& paths) {
   UpdateTitle();
 }
 
+void MainWindow::OpenNext(const QString& path) {
+  if (loading_) next_ = QStringList(path);
+  else Open({path});
+}
+
 void MainWindow::EndLoad(bool opened) {
   loading_ = false;
   strip_->Done();
@@ -126,6 +133,7 @@ void MainWindow::EndLoad(bool opened) {
   EnableActs();
   UpdateTitle();
   Q_EMIT LoadEnded(opened);
+  if (const QStringList next = std::exchange(next_, {}); !next.isEmpty() && !loading_) Open(next);
 }
 
 void MainWindow::ShowDocument(DocumentPtr document) {

@@ -3,6 +3,7 @@
 #include <QApplication>
 #include <QClipboard>
 #include <QDialog>
+#include <QDir>
 #include <QDragEnterEvent>
 #include <QDropEvent>
 #include <QInputDialog>
@@ -15,6 +16,7 @@
 #include <fstream>
 #include <map>
 
+#include "analyzer/lsd_writer.h"
 #include "gui/app/app_test_window.h"
 #include "gui/app/describe.h"
 #include "gui/app/export.h"
@@ -259,6 +261,63 @@ TEST_F(WindowTest, MarksAreKeptBesideTheFiles) {
   QTest::keyClick(window->marks()->table(), Qt::Key_Delete);
   EXPECT_TRUE(window->notes().marks.empty());
   EXPECT_TRUE(ReadNotes(NotesPath(document_->paths()))->marks.empty());
+}
+
+// Wherever loading is when it is cancelled: what was open stays, is told so, and nothing follows.
+TEST_F(WindowTest, CancelledAnywhereWhatWasOpenStays) {
+  const auto window = MakeOpen();
+  window->SelectAnomaly(0);
+  const Selection selected = window->navigator()->selection();
+  testing::Job job(2, 2, 2, 40);
+  job.ranks[5].host_fault_at = job.Find(5, "dp", 38);
+  job.ranks[5].host_fault = testing::HostFault::kStall;
+  const Bundle bundle = job.Run();
+  QDir(folder_.path()).mkdir("incident");
+  const QString incident = folder_.filePath("incident");
+  for (size_t rank = 0; rank < 8; ++rank) {
+    ASSERT_TRUE(WriteLsd(bundle, {rank}, DumpHeader(), QString("%1/h%2.lsd").arg(incident).arg(rank).toStdString()).ok());
+  }
+  bool ended = false, opened = false;
+  QObject::connect(window.get(), &MainWindow::LoadEnded, [&](bool whole) { ended = true, opened = whole; });
+  QElapsedTimer timer;
+  timer.start();
+  {
+    const auto other = MakeWindow();
+    other->Open({incident});
+    ASSERT_TRUE(Until([&] { return !other->loading(); }));
+  }
+  const qint64 usual = std::max<qint64>(timer.elapsed(), 10);
+  int cancelled = 0;
+  for (const int percent : {0, 10, 50, 90}) {
+    // A machine may be faster than the time before.
+    for (int tries = 0; tries < 5; ++tries) {
+      QFile::remove(incident + "/index.lsi");
+      ended = false;
+      timer.restart();
+      window->Open({incident});
+      EXPECT_TRUE(window->loading());
+      Until([&] { return ended || timer.elapsed() * 100 >= usual * percent; });
+      if (ended) {
+        window->ShowDocument(document_);
+        ASSERT_TRUE(Until([&] { return window->Idle(); }));
+        window->navigator()->Select(selected);
+        continue;
+      }
+      window->actions()->Get(Id::kCancelLoading)->trigger();
+      EXPECT_TRUE(ended && !opened && !window->loading()) << percent;
+      ASSERT_TRUE(Until([&] { return window->Idle(); }));
+      EXPECT_EQ(window->document(), document_) << percent;
+      EXPECT_EQ(window->navigator()->selection(), selected) << percent;
+      EXPECT_FALSE(window->windowTitle().contains("loading"));
+      ++cancelled;
+      break;
+    }
+  }
+  EXPECT_GE(cancelled, 1) << "it was never caught loading";
+  // And it can be opened afterwards.
+  window->Open({incident});
+  ASSERT_TRUE(Until([&] { return !window->loading() && window->Idle(); }));
+  EXPECT_NE(window->document(), document_);
 }
 
 TEST_F(WindowTest, ADroppedFileThatIsNothingSaysSo) {

@@ -1,6 +1,8 @@
 #include "gui/app/place_mapping.h"
 
+#include "gui/model/cell_matrix.h"
 #include "gui/model/notes.h"
+#include "gui/model/timeline.h"
 
 namespace lockstep::gui {
 namespace {
@@ -50,6 +52,41 @@ Place MapPlace(const Document& from, const Document& to, const Place& place, boo
     out.selection.time_begin = 0;
     out.selection.time_end = -1;
   }
+  return out;
+}
+
+namespace {
+
+void MapRows(int from, int to, Viewport* viewport) {
+  if (from == to || from == 0) return;
+  const double share = static_cast<double>(to) / from;
+  viewport->y0 *= share;
+  viewport->y1 *= share;
+}
+
+}  // namespace
+
+Viewport MapMatrix(const Document& from, const Document& to, const Place& place, const Place& there) {
+  Viewport out = place.matrix;
+  if (there.matrix_mode != place.matrix_mode) return {};
+  const MatrixShape a = ShapeOfMatrix(from, place.matrix_mode, place.matrix_comm), b = ShapeOfMatrix(to, there.matrix_mode, there.matrix_comm);
+  if (out.x1 > out.x0) {
+    const double shift = place.matrix_mode == MatrixMode::kJob ? b.columns - a.columns : static_cast<double>(a.first_seq - b.first_seq);
+    out.x0 += shift;
+    out.x1 += shift;
+  }
+  MapRows(a.rows, b.rows, &out);
+  return out;
+}
+
+Viewport MapTimeline(const Document& from, const Document& to, const Viewport& shown) {
+  Viewport out = shown;
+  const int64_t a = TimelineSpanOf(from), b = TimelineSpanOf(to);
+  if (out.x1 > out.x0 && a > 0 && b > 0) {
+    out.x0 += static_cast<double>(b - a);
+    out.x1 += static_cast<double>(b - a);
+  }
+  MapRows(from.rank_count(), to.rank_count(), &out);
   return out;
 }
 

@@ -12,6 +12,11 @@ namespace lockstep::gui {
 // more of them), else only selection, filters, mode and grouping are taken over.
 Place MapPlace(const Document& from, const Document& to, const Place& place, bool same);
 
+// The same part of the picture: columns of a communicator by sequence number, the last calls and times counted back from the end,
+// where jobs stall; rows by their share where there are not as many. `place` is one of `from`, `there` what MapPlace made of it.
+Viewport MapMatrix(const Document& from, const Document& to, const Place& place, const Place& there);
+Viewport MapTimeline(const Document& from, const Document& to, const Viewport& shown);
+
 }  // namespace lockstep::gui
 
 #endif  // LOCKSTEP_GUI_APP_PLACE_MAPPING_H_

@@ -1,14 +1,23 @@
 // viewer_story PATH..: for each path the viewer's window, given nothing else, opens it, the key for the next anomaly is pressed,
 // and what is then selected and said is printed, one JSON object a line. Exit status 1 where something could not be opened.
+// viewer_story --live PROGRAMS ENDPOINT: the window follows a collector; each incident that it opens by itself is told so, until
+// standard input ends; one that grows is told again when it is whole. A line on standard input presses the button that takes an
+// incident.
 #include <QApplication>
 #include <QElapsedTimer>
+#include <QSocketNotifier>
 #include <QTest>
+#include <QTimer>
+
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 
 #include "gui/app/describe.h"
+#include "gui/app/live_pane.h"
 #include "gui/app/main_window.h"
 #include "gui/app/session.h"
 
@@ -19,6 +28,28 @@ bool Until(const std::function<bool()>& done) {
   timer.start();
   while (!done() && timer.elapsed() < 120'000) QCoreApplication::processEvents(QEventLoop::AllEvents | QEventLoop::WaitForMoreEvents, 20);
   return done();
+}
+
+void Tell(lockstep::gui::MainWindow* window) {
+  QTest::keySequence(window, QKeySequence("]"));
+  Until([&] { return window->Idle(); });
+  fputs(lockstep::gui::DescribeJson(*window->document(), window->navigator()->selection()).constData(), stdout);
+  fflush(stdout);
+}
+
+int Follow(lockstep::gui::MainWindow* window, const QString& programs, const QString& endpoint) {
+  lockstep::gui::LivePane* live = window->Follow(programs, endpoint);
+  QObject::connect(live, &lockstep::gui::LivePane::Message, live, [](const QString& text) { fprintf(stderr, "%s\n", qPrintable(text)); });
+  QObject::connect(window, &lockstep::gui::MainWindow::LoadEnded, window, [window](bool opened) {
+    if (opened) QTimer::singleShot(0, window, [window] { Until([&] { return window->Idle(); }) ? Tell(window) : QApplication::exit(1); });
+  });
+  QSocketNotifier commands(0, QSocketNotifier::Read);
+  QObject::connect(&commands, &QSocketNotifier::activated, live, [live] {
+    char line[64];
+    if (read(0, line, sizeof(line)) <= 0) return QApplication::exit(0);
+    live->Dump();
+  });
+  return QApplication::exec();
 }
 
 }  // namespace
@@ -33,6 +64,7 @@ int main(int argc, char** argv) {
   lockstep::gui::MainWindow window(options);
   window.show();
   window.activateWindow();
+  if (argc == 4 && strcmp(argv[1], "--live") == 0) return Follow(&window, argv[2], argv[3]);
   bool all = true;
   for (int i = 1; i < argc; ++i) {
     window.Open({argv[i]});
@@ -42,10 +74,7 @@ int main(int argc, char** argv) {
       puts("{}");
       continue;
     }
-    QTest::keySequence(&window, QKeySequence("]"));
-    Until([&] { return window.Idle(); });
-    fputs(lockstep::gui::DescribeJson(*window.document(), window.navigator()->selection()).constData(), stdout);
-    fflush(stdout);
+    Tell(&window);
   }
   return all ? 0 : 1;
 }

@@ -51,7 +51,8 @@ QString BandwidthPane::NotMeasured() const {
   if (s != nullptr && s->points_size() > 0 && shares_.best_bytes_per_s > 0) return {};
   QStringList lines;
   if (s == nullptr) {
-    lines << "No kind and size of operation was seen often enough for its bandwidth to be told.";
+    lines << (document_->verdict().not_measured().empty() ? "No kind and size of operation was seen often enough for its bandwidth to be told."
+                                                          : "There are no bandwidths to be shown:");
   } else if (s->clock().empty()) {
     lines << "Not measured, because nothing tells when the GPU began and ended these operations: no marks, no profiler, no framework's times.";
   } else {

@@ -2,11 +2,13 @@
 
 #include <QHelpEvent>
 #include <QKeyEvent>
+#include <QMenu>
 #include <QMouseEvent>
 #include <QPainter>
 #include <QToolTip>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -27,7 +29,7 @@ const char* Meaning(ViewState state) {
     case ViewState::kMismatch: return "The rank called something else than its peers at this place.";
     case ViewState::kFailed: return "The call returned an error.";
     case ViewState::kNoData: return "Nothing is known of this rank: no proof of a fault.";
-    case ViewState::kWaiting: return "In flight, and a member of the communicator has not come.";
+    case ViewState::kWaiting: return "In flight, and held up by a member of the communicator.";
     case ViewState::kStarted: return "The GPU is in it.";
     case ViewState::kEnqueued: return "On the stream, not completed.";
     case ViewState::kIssued: return "Handed over; what the GPU did with it is not recorded.";
@@ -48,10 +50,21 @@ struct LegendView::Impl {
   StateCounts counts{};
   bool counted = false;
   LatestJob count_job;
+
+  bool Filters(ViewState state) const { return view->navigator()->place().filters.contains(FilterOf(state)); }
+
+  void ToggleFilter(ViewState state) {
+    const QString filter = FilterOf(state);
+    if (filter.isEmpty() || document == nullptr) return;
+    QStringList filters = view->navigator()->place().filters;
+    if (filters.removeAll(filter) == 0) filters << filter;
+    Q_EMIT view->FiltersWanted(filters);
+  }
+
   Viewport counted_viewport;
   int current = 0, hovered = -1;
 
-  int row_height() const { return view->fontMetrics().height() + 6; }
+  int row_height() const { return view->fontMetrics().height() + 3; }
 
   void Count() {
     const MatrixDataPtr data = source.data();
@@ -82,9 +95,32 @@ struct LegendView::Impl {
     });
   }
 
+  // The worst first; where there is no room for all, those of which nothing is in sight go last.
+  std::array<ViewState, kRows> Order(int height) const {
+    std::array<ViewState, kRows> order;
+    std::copy(std::begin(kShown), std::end(kShown), order.begin());
+    if (counted && height < kRows * row_height() + 8) {
+      std::stable_partition(order.begin(), order.end(), [this](ViewState state) { return counts[static_cast<size_t>(state)] > 0; });
+    }
+    return order;
+  }
+  ViewState StateOf(int row) const { return Order(view->height())[static_cast<size_t>(row)]; }
+
   int RowAt(const QPoint& at) const {
     const int row = (at.y() - 4) / row_height();
     return at.y() >= 4 && row < kRows ? row : -1;
+  }
+
+  void Menu(ViewState state, const QPoint& at) {
+    auto* menu = new QMenu(view);
+    menu->setAccessibleName("Legend");
+    menu->setAttribute(Qt::WA_DeleteOnClose);
+    QObject::connect(menu->addAction("Go to the next cell"), &QAction::triggered, view, [this, state] { view->SelectNext(state); });
+    QAction* filter = menu->addAction("Only ranks that have such cells");
+    filter->setCheckable(true);
+    filter->setChecked(Filters(state));
+    QObject::connect(filter, &QAction::triggered, view, [this, state] { ToggleFilter(state); });
+    menu->popup(at);
   }
 
   QString CountText(ViewState state) const { return counted ? Grouped(counts[static_cast<size_t>(state)]) : QString(); }
@@ -93,10 +129,11 @@ struct LegendView::Impl {
     const Theme& theme = ThemeFor(view->palette());
     const double ratio = painter->device() != nullptr ? painter->device()->devicePixelRatioF() : 1;
     painter->fillRect(QRect(QPoint(0, 0), size), theme.background);
-    const int height = row_height(), swatch = std::max(height - 6, 12);
+    const int height = row_height(), swatch = std::max(height - 4, 12);
     const QFontMetrics font = painter->fontMetrics();
+    const std::array<ViewState, kRows> order = Order(size.height());
     for (int i = 0; i < kRows; ++i) {
-      const ViewState state = kShown[i];
+      const ViewState state = order[static_cast<size_t>(i)];
       const QRect row(0, 4 + i * height, size.width(), height);
       const bool none = counted && counts[static_cast<size_t>(state)] == 0;
       if (live && i == hovered) painter->fillRect(row, theme.grid);
@@ -105,8 +142,15 @@ struct LegendView::Impl {
       const QString count = CountText(state);
       const int left = 6 + swatch + 16, taken = font.horizontalAdvance(count) + 8;
       painter->setPen(none ? theme.faint_text : theme.text);
+      const QFont plain = painter->font();
+      if (live && Filters(state)) {
+        QFont bold = plain;
+        bold.setBold(true);
+        painter->setFont(bold);
+      }
       painter->drawText(QRect(left, row.top(), std::max(size.width() - left - taken - 6, 0), height), Qt::AlignLeft | Qt::AlignVCenter,
-                        font.elidedText(QString::fromLatin1(ViewStateName(state)), Qt::ElideRight, std::max(size.width() - left - taken - 6, 0)));
+                        font.elidedText(QString::fromLatin1(ViewStateName(state)) + (live && Filters(state) ? " (filter)" : ""), Qt::ElideRight, std::max(size.width() - left - taken - 6, 0)));
+      painter->setFont(plain);
       painter->drawText(QRect(size.width() - taken - 4, row.top(), taken, height), Qt::AlignRight | Qt::AlignVCenter, count);
       if (live && view->hasFocus() && i == current) {
         painter->setBrush(Qt::NoBrush);
@@ -118,7 +162,7 @@ struct LegendView::Impl {
 };
 
 LegendView::LegendView(Navigator* navigator, QWidget* parent) : View(navigator, "Legend", parent), impl_(std::make_unique<Impl>(this)) {
-  setAccessibleDescription("States of the matrix and how many cells in sight are in each; Enter selects the next cell of a state");
+  setAccessibleDescription("States of the matrix and how many cells in sight are in each; Enter selects the next cell of a state, Ctrl+Enter leaves only ranks that have some");
   setFocusPolicy(Qt::StrongFocus);
   setMouseTracking(true);
   connect(navigator, &Navigator::PlaceChanged, this, [this] {
@@ -144,7 +188,7 @@ QSize LegendView::sizeHint() const {
 
 QRect LegendView::RectOf(ViewState state) const {
   for (int i = 0; i < kRows; ++i) {
-    if (kShown[i] == state) return QRect(0, 4 + i * impl_->row_height(), width(), impl_->row_height());
+    if (impl_->StateOf(i) == state) return QRect(0, 4 + i * impl_->row_height(), width(), impl_->row_height());
   }
   return {};
 }
@@ -217,7 +261,7 @@ bool LegendView::event(QEvent* event) {
     QToolTip::hideText();
   } else {
     QToolTip::showText(help->globalPos(),
-                       QString("%1: %2 cells in sight\n%3\nClick: the next one").arg(ViewStateName(kShown[row]), impl_->CountText(kShown[row]), Meaning(kShown[row])), this);
+                       QString("%1: %2 cells in sight\n%3\nClick: the next one; Ctrl+click: only ranks that have some").arg(ViewStateName(impl_->StateOf(row)), impl_->CountText(impl_->StateOf(row)), Meaning(impl_->StateOf(row))), this);
   }
   return true;
 }
@@ -231,7 +275,10 @@ void LegendView::keyPressEvent(QKeyEvent* event) {
     case Qt::Key_End: d.current = kRows - 1; break;
     case Qt::Key_Return:
     case Qt::Key_Enter:
-    case Qt::Key_Space: SelectNext(kShown[d.current]); break;
+    case Qt::Key_Space:
+      (event->modifiers() & Qt::ControlModifier) != 0 ? d.ToggleFilter(d.StateOf(d.current)) : static_cast<void>(SelectNext(d.StateOf(d.current)));
+      break;
+
     default: return View::keyPressEvent(event);
   }
   update();
@@ -254,8 +301,32 @@ void LegendView::mousePressEvent(QMouseEvent* event) {
   const int row = impl_->RowAt(event->pos());
   if (event->button() != Qt::LeftButton || row < 0) return View::mousePressEvent(event);
   impl_->current = row;
-  SelectNext(kShown[row]);
+  (event->modifiers() & Qt::ControlModifier) != 0 ? impl_->ToggleFilter(impl_->StateOf(row)) : static_cast<void>(SelectNext(impl_->StateOf(row)));
   update();
+}
+
+void LegendView::contextMenuEvent(QContextMenuEvent* event) {
+  const int row = event->reason() == QContextMenuEvent::Keyboard ? impl_->current : impl_->RowAt(event->pos());
+  if (row < 0) return View::contextMenuEvent(event);
+  impl_->current = row;
+  impl_->Menu(impl_->StateOf(row), event->globalPos());
+  update();
+}
+
+QString LegendView::FilterOf(ViewState state) {
+  switch (state) {
+    case ViewState::kCompleted: return "state:completed";
+    case ViewState::kOverwritten: return "state:overwritten";
+    case ViewState::kIssued: return "state:issued";
+    case ViewState::kEnqueued: return "state:enqueued";
+    case ViewState::kStarted: return "state:started";
+    case ViewState::kWaiting: return "state:waiting";
+    case ViewState::kNoData: return "state:nodata";
+    case ViewState::kFailed: return "state:failed";
+    case ViewState::kMismatch: return "state:mismatch";
+    case ViewState::kMissing: return "state:missing";
+    default: return {};
+  }
 }
 
 }  // namespace lockstep::gui

@@ -10,6 +10,7 @@
 namespace lockstep::gui {
 
 // A click, or Enter, on a state selects its next cell in the matrix, the one after the selected; after the last comes the first.
+// Ctrl+click, ctrl+Enter, or the menu of the right button, filters: only ranks that have such cells stay, until it is done again.
 class LegendView : public View {
   Q_OBJECT
 
@@ -30,8 +31,15 @@ class LegendView : public View {
   // False: there is none.
   bool SelectNext(ViewState state);
   QRect RectOf(ViewState state) const;
+  // The query that leaves ranks with such cells: "state:missing"; empty: there is none.
+  static QString FilterOf(ViewState state);
+
+ Q_SIGNALS:
+  // Filters as the search bar's, all that are to stand now.
+  void FiltersWanted(const QStringList& filters);
 
  protected:
+  void contextMenuEvent(QContextMenuEvent* event) override;
   bool event(QEvent* event) override;
   void paintEvent(QPaintEvent* event) override;
   void changeEvent(QEvent* event) override;

@@ -1,3 +1,4 @@
+#include "gui/model/query.h"
 #include "gui/view/matrix_view.h"
 
 #include <gtest/gtest.h>
@@ -373,6 +374,22 @@ TEST_F(MatrixViewTest, TheLegendCountsWhatIsInSightAndFindsTheNext) {
   navigator_.Reset();
   EXPECT_TRUE(legend.SelectNext(ViewState::kMissing));
   EXPECT_FALSE(legend.SelectNext(ViewState::kMismatch));
+  // Ctrl+click asks for a filter, again lets it go; the keyboard alike.
+  QStringList wanted;
+  QObject::connect(&legend, &LegendView::FiltersWanted, [&](const QStringList& filters) { wanted = filters; });
+  QTest::mouseClick(&legend, Qt::LeftButton, Qt::ControlModifier, legend.RectOf(ViewState::kMissing).center());
+  EXPECT_EQ(wanted, QStringList("state:missing"));
+  Place filtered = navigator_.place();
+  filtered.filters = wanted;
+  filtered.filtered = RankIntervals::Of(5, 5);
+  navigator_.Go(filtered);
+  ASSERT_TRUE(Settle(view_) && Settle(legend));
+  QTest::keyClick(&legend, Qt::Key_Return, Qt::ControlModifier);
+  EXPECT_TRUE(wanted.isEmpty()) << wanted.join(' ').toStdString();
+  for (int state = 1; state < static_cast<int>(ViewState::kCount); ++state) {
+    EXPECT_TRUE(ParseQuery(LegendView::FilterOf(static_cast<ViewState>(state))).ok()) << state;
+  }
+  navigator_.Back();
   EXPECT_FALSE(legend.Csv().isEmpty());
   EXPECT_EQ(legend.CopyText().count('\n'), 10);
   legend.grab();

@@ -584,6 +584,7 @@ void TimelinePane::DrawLegend(QPainter* painter, const Frame& frame) const {
 }
 
 void TimelinePane::Draw(QPainter* painter, const QSize& size, bool whole) {
+  OrderedLanes();
   const Theme& theme = ThemeFor(palette());
   painter->fillRect(QRect(QPoint(0, 0), size), theme.background);
   if (timeline_ == nullptr || lanes_->lanes.empty()) {

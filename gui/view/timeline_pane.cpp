@@ -37,7 +37,8 @@ TimelinePane::TimelinePane(Navigator* navigator, QWidget* parent) : QWidget(pare
   pool_.setMaxThreadCount(1);
   connect(navigator, &Navigator::SelectionChanged, this, [this] {
     found_.clear();
-    if (!own_ && choice_ != LaneChoice::kAll) RebuildLanes();
+    // Tens of thousands of lanes are not put in order at every click for nobody.
+    if (!own_ && choice_ != LaneChoice::kAll) isVisible() ? RebuildLanes() : static_cast<void>(lanes_stale_ = true);
     update();
   });
   connect(navigator, &Navigator::PlaceChanged, this, [this] {
@@ -89,7 +90,14 @@ void TimelinePane::StartBuild() {
   });
 }
 
-void TimelinePane::showEvent(QShowEvent*) { StartBuild(); }
+void TimelinePane::OrderedLanes() {
+  if (lanes_stale_) RebuildLanes();
+}
+
+void TimelinePane::showEvent(QShowEvent*) {
+  OrderedLanes();
+  StartBuild();
+}
 
 void TimelinePane::SetDetail(LaneDetail detail) {
   if (detail == detail_) return;
@@ -113,6 +121,7 @@ void TimelinePane::SetChoice(LaneChoice choice) {
 }
 
 void TimelinePane::RebuildLanes() {
+  lanes_stale_ = false;
   filters_ = navigator_->place().filters;
   filtered_ = navigator_->place().filtered;
   if (document_ == nullptr) {
@@ -277,6 +286,7 @@ std::optional<std::pair<double, double>> TimelinePane::SelectedTimes(int* row) c
 }
 
 void TimelinePane::CentreOnSelection() {
+  OrderedLanes();
   int row = -1;
   const auto times = SelectedTimes(&row);
   Viewport v = Shown();

@@ -37,7 +37,7 @@ class TimelinePane : public QWidget {
   LaneDetail detail() const { return detail_; }
   LaneChoice choice() const { return choice_; }
   const Timeline* timeline() const { return timeline_.get(); }
-  const TimelineLanes& lanes() const { return *lanes_; }
+  const TimelineLanes& lanes() const { return *lanes_; }   // of what was selected when it was seen last
   Viewport Shown() const;                  // nanoseconds after the origin, lanes
   QRect Plot() const { return PlotOf(size()); }
   bool Idle() const { return !building_ && !refining_ && !finding_; }
@@ -80,7 +80,8 @@ class TimelinePane : public QWidget {
  private:
   struct Frame;                            // what one drawing goes by
   void StartBuild();
-  void RebuildLanes();
+  void RebuildLanes();                     // at once, or before it is seen again
+  void OrderedLanes();
   void Show(Viewport viewport);
   Viewport Bounded(Viewport viewport, const QSize& size) const;
   QRect PlotOf(const QSize& size) const;
@@ -117,7 +118,7 @@ class TimelinePane : public QWidget {
   bool image_dark_ = false;
   std::shared_ptr<std::atomic<bool>> build_cancel_, refine_cancel_;
   std::shared_ptr<std::atomic<int>> built_;
-  bool building_ = false, refining_ = false, finding_ = false, own_ = false;
+  bool building_ = false, refining_ = false, finding_ = false, own_ = false, lanes_stale_ = false;
   RasterRequest refined_for_;
   absl::flat_hash_map<int, int64_t> found_;   // row -> record of the selected collective
 

@@ -25,6 +25,12 @@ struct TreePane::Impl {
   bool showing = false;
 
   void Filter();
+  // Names first, then how it is with them.
+  void Share() {
+    const int width = tree->viewport()->width(), letter = tree->fontMetrics().averageCharWidth();
+    tree->setIndentation(tree->fontMetrics().height());
+    tree->setColumnWidth(0, std::max(width * 6 / 10, std::min(letter * 24, width - letter * 6)));
+  }
   void ShowSelection();
   void TakeSelection();
 };
@@ -101,6 +107,8 @@ TreePane::TreePane(Navigator* navigator, QWidget* parent) : View(navigator, "Tre
   p.tree->setExpandsOnDoubleClick(true);
   p.tree->header()->setStretchLastSection(true);
   p.tree->header()->setMinimumSectionSize(40);
+  p.tree->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);   // what does not fit is in the tooltip and in the details
+  p.tree->viewport()->installEventFilter(this);
   p.tree->setItemDelegate(new StateDelegate(
       IncidentTree::kMark, [this](const QModelIndex& index) { return impl_->model->Touches(index.siblingAtColumn(0), this->navigator()->selection()); }, p.tree));
   auto* column = new QVBoxLayout(this);
@@ -115,8 +123,7 @@ TreePane::TreePane(Navigator* navigator, QWidget* parent) : View(navigator, "Tre
   connect(p.model, &QAbstractItemModel::modelReset, this, [this] { impl_->showing = false; });
   connect(p.model, &IncidentTree::Settled, this, [this] {
     for (int row = 0; row < impl_->model->rowCount(); ++row) impl_->tree->expand(impl_->model->index(row, 0));
-    const QFontMetrics metrics(impl_->tree->font());
-    impl_->tree->setColumnWidth(0, std::max(impl_->tree->viewport()->width() / 2, metrics.averageCharWidth() * 24));
+    impl_->Share();
     impl_->ShowSelection();
   });
   connect(p.tree->selectionModel(), &QItemSelectionModel::selectionChanged, this, [this] { impl_->TakeSelection(); });
@@ -145,6 +152,7 @@ QString TreePane::CopyText() const {
 bool TreePane::Idle() const { return impl_->model->Idle(); }
 
 bool TreePane::eventFilter(QObject* watched, QEvent* event) {
+  if (event->type() == QEvent::Resize && watched == impl_->tree->viewport()) impl_->Share();
   if (watched == impl_->filter && event->type() == QEvent::KeyPress) {
     const int key = static_cast<QKeyEvent*>(event)->key();
     if (key == Qt::Key_Down || key == Qt::Key_Return || key == Qt::Key_Enter) {

@@ -127,16 +127,20 @@ void AddUnknown(const Document& document, std::vector<Row>* rows) {
   const auto at = std::find_if(rows->begin(), rows->end(), [](const Row& row) { return row.place == PlaceOf("blind"); });
   Row fresh{PlaceOf("blind"), "not known", {}};
   Row& row = at == rows->end() ? fresh : *at;
+  RankIntervals missing;
+  for (const RankRuns& runs : document.facts().missing()) missing = missing.Union(RankIntervals::Of(runs));
+  QString no_data = missing.empty() ? QString() : QString("no data of %1 %2").arg(missing.size() == 1 ? "rank" : "ranks", missing.Text());
   for (const std::string& text : document.facts().unknown()) {
     if (row.lines.size() >= kMostUnknown) break;
     const QString line = Html(text);
-    if (!row.lines.contains(line)) row.lines.append(line);
+    if (!missing.empty() && line.startsWith("no data of ")) {
+      no_data = line;   // with how many are wanted
+    } else if (std::none_of(row.lines.begin(), row.lines.end(), [&](const QString& there) { return there.contains(line); })) {
+      // The report says some of them too, with more words before.
+      row.lines.append(line);
+    }
   }
-  RankIntervals missing;
-  for (const RankRuns& runs : document.facts().missing()) missing = missing.Union(RankIntervals::Of(runs));
-  if (!missing.empty()) {
-    row.lines.prepend(Link("missing", QString("no data of %1 %2").arg(missing.size() == 1 ? "rank" : "ranks", missing.Text())));
-  }
+  if (!missing.empty()) row.lines.prepend(Link("missing", no_data));
   if (at == rows->end() && !fresh.lines.isEmpty()) rows->push_back(std::move(fresh));
 }
 

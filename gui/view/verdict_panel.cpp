@@ -148,6 +148,7 @@ struct VerdictPanel::Impl {
   QWidget* window = nullptr;
 
   bool Columns() const { return page->viewport()->width() >= kColumnsFrom * 2 * page->fontMetrics().averageCharWidth(); }
+  int HeadHeight() const { return head->heightForWidth(panel->width()) > 0 ? head->heightForWidth(panel->width()) : head->sizeHint().height(); }
   void Fill(bool keep);
   void Follow(const QString& link);
   void Fit();
@@ -185,10 +186,11 @@ void VerdictPanel::Impl::Fill(bool keep) {
 
 // At most a third of the window, and never more than there is to read.
 void VerdictPanel::Impl::Fit() {
-  const int head_height = head->heightForWidth(panel->width()) > 0 ? head->heightForWidth(panel->width()) : head->sizeHint().height();
-  const int third = std::max(panel->window()->height() / 3, head->minimumSizeHint().height());
+  const int head_height = HeadHeight();
+  head->setMinimumHeight(head_height);   // the page gives way, not the sentence
+  const int third = std::max(panel->window()->height() / 3, head_height);
   const int content = page->isHidden() ? 0 : page->ContentHeight() + 6;
-  panel->setMaximumHeight(panel->window() == panel ? QWIDGETSIZE_MAX : std::max(std::min(head_height + content, third), head->minimumSizeHint().height()));
+  panel->setMaximumHeight(panel->window() == panel ? QWIDGETSIZE_MAX : std::min(head_height + content, third));
   panel->updateGeometry();
 }
 
@@ -278,7 +280,10 @@ QSize VerdictPanel::sizeHint() const {
   return {800, impl_->head->sizeHint().height() + (impl_->page->isHidden() ? 0 : std::max(impl_->page->ContentHeight() + 6, 60))};
 }
 
-QSize VerdictPanel::minimumSizeHint() const { return {200, impl_->head->minimumSizeHint().height()}; }
+// The sentence is never cut, however small the window; of what follows a line is seen.
+QSize VerdictPanel::minimumSizeHint() const {
+  return {200, std::min(impl_->HeadHeight() + (impl_->page->isHidden() ? 0 : fontMetrics().lineSpacing() * 3 / 2), maximumHeight())};
+}
 
 void VerdictPanel::resizeEvent(QResizeEvent* event) {
   View::resizeEvent(event);

@@ -81,6 +81,52 @@ class Stories(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"first paint: \d+ ms after main, \d+ ms after exec\nVmHWM: \d+ kB\nRssAnon: \d+ kB\n")
 
+    # Both find no index and make one; neither sees half of the other's.
+    def test_two_viewers_at_once_on_one_folder(self):
+        _, data, _, text, _ = self.made[1]
+        if (data / "index.lsi").exists():
+            (data / "index.lsi").unlink()
+        words = [str(VIEW), "--print-selection", "--select-anomaly", "1", str(data)]
+        for _ in range(3):
+            both = [subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment) for _ in range(2)]
+            told = [one.communicate(timeout=120) for one in both]
+            self.assertEqual([one.returncode for one in both], [0, 0], told)
+            self.assertEqual(told[0][0], told[1][0])
+            self.assertEqual(json.loads(told[0][0])["report"], text.stdout)
+            self.assertEqual([name for name in os.listdir(data) if name.startswith(".lockstep.")], [], "something was left behind")
+            (data / "index.lsi").unlink()
+
+    # A file system without room for the incident's index, its marks, the cache, and what is remembered of the session.
+    def test_a_full_disk(self):
+        with tempfile.TemporaryDirectory(prefix="lockstep-full-") as place:
+            if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", place], capture_output=True).returncode != 0:
+                self.skipTest("this machine lets nobody mount a tmpfs")
+            try:
+                full = pathlib.Path(place)
+                _, data, _, text, _ = self.made[1]
+                (full / "incident").mkdir()
+                for file in data.iterdir():
+                    if file.name != "index.lsi":
+                        (full / "incident" / file.name).write_bytes(file.read_bytes())
+                try:
+                    with open(full / "rest", "wb") as rest:
+                        while True:
+                            rest.write(b"x" * 4096)
+                            rest.flush()
+                except OSError:
+                    pass
+                environment = dict(self.environment, XDG_CACHE_HOME=str(full / "cache"), XDG_CONFIG_HOME=str(full / "config"), TMPDIR=str(full))
+                done = run(VIEW, "--print-selection", "--select-anomaly", 1, full / "incident", env=environment)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                said = json.loads(done.stdout)["report"]
+                self.assertEqual(said.split("  files ")[0], text.stdout.split("  files ")[0], "but for where it lies")
+                self.assertEqual([name for name in os.listdir("/dev/shm") if name.startswith("lockstep-view-")], [], "the index in memory has no name left")
+                # A window that is closed has nothing to remember it in, and says nothing that stops it.
+                done = run(STORY, full / "incident", env=environment)
+                self.assertEqual(done.returncode, 0, done.stderr)
+            finally:
+                subprocess.run(["umount", "-l", place], capture_output=True)
+
     def test_what_is_wrong_is_said(self):
         nothing = pathlib.Path(self.folder.name) / "nothing.txt"
         nothing.write_text("no dump\n")

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""The viewer's window follows a real collector: it opens the incident that it asks for and the one that comes by itself, and says what
+`lockstep analyze` says of the same folder."""
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import unittest
+
+from cluster import BIN, BUILD, Cluster, wait_for
+
+STORY = os.path.join(BUILD, "tests", "viewer_story")
+STALL = ["--tp", "2", "--pp", "1", "--dp", "2", "--steps", "100000", "--fault", "rank=2,step=40,kind=stall-host,comm=dp"]
+
+
+class Viewer:
+    """A window without a screen; what it tells comes as JSON."""
+
+    def __init__(self, made):
+        environment = made.environment(QT_QPA_PLATFORM="offscreen", XDG_CACHE_HOME=made.path("cache"), XDG_RUNTIME_DIR=made.folder, LC_ALL="C.UTF-8")
+        self.said = open(made.path("viewer.log"), "ab")
+        self.process = subprocess.Popen([STORY, "--live", BIN, f"tcp://127.0.0.1:{made.port}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.said,
+                                        env=environment)
+        self.lines = queue.Queue()
+        self.reader = threading.Thread(target=lambda: [self.lines.put(json.loads(line)) for line in self.process.stdout], daemon=True)
+        self.reader.start()
+
+    def press(self):
+        self.process.stdin.write(b"\n")
+        self.process.stdin.flush()
+
+    def told(self, seconds):
+        try:
+            return self.lines.get(timeout=seconds)
+        except queue.Empty:
+            return None
+
+    def close(self):
+        self.process.stdin.close()
+        try:
+            status = self.process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            status = self.process.wait()
+        self.reader.join(10)
+        self.process.stdout.close()
+        self.said.close()
+        return status
+
+
+class Live(unittest.TestCase):
+    def test_an_incident_by_the_button_and_one_that_comes_by_itself(self):
+        made = Cluster()
+        self.addCleanup(made.close)
+        made.start_all(*STALL)
+        self.assertTrue(wait_for(lambda: "train" in made.log("collector"), 120), made.logs())
+        viewer = Viewer(made)
+        self.addCleanup(lambda: viewer.process.poll() is None and viewer.process.kill())
+
+        # Nobody presses the button before the job is in the table; until then nothing comes of it.
+        def by_the_button():
+            viewer.press()
+            return viewer.told(10)
+
+        said = wait_for(by_the_button, 180)
+        self.assertTrue(said, made.log("viewer") + made.logs())
+        # Rank 2 stands still: the collector takes an incident by itself, and the window goes to it and reads it again when it is whole.
+        whole = lambda: [folder for folder in made.whole() if "HUNG" in open(os.path.join(folder, "verdict.txt")).read()]
+        self.assertTrue(wait_for(whole, 240), made.logs())
+        heard = [said]
+
+        def hung_and_whole():
+            heard.append(viewer.told(5) or heard[-1])
+            return heard[-1]["verdict"] == "HUNG" and heard[-1]["ranks"] == [2] and len(heard[-1]["report"]) > 0
+
+        self.assertTrue(wait_for(hung_and_whole, 120), (heard[-1], made.log("viewer")))
+        reports = [subprocess.run([os.path.join(BIN, "lockstep-analyze"), folder], capture_output=True, text=True, env=made.environment()).stdout for folder in whole()]
+
+        def as_analyzed():
+            heard.append(viewer.told(5) or heard[-1])
+            return heard[-1]["report"] in reports
+
+        self.assertTrue(heard[-1]["report"] in reports or wait_for(as_analyzed, 60), (heard[-1]["report"], reports))
+        self.assertEqual(viewer.close(), 0, made.log("viewer"))
+
+
+if __name__ == "__main__":
+    missing = [path for path in (STORY, os.path.join(BIN, "lockstep-collector"), os.path.join(BIN, "lockstep-top"), os.path.join(BIN, "lockstep-dump"),
+                                 os.path.join(BIN, "lockstep-agent"), os.path.join(BIN, "trainsim")) if not os.path.exists(path)]
+    if missing:
+        print("skipped: not built: " + ", ".join(missing))
+        sys.exit(0)
+    unittest.main()
