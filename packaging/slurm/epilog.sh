@@ -6,11 +6,14 @@ settings=${LOCKSTEP_SLURM_ENVIRONMENT:-$here/environment}
 [ -r "$settings" ] && . "$settings"
 host=${SLURMD_NODENAME:-$(uname -n)}
 run=${LOCKSTEP_SLURM_RUN:-/run/lockstep-slurm}/$host
+# The job's own rings, as its user: nobody else's may go. Who still reads one has it open.
+as_user=
+[ "$(id -u)" = 0 ] && [ "${SLURM_JOB_UID:-0}" != 0 ] && as_user="setpriv --reuid $SLURM_JOB_UID --regid ${SLURM_JOB_GID:-$SLURM_JOB_UID} --clear-groups"
+$as_user "${LOCKSTEP_PROGRAM:-lockstep}" clean --dir "${LOCKSTEP_SLURM_RINGS:-/dev/shm/lockstep-slurm}/$host" >/dev/null 2>&1
 rm -f "$run/jobs.$SLURM_JOB_ID"
 for job in "$run"/jobs.*; do
   [ -e "$job" ] && exit 0
 done
 [ -s "$run/agent.pid" ] && kill "$(cat "$run/agent.pid")" 2>/dev/null
 rm -f "$run/agent.pid"
-"${LOCKSTEP_PROGRAM:-lockstep}" clean "${LOCKSTEP_SLURM_RINGS:-/dev/shm/lockstep-slurm}/$host" >/dev/null 2>&1
 exit 0

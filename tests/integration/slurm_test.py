@@ -176,6 +176,7 @@ class SlurmTest(unittest.TestCase):
         job.send_signal(signal.SIGINT)
         self.cluster.output("scancel", "--full", "--signal=KILL", "--name=pretrain")
         self.wait(lambda: not glob.glob(f"{self.folder}/run/*/agent.pid"), "the epilogs", 60)
+        self.wait(lambda: not glob.glob(f"{self.rings}/*/*/*.ring"), "the end of the job's rings", 30)
 
 
     def test_srun_exports_the_library_and_an_agent_is_there(self):

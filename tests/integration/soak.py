@@ -308,7 +308,7 @@ class Soak:
             word = self.judge(name, kind, rank, comm)
             known = {folder for folder, _ in self.incidents_of(name)}
             job.end()
-            self.settle(name, known, what)
+            self.settle(name, known, what, rank)
         finally:
             job.end()
         churned = sum(self.churned.values()) - churned
@@ -326,15 +326,15 @@ class Soak:
                 self.keep(folder, name)
         self.sweep(name, job)
 
-    def settle(self, name, known, what):
-        """A job that was ended by its launcher, or ended well, is no incident."""
+    def settle(self, name, known, what, rank=None):
+        """A job that was ended by its launcher, or ended well, is no incident; that its fault's `rank` is told once more is none either."""
         until = time.monotonic() + 4
         while time.monotonic() < until:
             self.tick()
         for folder, _ in self.incidents_of(name):
             if folder not in known:
                 verdict = self.verdict_of(folder)
-                if verdict and verdict.get("findings"):
+                if verdict and verdict.get("findings") and (rank is None or verdict["findings"][0]["culprit_ranks"] != [rank]):
                     self.counts["false alarms"] += 1
                     self.trouble(f"{what}: after its end it was called {self.faults.describe(verdict)}")
                     self.keep(folder, name)
@@ -380,8 +380,8 @@ class Soak:
         for folder, _ in self.incidents_of(name):
             shutil.rmtree(folder, ignore_errors=True)
         for host in range(self.options.hosts):
-            subprocess.run([self.clean_program, os.path.join(self.cluster.rings, f"node{host}")], env=self.cluster.environment(), stdout=subprocess.DEVNULL,
-                           stderr=subprocess.DEVNULL, timeout=120, check=False)
+            subprocess.run([self.clean_program, "--dir", os.path.join(self.cluster.rings, f"node{host}")], env=self.cluster.environment(), stdout=subprocess.DEVNULL,
+                           timeout=120, check=True)
         job.forget()
 
     # --- all of it
