@@ -25,6 +25,7 @@
 #include "analyzer/output_file.h"
 #include "analyzer/load_stacks.h"
 #include "analyzer/report.h"
+#include "analyzer/report_before.h"
 #include "analyzer/report_start.h"
 #include "analyzer/topology.h"
 #include "analyzer/report_words.h"
@@ -50,6 +51,8 @@ constexpr char kHelp[] =
     "  --late-after SECONDS  an operation younger than this is no sign of a stall (default 5)\n"
     "  --topology FILE       where hosts stand: lines HOST RACK SWITCH, or Slurm's topology.conf\n"
     "      --start           after the text, where the start of the job went: the making of communicators\n"
+    "      --archive URL     say of the culprits whether they were culprits before, as the archive of lockstep archive\n"
+    "                        knows it: http://HOST:PORT/DATABASE (LOCKSTEP_ARCHIVE; asked for 1.5 s at most)\n"
     "  -h, --help            show this and exit\n"
     "      --version         show the version and exit\n"
     "\n"
@@ -59,7 +62,7 @@ constexpr char kHelp[] =
 struct Options {
   std::vector<std::string> paths;
   std::string format = "text";
-  std::string output, topology;
+  std::string output, topology, archive;
   AnalyzeOptions analyze;
   bool help = false, version = false, start = false;
 };
@@ -85,7 +88,7 @@ std::string Parse(int argc, char** argv, Options* options) {
     } else {
       const size_t equals = argument.find('=');
       const std::string_view name = argument.substr(0, equals);
-      if (name != "--format" && name != "--output" && name != "--topology" && name != "--late-after")
+      if (name != "--format" && name != "--output" && name != "--topology" && name != "--late-after" && name != "--archive")
         return absl::StrCat("unknown option ", Printable(name, 100));
       std::string value;
       if (equals != std::string_view::npos) {
@@ -102,6 +105,9 @@ std::string Parse(int argc, char** argv, Options* options) {
       } else if (name == "--output") {
         if (value.empty()) return "option --output needs a file name";
         options->output = value;
+      } else if (name == "--archive") {
+        if (value.empty()) return "option --archive needs a URL";
+        options->archive = value;
       } else if (name == "--topology") {
         if (value.empty()) return "option --topology needs a file name";
         options->topology = value;
@@ -114,6 +120,7 @@ std::string Parse(int argc, char** argv, Options* options) {
       }
     }
   }
+  if (options->archive.empty()) options->archive = ArchiveFromEnvironment();
   if (!options->help && !options->version && options->paths.empty()) return "no PATH given";
   return "";
 }
@@ -224,15 +231,20 @@ int Run(int argc, char** argv) {
     }
     progress.Loaded(absl::StrCat(bundle->ranks.size(), bundle->ranks.size() == 1 ? " rank" : " ranks"));
     const Verdict verdict = Analyze(*bundle, options.analyze);
+    Before before;
+    if (!options.archive.empty()) {
+      progress.Loaded(absl::StrCat(bundle->ranks.size(), " ranks; asking the archive"));
+      before = AskBefore(options.archive, verdict, options.paths.size() == 1 ? CapturedRealNs(options.paths[0]) : 0);
+    }
     status = ExitStatus(verdict);
     MergedStacks stacks;
     std::string why;
     if (options.format == "html" && options.paths.size() == 1 && !ReadStacks(options.paths[0] + "/stacks.json", &stacks, &why)) {
       stacks.refused = {why};
     }
-    report = options.format == "json"   ? ReportJson(verdict)
-             : options.format == "html" ? ReportHtml(verdict, *bundle, &stacks)
-                                        : ReportText(verdict, *bundle);
+    report = options.format == "json"   ? ReportJson(verdict, before)
+             : options.format == "html" ? ReportHtml(verdict, *bundle, &stacks, before)
+                                        : ReportText(verdict, *bundle, before);
     if (options.start && options.format == "text") report += "\n" + StartUpReport(verdict);
   }
   std::unique_lock<std::mutex> whole;

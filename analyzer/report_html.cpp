@@ -3,6 +3,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/report.h"
+#include "analyzer/report_before.h"
 #include "analyzer/report_content.h"
 #include "analyzer/report_html_parts.h"
 #include "analyzer/report_words.h"
@@ -118,8 +119,11 @@ void OpenSection(std::string_view id, std::string_view title, std::string* out) 
   absl::StrAppend(out, "<section id=\"", std::string(id), "\"><h2>", Escaped(title), "</h2>\n");
 }
 
-std::string ReportHtml(const Verdict& verdict, const Bundle& bundle, const MergedStacks* merged) {
-  const ReportContent content = BuildReport(verdict, bundle);
+std::string ReportHtml(const Verdict& verdict, const Bundle& bundle, const MergedStacks* merged) { return ReportHtml(verdict, bundle, merged, Before()); }
+
+std::string ReportHtml(const Verdict& verdict, const Bundle& bundle, const MergedStacks* merged, const Before& before) {
+  ReportContent content = BuildReport(verdict, bundle);
+  AddBeforeRow(before, &content);
   const bool healthy = verdict.verdict() == VERDICT_HEALTHY;
   const bool mild = verdict.verdict() == VERDICT_LATE || verdict.verdict() == VERDICT_SLOW || verdict.verdict() == VERDICT_INCOMPLETE_DATA;
   // Nothing may be loaded or run, whatever the dumps' texts hold.

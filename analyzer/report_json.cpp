@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/report.h"
+#include "analyzer/report_before.h"
 #include "analyzer/report_words.h"
 
 namespace lockstep {
@@ -132,6 +133,20 @@ Json BandwidthsJson(const Verdict& verdict) {
   return list;
 }
 
+Json BeforeJson(const Before& before) {
+  Json list = Json::array();
+  for (const Before::Item& item : before.items) {
+    list.push_back({{"what", item.what},
+                    {"name", item.name},
+                    {"culprit_of", item.culprit_of},
+                    {"incidents", item.incidents},
+                    {"last_real_ns", item.last_real_ns},
+                    {"last_kind", item.last_kind},
+                    {"text", item.text}});
+  }
+  return list;
+}
+
 Json StartUpJson(const StartUp& start) {
   Json creations = Json::array();
   for (const Creation& creation : start.creations()) {
@@ -156,7 +171,9 @@ Json StartUpJson(const StartUp& start) {
 
 }  // namespace
 
-std::string ReportJson(const Verdict& verdict) {
+std::string ReportJson(const Verdict& verdict) { return ReportJson(verdict, Before()); }
+
+std::string ReportJson(const Verdict& verdict, const Before& before) {
   Json findings = Json::array(), problems = Json::array();
   for (const Finding& finding : verdict.findings()) findings.push_back(FindingJson(finding));
   std::vector<const DataProblem*> sorted;
@@ -185,7 +202,9 @@ std::string ReportJson(const Verdict& verdict) {
       {"bandwidths", BandwidthsJson(verdict)},
       {"start_up", StartUpJson(verdict.start_up())},
       {"not_measured", Texts(verdict.not_measured())},
-      {"blind", Texts(verdict.blind())}};
+      {"blind", Texts(verdict.blind())},
+      {"before", BeforeJson(before)},
+      {"before_unknown", before.unknown}};
   // Names from files may be no valid UTF-8; ASCII output also keeps terminals safe.
   return json.dump(2, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace) + "\n";
 }

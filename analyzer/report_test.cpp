@@ -62,7 +62,9 @@ TEST(Report, JsonHasEveryFieldOfTheMessages) {
     EXPECT_EQ(object.size(), static_cast<size_t>(message->field_count())) << message->full_name();
   };
   const nlohmann::json& finding = json["findings"][0];
-  expect(Verdict::descriptor(), json);
+  nlohmann::json own = json;
+  EXPECT_EQ(own.erase("before") + own.erase("before_unknown"), 2u);  // what an archive says is no part of the verdict
+  expect(Verdict::descriptor(), own);
   expect(Finding::descriptor(), finding);
   expect(Culprit::descriptor(), finding["culprits"][0]);
   expect(ChainLink::descriptor(), finding["chain"][0]);

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/report.h"
+#include "analyzer/report_before.h"
 #include "analyzer/report_content.h"
 #include "analyzer/report_words.h"
 
@@ -57,8 +58,11 @@ void AppendBlock(const ReportBlock& block, std::string* out) {
 
 }  // namespace
 
-std::string ReportText(const Verdict& verdict, const Bundle& bundle) {
-  const ReportContent content = BuildReport(verdict, bundle);
+std::string ReportText(const Verdict& verdict, const Bundle& bundle) { return ReportText(verdict, bundle, Before()); }
+
+std::string ReportText(const Verdict& verdict, const Bundle& bundle, const Before& before) {
+  ReportContent content = BuildReport(verdict, bundle);
+  AddBeforeRow(before, &content);
   std::string out;
   AppendWrapped(absl::StrCat(content.verdict, "  "), content.headline, 2, &out);
   AppendBlock(content.first, &out);

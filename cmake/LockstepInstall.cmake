@@ -46,6 +46,12 @@ if(TARGET lockstep_front)
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/packaging/systemd/" DESTINATION lib/systemd/system COMPONENT common FILES_MATCHING PATTERN "*.service")
 endif()
 
+if(TARGET lockstep-archive)
+  install(TARGETS lockstep-archive RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/collector/archive/sql/" DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep/archive COMPONENT tools FILES_MATCHING
+    PATTERN "*.sql")
+endif()
+
 if(TARGET lockstep_single)
   install(PROGRAMS "$<TARGET_FILE:lockstep_single>" DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT single EXCLUDE_FROM_ALL)
   foreach(verb IN LISTS verbs)

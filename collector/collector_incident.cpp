@@ -18,6 +18,7 @@
 #include "analyzer/load_stacks.h"
 #include "analyzer/lsd_writer.h"
 #include "analyzer/report.h"
+#include "analyzer/report_before.h"
 #include "collector/incident.h"
 
 namespace lockstep {
@@ -451,6 +452,13 @@ absl::Status FinaliseFolder(const std::string& folder) {
   if (!ReadStacks(folder + "/stacks.json", &stacks, &why)) stacks.refused = {why};
   absl::Status result = WriteFileSafely(folder + "/report.html", ReportHtml(verdict, *bundle, &stacks));
   result.Update(WriteVerdictFiles(*state, incident.text(), ReportJson(verdict), true, missing));
+  // All is written: the archive delays nobody. What it knows is added, and an archive that says nothing leaves things as they are.
+  const Before before = AskBefore(ArchiveFromEnvironment(), verdict, state->captured_real_ns);
+  if (!before.empty()) {
+    incident.set_text(ReportText(verdict, *bundle, before));
+    result.Update(WriteFileSafely(folder + "/report.html", ReportHtml(verdict, *bundle, &stacks, before)));
+    result.Update(WriteVerdictFiles(*state, incident.text(), ReportJson(verdict, before), true, missing));
+  }
   result.Update(WriteFileSafely(folder + kFinalFile, incident.SerializeAsString()));
   return result;
 }

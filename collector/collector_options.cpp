@@ -82,6 +82,8 @@ lockstep dump and lockstep top. With --upstream it is a relay: it passes on and 
   --upstream ENDPOINT    be a relay of the collector there; more than once: further ones if it goes silent
   --server-key KEY       public key of the upstream collector: a file, or its 40 characters (LOCKSTEP_SERVER_KEY)
   --metrics ADDRESS:PORT Prometheus metrics, on loopback only
+  --archive URL          say of culprits whether they were culprits before, as the archive of lockstep archive knows it:
+                         http://HOST:PORT/DATABASE (LOCKSTEP_ARCHIVE); no verdict waits for it
   --on-verdict COMMAND   run by the shell when a job is called hung, with the verdict as JSON on standard input
                          (default: nothing is done, only said and written)
   --on-verdict-timeout S the command is ended after so many seconds (default 60)
@@ -104,7 +106,7 @@ absl::StatusOr<CollectorOptions> ParseCollectorOptions(int argc, char** argv) {
       {"--key", &options.security.own_key},  {"--known-keys", &options.security.known_keys}, {"--keys", &keys},
       {"--out", &options.out},               {"--server-key", &options.security.server_key}, {"--metrics", &options.metrics},
       {"--on-verdict", &options.on_verdict}, {"--quota", &quota},                            {"--host-quota", &host_quota},
-      {"--finalise", &options.finalise},     {"--index", &options.index}};
+      {"--archive", &options.archive},       {"--finalise", &options.finalise},     {"--index", &options.index}};
   std::map<std::string, int64_t*> times = {{"--on-verdict-timeout", &options.on_verdict_ns},
                                            {"--late-after", &options.late_after_ns},
                                            {"--hang-after", &options.hang_after_ns},

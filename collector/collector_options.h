@@ -17,6 +17,7 @@ struct CollectorOptions {
   wire::Security security;
   std::string out = ".";
   std::string metrics;                // "ADDRESS:PORT"; empty: none
+  std::string archive;                // URL; the environment's LOCKSTEP_ARCHIVE is set to it
   std::string on_verdict;             // command for the shell; empty: none
   int64_t on_verdict_ns = 60'000'000'000;
   int64_t late_after_ns = 5'000'000'000;

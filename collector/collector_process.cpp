@@ -386,6 +386,8 @@ int RunCollector(const CollectorOptions& options) {
     if (!status.ok()) Say(absl::StrCat(options.finalise, ": ", status.message()));
     return status.ok() ? 0 : 1;
   }
+  // Processes that finish incidents inherit it.
+  if (!options.archive.empty()) setenv("LOCKSTEP_ARCHIVE", options.archive.c_str(), 1);
   if (!options.index.empty()) {
     const absl::Status status = MakeIncidentIndex(options.index, kIndexLimit);
     if (!status.ok()) Say(absl::StrCat(options.index, ": ", status.message()));

@@ -32,6 +32,7 @@ constexpr KnownVerb kVerbs[] = {
     {"keygen", "make keys for agents and collectors"},
     {"clean", "remove ring files that no process writes any more"},
     {"doctor", "check this host"},
+    {"archive", "keep incidents in ClickHouse, and ask what was before"},
 };
 
 std::string OwnFolder() {

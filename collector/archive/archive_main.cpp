@@ -1,0 +1,503 @@
+// lockstep-archive: incidents to ClickHouse, and questions to it.
+#include <dirent.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/report_words.h"
+#include "collector/archive/http.h"
+#include "collector/archive/incident_rows.h"
+#include "collector/archive/job_days.h"
+#include "collector/archive/questions.h"
+#include "collector/archive/spool.h"
+#include "collector/archive/store.h"
+
+namespace lockstep::archive {
+namespace {
+
+constexpr int kDone = 0, kFailed = 1, kUsage = 2, kSpooled = 3;
+constexpr size_t kBatchBytes = size_t{4} << 20;
+constexpr size_t kMostPassword = 4096, kMostQuestion = size_t{64} << 10, kMostJobs = size_t{64} << 20;
+
+constexpr char kHelp[] =
+    "Usage: lockstep archive [OPTION]... DIR...\n"
+    "       lockstep archive [OPTION]... --follow DIR\n"
+    "       lockstep archive query [OPTION]... NAME\n"
+    "       lockstep archive jobs [OPTION]... FILE\n"
+    "       lockstep archive send\n"
+    "\n"
+    "Sends finished incident folders to a ClickHouse server: verdict, findings, culprits, start-up times and aggregates of operations,\n"
+    "each once however often it is sent. `send` sends what an earlier call left in the spool. `query` asks the archive; NAME is\n"
+    "culprits, hangs, links, list, operations or startup. `jobs` tells it how long jobs ran, for rates over job-days: FILE (- is standard\n"
+    "input) has lines JOB|START|END|RANKS, as sacct -X -n -P -o JobID,Start,End,NTasks prints them.\n"
+    "\n"
+    "  --to URL               http://[USER@]HOST:PORT/DATABASE or https://.. (LOCKSTEP_ARCHIVE)\n"
+    "  --password-file FILE   the user's password (LOCKSTEP_ARCHIVE_PASSWORD_FILE, or LOCKSTEP_ARCHIVE_PASSWORD itself)\n"
+    "  --ca FILE              certificates that https trusts instead of the system's (LOCKSTEP_ARCHIVE_CA)\n"
+    "  --insecure             http to other machines: what is sent can be read on its way (LOCKSTEP_ARCHIVE_INSECURE=1)\n"
+    "  --follow DIR           send every incident below DIR (a collector's --out) once it is finished, until SIGTERM\n"
+    "  --every SECONDS        --follow looks this often (default 5)\n"
+    "  --spool DIR            what could not be sent waits here (default ~/.local/state/lockstep/archive)\n"
+    "  --spool-limit BYTES    it takes at most so much (default 1073741824)\n"
+    "  --retry-for SECONDS    try again for so long where the server is away (default 30); --follow never gives up\n"
+    "  --days N               query: of the last N days (default 90; links: 7)\n"
+    "  --limit N              query: at most N lines (default 100)\n"
+    "  --host NAME            query: of this host\n"
+    "  --place TEXT           query culprits: of code places that contain it\n"
+    "  --job NAME             query: of this job\n"
+    "  --json                 query: as JSON\n"
+    "  --sql                  query: print the statement and ask nothing\n"
+    "  -h, --help             show this and exit\n"
+    "  -V, --version          show the version and exit\n"
+    "\n"
+    "Exit status: 0 all is sent or answered; 1 something was refused or could not be read; 2 wrong usage; 3 the server was away, and\n"
+    "what was not sent waits in the spool.\n";
+
+struct Options {
+  std::string verb, to, password_file, ca, follow, spool;
+  std::vector<std::string> words;
+  bool insecure = false, json = false, sql = false, help = false, version = false;
+  double every_s = 5, retry_s = 30;
+  uint64_t spool_limit = uint64_t{1} << 30;
+  int64_t time_limit_ms = 1500;  // of `before`, which verdicts call
+  QueryArguments query;
+};
+
+void Say(const std::string& text) { fprintf(stderr, "lockstep archive: %s\n", Printable(text, 1000).c_str()); }
+
+std::string Variable(const char* name) {
+  const char* value = getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// Empty: understood.
+std::string Parse(int argc, char** argv, Options* options) {
+  const auto number = [](const std::string& value, double least, double most, double* out) {
+    return absl::SimpleAtod(value, out) && *out >= least && *out <= most;
+  };
+  bool only_words = false;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (only_words || word.empty() || word == "-" || word[0] != '-') {
+      if (word.empty()) return "an empty argument";
+      if (!only_words && options->verb.empty() && options->words.empty() && (word == "query" || word == "send" || word == "before" || word == "jobs")) {
+        options->verb = word;
+      } else {
+        options->words.push_back(word);
+      }
+      continue;
+    }
+    if (word == "--") {
+      only_words = true;
+      continue;
+    }
+    bool* const flag = word == "--insecure"                    ? &options->insecure
+                       : word == "--json"                      ? &options->json
+                       : word == "--sql"                       ? &options->sql
+                       : word == "-h" || word == "--help"      ? &options->help
+                       : word == "-V" || word == "--version"   ? &options->version
+                                                               : nullptr;
+    if (flag != nullptr) {
+      *flag = true;
+      continue;
+    }
+    const size_t equals = word.find('=');
+    const std::string name = word.substr(0, equals);
+    if (name == "--password") return "no password belongs on a command line, which every user of the machine can read: --password-file FILE";
+    static const std::set<std::string> known = {"--to",        "--password-file", "--ca",   "--follow", "--every", "--spool", "--spool-limit",
+                                                "--retry-for", "--days",          "--limit", "--host",   "--place", "--job",   "--time-limit-ms"};
+    if (known.count(name) == 0) return absl::StrCat("unknown option ", Printable(name, 100));
+    std::string value;
+    if (equals != std::string::npos) {
+      value = word.substr(equals + 1);
+    } else if (++i < argc) {
+      value = argv[i];
+    }
+    if (value.empty()) return absl::StrCat("option ", name, " takes a value");
+    double real = 0;
+    const std::map<std::string, std::string*> texts = {{"--to", &options->to},         {"--password-file", &options->password_file},
+                                                       {"--ca", &options->ca},         {"--follow", &options->follow},
+                                                       {"--spool", &options->spool},   {"--host", &options->query.host},
+                                                       {"--place", &options->query.place}, {"--job", &options->query.job}};
+    if (const auto text = texts.find(name); text != texts.end()) {
+      *text->second = value;
+    } else if (name == "--spool-limit") {
+      if (!absl::SimpleAtoi(value, &options->spool_limit) || options->spool_limit == 0) return "--spool-limit takes a number of bytes";
+    } else if (!number(value, name == "--every" ? 0.05 : name == "--retry-for" ? 0 : 1, 1e6, &real)) {
+      return absl::StrCat(name, " ", Printable(value, 100), " is no number that it takes");
+    } else if (name == "--every") {
+      options->every_s = real;
+    } else if (name == "--retry-for") {
+      options->retry_s = real;
+    } else if (name == "--days") {
+      options->query.days = static_cast<int>(std::min(real, 18'000.0));
+    } else if (name == "--limit") {
+      options->query.limit = static_cast<int>(std::min(real, 10'000.0));
+    } else {
+      options->time_limit_ms = static_cast<int64_t>(real);
+    }
+  }
+  if (options->help || options->version) return "";
+  if (options->to.empty()) options->to = Variable("LOCKSTEP_ARCHIVE");
+  if (options->ca.empty()) options->ca = Variable("LOCKSTEP_ARCHIVE_CA");
+  if (Variable("LOCKSTEP_ARCHIVE_INSECURE") == "1") options->insecure = true;
+  if (options->password_file.empty()) options->password_file = Variable("LOCKSTEP_ARCHIVE_PASSWORD_FILE");
+  if (options->verb == "query" && options->words.size() != 1) return "query takes the name of one query";
+  if (options->verb == "jobs" && options->words.size() != 1) return "jobs takes one file";
+  if (options->verb == "send" && !options->words.empty()) return "send takes no folders";
+  if (options->verb.empty() && options->words.empty() == options->follow.empty()) return "give incident folders, or --follow DIR";
+  if (!(options->verb == "query" && options->sql) && options->to.empty()) return "where to? --to http://HOST:PORT/DATABASE, or LOCKSTEP_ARCHIVE";
+  return "";
+}
+
+absl::StatusOr<Target> TargetOf(const Options& options) {
+  absl::StatusOr<Target> target = ParseTarget(options.to, options.insecure);
+  if (!target.ok()) return target;
+  target->ca_file = options.ca;
+  target->password = Variable("LOCKSTEP_ARCHIVE_PASSWORD");
+  if (!options.password_file.empty()) {
+    absl::StatusOr<std::string> text = ReadWhole(options.password_file, kMostPassword);
+    if (!text.ok()) return absl::InvalidArgumentError(absl::StrCat("the password's file: ", text.status().message()));
+    while (!text->empty() && (text->back() == '\n' || text->back() == '\r')) text->pop_back();
+    target->password = *text;
+  }
+  return target;
+}
+
+bool Passes(const absl::Status& status) { return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status); }
+
+using Clock = std::chrono::steady_clock;
+
+// Sends incidents through the spool; what the server refuses for good is told and set aside, what it cannot take now waits.
+class Sender {
+ public:
+  Sender(const Options& options, Http* http, Spool spool) : options_(options), store_(http), spool_(std::move(spool)) {}
+
+  // A folder into the spool, unless the archive or the spool has it. Errors are told.
+  void Take(const std::string& folder, bool quiet_if_unfinished) {
+    const absl::StatusOr<IncidentName> name = NameIncident(folder);
+    if (!name.ok()) {
+      if (!(quiet_if_unfinished && absl::IsFailedPrecondition(name.status()))) Fail(std::string(name.status().message()));
+      return;
+    }
+    if (spool_.Has(*name)) {
+      taken_.insert(folder);
+      return;
+    }
+    bool there = false;
+    if (const absl::Status status = Try([&] {
+          const absl::StatusOr<bool> has = store_.Has(name->incident, name->job);
+          if (has.ok()) there = *has;
+          return has.status();
+        });
+        !status.ok() && !Passes(status)) {
+      Fail(std::string(status.message()));
+      return;
+    }
+    if (there) {
+      ++there_;
+      taken_.insert(folder);
+      return;
+    }
+    std::string notes;
+    const absl::Status put = spool_.Put(*name, [&](const RowSink& sink) { return MakeRows(folder, *name, sink, &notes); });
+    if (!put.ok()) {
+      // A full spool is tried again; a folder that cannot be read is told once.
+      if (!absl::IsResourceExhausted(put)) taken_.insert(folder);
+      Fail(absl::StrCat(folder, ": ", put.message()));
+      return;
+    }
+    taken_.insert(folder);
+    for (size_t at = 0; at < notes.size();) {
+      const size_t end = notes.find('\n', at);
+      Say(absl::StrCat(folder, ": ", notes.substr(at, end - at)));
+      at = end + 1;
+    }
+  }
+
+  // Everything in the spool. False: the server was away before the end.
+  bool Flush() {
+    for (const std::string& path : spool_.Files()) {
+      if (Http::stopped()) return false;
+      const absl::Status status = Send(path);
+      if (Passes(status)) {
+        away_ = std::string(status.message());
+        return false;
+      }
+      if (absl::IsCancelled(status)) return false;
+      if (!status.ok()) {
+        Fail(absl::StrCat(path, " is set aside (.bad): ", status.message()));
+        if (!absl::IsPermissionDenied(status)) Spool::SetAside(path);
+        if (absl::IsPermissionDenied(status)) return true;
+      }
+    }
+    return true;
+  }
+
+  absl::Status Prepare() {
+    if (prepared_) return absl::OkStatus();
+    const absl::Status status = Try([&] { return store_.Prepare(); });
+    prepared_ = status.ok();
+    if (Passes(status)) away_ = std::string(status.message());
+    return status;
+  }
+
+  bool Took(const std::string& folder) const { return taken_.count(folder) > 0; }
+  // Folders that are gone need not be remembered.
+  void Forget(const std::set<std::string>& present) {
+    std::erase_if(taken_, [&](const std::string& folder) { return present.count(folder) == 0; });
+  }
+  int sent() const { return sent_; }
+  int there() const { return there_; }
+  bool failed() const { return failed_; }
+  const std::string& away() const { return away_; }
+  void Fail(const std::string& text) {
+    failed_ = true;
+    if (said_.insert(text).second) Say(text);
+    if (said_.size() > 10'000) said_.clear();
+  }
+
+ private:
+  absl::Status Send(const std::string& path) {
+    absl::StatusOr<SpoolReader> reader = SpoolReader::Open(path);
+    if (absl::IsNotFound(reader.status())) return absl::OkStatus();  // another process has sent it
+    if (!reader.ok()) return absl::DataLossError(reader.status().message());
+    if (absl::Status status = Prepare(); !status.ok()) return status;
+    for (;;) {
+      const absl::StatusOr<SpooledBatch> batch = reader->Next(kBatchBytes);
+      if (!batch.ok()) return batch.status();
+      if (batch->table.empty()) break;
+      const absl::Status status = Try([&] { return store_.Insert(batch->table, batch->rows); });
+      if (!status.ok()) return status;
+    }
+    Spool::Remove(path);
+    ++sent_;
+    return absl::OkStatus();
+  }
+
+  // Again with growing pauses while the server is away, as long as the options say, in all.
+  template <typename Work>
+  absl::Status Try(const Work& work) {
+    std::chrono::duration<double> pause(0.1);
+    for (;;) {
+      const absl::Status status = work();
+      if (!Passes(status)) {
+        if (status.ok()) until_ = {};
+        return status;
+      }
+      const auto now = Clock::now();
+      if (until_ == Clock::time_point{}) {
+        until_ = now + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options_.retry_s));
+        if (options_.retry_s > 0) Say(absl::StrCat(status.message(), "; trying again"));
+      }
+      // Not all that wait begin again at once.
+      const auto wait = pause * std::uniform_real_distribution<double>(0.5, 1.5)(random_);
+      if (now + wait > until_ || Http::stopped()) return status;
+      poll(nullptr, 0, static_cast<int>(wait.count() * 1000));
+      pause = std::min(pause * 2, std::chrono::duration<double>(30));
+    }
+  }
+
+  const Options& options_;
+  Store store_;
+  Spool spool_;
+  bool prepared_ = false, failed_ = false;
+  int sent_ = 0, there_ = 0;
+  std::string away_;
+  Clock::time_point until_{};
+  std::set<std::string> taken_, said_;
+  std::minstd_rand random_{std::random_device{}()};
+};
+
+std::vector<std::string> FoldersBelow(const std::string& root) {
+  std::vector<std::string> folders;
+  DIR* dir = opendir(root.c_str());
+  if (dir == nullptr) return folders;
+  while (const dirent* entry = readdir(dir)) {
+    const std::string path = absl::StrCat(root, "/", entry->d_name);
+    struct stat info {};
+    if (entry->d_name[0] == '.' || lstat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) continue;
+    if (access((path + "/manifest.json").c_str(), F_OK) == 0) folders.push_back(path);
+  }
+  closedir(dir);
+  std::sort(folders.begin(), folders.end());
+  return folders;
+}
+
+void Follow(const Options& options, Sender* sender) {
+  Say(absl::StrCat("follows ", options.follow));
+  std::string away;
+  while (!Http::stopped()) {
+    const std::vector<std::string> folders = FoldersBelow(options.follow);
+    sender->Forget({folders.begin(), folders.end()});
+    const int before = sender->sent();
+    bool reached = true;
+    if (const absl::Status status = sender->Prepare(); !status.ok()) {
+      reached = false;
+      if (!Passes(status) && !absl::IsCancelled(status)) sender->Fail(std::string(status.message()));
+    }
+    for (const std::string& folder : folders) {
+      if (Http::stopped()) break;
+      if (!sender->Took(folder)) sender->Take(folder, true);
+    }
+    if (reached) sender->Flush();
+    if (sender->sent() > before) Say(absl::StrCat("sent ", sender->sent() - before, sender->sent() - before == 1 ? " incident" : " incidents"));
+    for (double left = options.every_s; left > 0 && !Http::stopped(); left -= 0.1) poll(nullptr, 0, 100);
+  }
+}
+
+int SendAll(const Options& options, Http* http) {
+  std::string folder = options.spool;
+  if (folder.empty()) {
+    const std::string state = Variable("XDG_STATE_HOME"), home = Variable("HOME");
+    folder = absl::StrCat(!state.empty() ? state : absl::StrCat(home.empty() ? "/tmp" : home, "/.local/state"), "/lockstep/archive");
+  }
+  absl::StatusOr<Spool> spool = Spool::Open(folder, options.spool_limit);
+  if (!spool.ok()) {
+    Say(std::string(spool.status().message()));
+    return kFailed;
+  }
+  const Spool& files = *spool;
+  Sender sender(options, http, files);
+  if (!options.follow.empty()) {
+    Follow(options, &sender);
+    Say(absl::StrCat("ends; ", sender.sent(), " incidents were sent, ", files.Files().size(), " wait in ", folder));
+    return kDone;
+  }
+  absl::Status ready = sender.Prepare();
+  if (!ready.ok() && !Passes(ready)) {
+    if (!absl::IsCancelled(ready)) Say(std::string(ready.message()));
+    return kFailed;
+  }
+  for (const std::string& word : options.words) {
+    if (Http::stopped()) break;
+    // Memory of one incident at a time: what is made is sent before the next is made, as long as there is a server.
+    sender.Take(word, false);
+    if (ready.ok() && !sender.Flush()) ready = absl::UnavailableError("");
+  }
+  const bool reached = ready.ok() && sender.Flush();
+  const size_t waiting = files.Files().size();
+  std::string text = absl::StrCat("sent ", sender.sent(), sender.sent() == 1 ? " incident" : " incidents");
+  if (sender.there() > 0) absl::StrAppend(&text, ", ", sender.there(), " were there");
+  if (waiting > 0) absl::StrAppend(&text, "; ", waiting, waiting == 1 ? " waits in " : " wait in ", folder, " (lockstep archive send tries again)");
+  if (!reached && !sender.away().empty()) absl::StrAppend(&text, "; ", sender.away());
+  Say(text);
+  if (sender.failed()) return kFailed;
+  return reached && !Http::stopped() ? kDone : kSpooled;
+}
+
+int Query(const Options& options, Store* store) {
+  const absl::StatusOr<std::string> statement = ReadyQuery(options.words[0], options.query);
+  if (!statement.ok()) {
+    Say(std::string(statement.status().message()));
+    return kUsage;
+  }
+  if (options.sql) {
+    fputs(statement->c_str(), stdout);
+    return kDone;
+  }
+  const absl::StatusOr<Answer> answer = store->Ask(*statement, 60'000);
+  if (!answer.ok()) {
+    Say(std::string(answer.status().message()));
+    return kFailed;
+  }
+  winsize window{};
+  const bool terminal = ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 20;
+  const std::string text = options.json ? AsJson(*answer) : AsTable(*answer, terminal ? window.ws_col : 0);
+  const bool written = fputs(text.c_str(), stdout) >= 0 && fflush(stdout) == 0;
+  return written ? kDone : kFailed;
+}
+
+// For verdicts (analyzer/report_before.h): a question on standard input, an answer on standard output whatever happens.
+int AnswerBefore(const Options& options, Store* store) {
+  std::string question;
+  for (int c = getchar(); c != EOF && question.size() < kMostQuestion; c = getchar()) question.push_back(static_cast<char>(c));
+  const absl::StatusOr<std::string> statement = BeforeStatement(question);
+  const absl::StatusOr<Answer> answer = statement.ok() ? store->Ask(*statement, options.time_limit_ms) : statement.status();
+  fputs(BeforeAnswer(question, answer).c_str(), stdout);
+  return answer.ok() ? kDone : kFailed;
+}
+
+int SendJobs(const Options& options, Store* store) {
+  absl::StatusOr<std::string> text = std::string();
+  if (options.words[0] == "-") {
+    for (int c = getchar(); c != EOF && text->size() < kMostJobs; c = getchar()) text->push_back(static_cast<char>(c));
+    if (text->size() == kMostJobs) text = absl::InvalidArgumentError("more than is read at once; give fewer lines");
+  } else {
+    text = ReadWhole(options.words[0], kMostJobs);
+  }
+  const absl::StatusOr<std::vector<JobDay>> days = text.ok() ? ReadJobDays(*text, time(nullptr)) : text.status();
+  absl::Status status = days.status();
+  if (status.ok()) status = store->Prepare();
+  // No insert touches more partitions than servers allow: rows go day by day.
+  std::map<std::string, std::string> by_day;
+  if (status.ok()) {
+    for (const JobDay& day : *days) {
+      const Json row = {{"day", day.day}, {"job", day.job}, {"source", "jobs"}, {"seconds", day.seconds}, {"ranks", day.ranks}};
+      absl::StrAppend(&by_day[day.day], row.dump(-1, ' ', true, Json::error_handler_t::replace), "\n");
+    }
+    for (const auto& [day, rows] : by_day) {
+      if (status.ok()) status = store->Insert("job_days", rows);
+    }
+  }
+  Say(status.ok() ? absl::StrCat("sent ", days->size(), " job-days") : std::string(status.message()));
+  return status.ok() ? kDone : kFailed;
+}
+
+int Run(int argc, char** argv) {
+  signal(SIGPIPE, SIG_IGN);
+  Options options;
+  if (const std::string wrong = Parse(argc, argv, &options); !wrong.empty()) {
+    Say(absl::StrCat(wrong, "; try 'lockstep archive --help'"));
+    return kUsage;
+  }
+  if (options.help || options.version) {
+    fputs(options.help ? kHelp : "lockstep " LOCKSTEP_VERSION "\n", stdout);
+    return kDone;
+  }
+  if (options.verb == "query" && options.sql) return Query(options, nullptr);
+  const absl::StatusOr<Target> target = TargetOf(options);
+  if (!target.ok()) {
+    if (options.verb == "before") {
+      fputs(BeforeAnswer("", target.status()).c_str(), stdout);
+    } else {
+      Say(std::string(target.status().message()));
+    }
+    return kUsage;
+  }
+  for (const int ending : {SIGTERM, SIGINT, SIGHUP}) signal(ending, [](int) { Http::Stop(); });
+  Http http(*target);
+  Store store(&http);
+  if (options.verb == "query") return Query(options, &store);
+  if (options.verb == "before") return AnswerBefore(options, &store);
+  if (options.verb == "jobs") return SendJobs(options, &store);
+  return SendAll(options, &http);
+}
+
+}  // namespace
+}  // namespace lockstep::archive
+
+int main(int argc, char** argv) {
+  try {
+    return lockstep::archive::Run(argc, argv);
+  } catch (const std::exception& error) {
+    fprintf(stderr, "lockstep archive: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,36 @@
+// Per-operation aggregates of an incident from its index.lsi: by class of communicator, function, size and host.
+#ifndef LOCKSTEP_COLLECTOR_ARCHIVE_OPERATION_ROWS_H_
+#define LOCKSTEP_COLLECTOR_ARCHIVE_OPERATION_ROWS_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "collector/archive/incident_rows.h"
+
+namespace lockstep::archive {
+
+struct OperationFacts {
+  std::map<std::string, std::vector<std::string>> comm_hosts;  // by communicator identity, of those with a measured bandwidth; at most 32 hosts
+};
+
+// One host at a time, so that memory does not grow with the job; durations are kept as histograms of 4 % steps. Without an index there
+// are no rows and a note; a damaged one likewise.
+absl::Status MakeOperationRows(const std::string& folder, const IncidentName& name, const RowSink& sink, OperationFacts* facts, std::string* notes);
+
+// Durations in steps of 4 %, for medians and percentiles of any number of them.
+class Durations {
+ public:
+  void Add(int64_t ns);
+  uint64_t count() const { return count_; }
+  // 0 to 1; -1 where there are none.
+  int64_t Quantile(double q) const;
+
+ private:
+  std::map<int, uint64_t> bins_;
+  uint64_t count_ = 0;
+};
+
+}  // namespace lockstep::archive
+
+#endif  // LOCKSTEP_COLLECTOR_ARCHIVE_OPERATION_ROWS_H_

@@ -1,0 +1,171 @@
+#include "collector/archive/questions.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "analyzer/report_words.h"
+#include "collector/archive/embedded.h"
+
+namespace lockstep::archive {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kMostColumn = 100, kMostAsked = 64, kMostAskedBytes = 256;
+constexpr int kLastIncidents = 1000;  // that a verdict's memory goes back
+
+bool IsSchema(const std::string& name) { return name.compare(0, 7, "schema_") == 0; }
+
+// The first line of a file is what it is for.
+std::string Purpose(const std::string& text) {
+  const std::string line = text.substr(0, text.find('\n'));
+  return line.compare(0, 3, "-- ") == 0 ? line.substr(3) : "";
+}
+
+std::vector<std::string> Names(const Json& json, const char* name) {
+  std::vector<std::string> names;
+  const auto at = json.find(name);
+  if (at == json.end() || !at->is_array()) return names;
+  for (const Json& value : *at) {
+    if (value.is_string() && names.size() < kMostAsked && value.get_ref<const std::string&>().size() <= kMostAskedBytes) names.push_back(value.get<std::string>());
+  }
+  return names;
+}
+
+std::string List(const std::vector<std::string>& names) {
+  std::vector<std::string> quoted;
+  for (const std::string& name : names) quoted.push_back(Quoted(name));
+  return quoted.empty() ? "''" : absl::StrJoin(quoted, ", ");
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> ReadyQueries() {
+  std::vector<std::pair<std::string, std::string>> queries;
+  for (size_t i = 0; i < kEmbeddedSqlCount; ++i) {
+    if (!IsSchema(kEmbeddedSql[i].name)) queries.emplace_back(kEmbeddedSql[i].name, Purpose(kEmbeddedSql[i].text));
+  }
+  std::sort(queries.begin(), queries.end());
+  return queries;
+}
+
+absl::StatusOr<std::string> ReadyQuery(const std::string& name, const QueryArguments& arguments) {
+  for (size_t i = 0; i < kEmbeddedSqlCount; ++i) {
+    if (name != kEmbeddedSql[i].name || IsSchema(name)) continue;
+    const int days = arguments.days > 0 ? arguments.days : name == "links" ? 7 : 90;
+    return absl::StrReplaceAll(kEmbeddedSql[i].text, {{"{days}", absl::StrCat(days)},
+                                                      {"{limit}", absl::StrCat(arguments.limit)},
+                                                      {"{host}", Quoted(arguments.host)},
+                                                      {"{place}", Quoted(arguments.place)},
+                                                      {"{job}", Quoted(arguments.job)}});
+  }
+  std::vector<std::string> names;
+  for (const auto& [known, purpose] : ReadyQueries()) names.push_back(known);
+  return absl::NotFoundError(absl::StrCat("no query '", Printable(name, 100), "'; there are ", absl::StrJoin(names, ", ")));
+}
+
+std::string AsTable(const Answer& answer, size_t columns) {
+  std::vector<size_t> widths;
+  std::vector<std::vector<std::string>> lines;
+  lines.push_back(answer.columns);
+  lines.insert(lines.end(), answer.rows.begin(), answer.rows.end());
+  widths.resize(answer.columns.size());
+  for (auto& line : lines) {
+    for (size_t i = 0; i < line.size(); ++i) {
+      line[i] = Printable(line[i], kMostColumn);
+      widths[i] = std::max(widths[i], Columns(line[i]));
+    }
+  }
+  std::string out;
+  for (const auto& line : lines) {
+    std::string text;
+    for (size_t i = 0; i < line.size(); ++i) {
+      const std::string pad(widths[i] - Columns(line[i]), ' ');
+      const bool last = i + 1 == line.size();
+      absl::StrAppend(&text, i == 0 ? "" : "  ", answer.numeric[i] ? pad : "", line[i], answer.numeric[i] || last ? "" : pad);
+    }
+    absl::StrAppend(&out, columns > 0 ? Printable(text, columns) : text, "\n");
+  }
+  if (answer.rows.empty()) absl::StrAppend(&out, "(nothing)\n");
+  return out;
+}
+
+std::string AsJson(const Answer& answer) {
+  Json rows = Json::array();
+  for (const auto& row : answer.rows) {
+    Json object = Json::object();
+    for (size_t i = 0; i < row.size(); ++i) {
+      int64_t whole = 0;
+      double real = 0;
+      if (answer.numeric[i] && absl::SimpleAtoi(row[i], &whole)) {
+        object[answer.columns[i]] = whole;
+      } else if (answer.numeric[i] && absl::SimpleAtod(row[i], &real)) {
+        object[answer.columns[i]] = real;
+      } else if (answer.numeric[i] && row[i].empty()) {
+        object[answer.columns[i]] = nullptr;
+      } else {
+        object[answer.columns[i]] = row[i];
+      }
+    }
+    rows.push_back(std::move(object));
+  }
+  return rows.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+}
+
+absl::StatusOr<std::string> BeforeStatement(const std::string& question) {
+  const Json json = Json::parse(question, nullptr, false);
+  if (!json.is_object()) return absl::InvalidArgumentError("the question is no JSON object");
+  int64_t until = 0;
+  if (const auto at = json.find("until_real_ns"); at != json.end() && at->is_number_integer()) until = at->get<int64_t>();
+  // What the verdicts named first; an incident whose verdict found nothing has no culprit.
+  const std::string last = absl::StrCat("(SELECT hosts, places, kind, real_ns FROM incidents FINAL WHERE kind != ''",
+                                        until > 0 ? absl::StrCat(" AND real_ns < ", until) : "", " ORDER BY real_ns DESC LIMIT ", kLastIncidents, ")");
+  const auto of = [&last](const char* what, const char* column, const std::vector<std::string>& names) {
+    return absl::StrCat(" UNION ALL SELECT '", what, "' AS what, name, count() AS times, max(real_ns) AS newest, argMax(kind, real_ns) AS newest_kind FROM ",
+                        last, " ARRAY JOIN ", column, " AS name WHERE name IN (", List(names), ") GROUP BY name");
+  };
+  return absl::StrCat("SELECT 'all' AS what, '' AS name, count() AS times, max(real_ns) AS newest, '' AS newest_kind FROM ", last,
+                      of("host", "hosts", Names(json, "hosts")), of("code place", "places", Names(json, "places")));
+}
+
+std::string BeforeAnswer(const std::string& question, const absl::StatusOr<Answer>& answer) {
+  const auto dump = [](const Json& json) { return json.dump(-1, ' ', true, Json::error_handler_t::replace) + "\n"; };
+  if (!answer.ok()) return dump({{"error", std::string(answer.status().message())}});
+  const Json json = Json::parse(question, nullptr, false);
+  if (!json.is_object() || answer->columns.size() != 5) return dump({{"error", "the archive's answer makes no sense"}});
+  std::map<std::pair<std::string, std::string>, const std::vector<std::string>*> known;
+  int64_t incidents = -1;
+  for (const auto& row : answer->rows) {
+    if (row[0] == "all" && !absl::SimpleAtoi(row[2], &incidents)) incidents = -1;
+    known[{row[0], row[1]}] = &row;
+  }
+  if (incidents < 0) return dump({{"error", "the archive's answer makes no sense"}});
+  Json before = Json::array();
+  const auto add = [&](const char* what, const std::vector<std::string>& names, bool silent) {
+    for (const std::string& name : names) {
+      const auto at = known.find({what, name});
+      int64_t times = 0, newest = 0;
+      if (at != known.end() && (!absl::SimpleAtoi((*at->second)[2], &times) || !absl::SimpleAtoi((*at->second)[3], &newest))) continue;
+      if (times == 0 && silent) continue;
+      before.push_back({{"what", what},
+                        {"name", name},
+                        {"culprit_of", times},
+                        {"incidents", incidents},
+                        {"last_real_ns", newest},
+                        {"last_kind", at == known.end() ? "" : (*at->second)[4]}});
+    }
+  };
+  const std::vector<std::string> hosts = Names(json, "hosts");
+  // Of one host it is news that it was never named; of many, and of a line of code, it is not.
+  add("host", hosts, hosts.size() > 1);
+  add("code place", Names(json, "places"), true);
+  return dump({{"before", before}});
+}
+
+}  // namespace lockstep::archive

@@ -1,0 +1,35 @@
+// What people, and verdicts, ask the archive.
+#ifndef LOCKSTEP_COLLECTOR_ARCHIVE_QUESTIONS_H_
+#define LOCKSTEP_COLLECTOR_ARCHIVE_QUESTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "collector/archive/store.h"
+
+namespace lockstep::archive {
+
+struct QueryArguments {
+  int days = 0;              // 0: the query's own
+  int limit = 100;
+  std::string host, place, job;
+};
+
+// "culprits": "Hosts and lines of code that ..", in the order of their names.
+std::vector<std::pair<std::string, std::string>> ReadyQueries();
+// The statement with its {arguments} put in as literals. NotFound names the queries there are.
+absl::StatusOr<std::string> ReadyQuery(const std::string& name, const QueryArguments& arguments);
+
+// For people: aligned columns, at most `columns` wide, plain characters. For programs: an array of objects.
+std::string AsTable(const Answer& answer, size_t columns);
+std::string AsJson(const Answer& answer);
+
+// A verdict's question (analyzer/report_before.h) and its answer, {"before": [..]} or {"error": ".."}.
+absl::StatusOr<std::string> BeforeStatement(const std::string& question);
+std::string BeforeAnswer(const std::string& question, const absl::StatusOr<Answer>& answer);
+
+}  // namespace lockstep::archive
+
+#endif  // LOCKSTEP_COLLECTOR_ARCHIVE_QUESTIONS_H_

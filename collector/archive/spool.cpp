@@ -1,0 +1,192 @@
+#include "collector/archive/spool.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace lockstep::archive {
+namespace {
+
+constexpr char kFirst[] = "lockstep-archive-rows 1 ";
+constexpr char kEnding[] = ".rows";
+constexpr size_t kMostLine = size_t{1} << 20;
+constexpr time_t kStale = 3600;
+const char* const kTables[] = {"incidents", "findings", "culprits", "creations", "links", "operations", "job_days"};
+
+bool IsTable(const std::string& name) { return std::find(std::begin(kTables), std::end(kTables), name) != std::end(kTables); }
+
+std::string Dump(const Json& json) { return json.dump(-1, ' ', true, Json::error_handler_t::replace); }
+
+// FNV-1a: names files only, an incident's identity stands inside.
+uint64_t Hash(const std::string& text, uint64_t hash) {
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+absl::Status Error(const std::string& path, int error) {
+  const std::string text = absl::StrCat("cannot write ", path, ": ", strerror(error));
+  return error == ENOSPC || error == EDQUOT ? absl::ResourceExhaustedError(text) : absl::InternalError(text);
+}
+
+template <typename Seen>
+void ForEachFile(const std::string& folder, const Seen& seen) {
+  DIR* dir = opendir(folder.c_str());
+  if (dir == nullptr) return;
+  while (const dirent* entry = readdir(dir)) {
+    struct stat info {};
+    const std::string path = absl::StrCat(folder, "/", entry->d_name);
+    if (lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode)) seen(path, info);
+  }
+  closedir(dir);
+}
+
+}  // namespace
+
+absl::StatusOr<Spool> Spool::Open(const std::string& folder, uint64_t most_bytes) {
+  Spool spool;
+  spool.folder_ = folder;
+  spool.most_bytes_ = most_bytes;
+  for (size_t slash = folder.find('/', 1); slash != std::string::npos; slash = folder.find('/', slash + 1)) mkdir(folder.substr(0, slash).c_str(), 0700);
+  struct stat info {};
+  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return absl::UnavailableError(absl::StrCat("cannot make the spool ", folder, ": ", strerror(errno)));
+  if (stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || access(folder.c_str(), W_OK | X_OK) != 0) {
+    return absl::UnavailableError(absl::StrCat("the spool ", folder, " is no folder that can be written to"));
+  }
+  const time_t now = time(nullptr);
+  ForEachFile(folder, [now](const std::string& path, const struct stat& file) {
+    if (absl::EndsWith(path, ".new") && now - file.st_mtime > kStale) unlink(path.c_str());
+  });
+  return spool;
+}
+
+std::string Spool::PathOf(const IncidentName& name) const {
+  char file[80];
+  snprintf(file, sizeof file, "%020lld-%016llx%s", static_cast<long long>(name.real_ns),
+           static_cast<unsigned long long>(Hash(name.incident, 0xcbf29ce484222325)), kEnding);
+  return absl::StrCat(folder_, "/", file);
+}
+
+bool Spool::Has(const IncidentName& name) const { return access(PathOf(name).c_str(), F_OK) == 0; }
+
+std::vector<std::string> Spool::Files() const {
+  std::vector<std::string> files;
+  ForEachFile(folder_, [&files](const std::string& path, const struct stat&) {
+    if (absl::EndsWith(path, kEnding)) files.push_back(path);
+  });
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+void Spool::Remove(const std::string& path) { unlink(path.c_str()); }
+void Spool::SetAside(const std::string& path) { rename(path.c_str(), (path + ".bad").c_str()); }
+
+absl::Status Spool::Put(const IncidentName& name, const std::function<absl::Status(const RowSink&)>& make) {
+  uint64_t used = 0;
+  ForEachFile(folder_, [&used](const std::string&, const struct stat& file) { used += static_cast<uint64_t>(file.st_size); });
+  const std::string path = PathOf(name);
+  std::string temporary = path + ".XXXXXX.new";
+  const int fd = mkostemps(temporary.data(), 4, O_CLOEXEC);
+  if (fd < 0) return Error(temporary, errno);
+  FILE* file = fdopen(fd, "w");
+  if (file == nullptr) {
+    close(fd);
+    unlink(temporary.c_str());
+    return absl::InternalError("out of memory");
+  }
+  const auto write = [&](const std::string& line) {
+    used += line.size();
+    if (used > most_bytes_) {
+      return absl::ResourceExhaustedError(absl::StrCat("the spool ", folder_, " is full (", most_bytes_, " bytes)"));
+    }
+    return fwrite(line.data(), 1, line.size(), file) == line.size() ? absl::OkStatus() : Error(path, errno);
+  };
+  absl::Status status = write(absl::StrCat(kFirst, Dump(Json(name.incident)), "\n"));
+  if (status.ok()) {
+    status = make([&](const std::string& table, const Json& row) {
+      std::string line = absl::StrCat(table, "\t", Dump(row), "\n");
+      return line.size() <= kMostLine ? write(line) : absl::OkStatus();
+    });
+  }
+  if (fflush(file) != 0 && status.ok()) status = Error(path, errno);
+  if (fsync(fd) != 0 && status.ok()) status = Error(path, errno);
+  if (fclose(file) != 0 && status.ok()) status = Error(path, errno);
+  if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0) status = Error(path, errno);
+  if (!status.ok()) unlink(temporary.c_str());
+  return status;
+}
+
+SpoolReader::~SpoolReader() {
+  if (file_ != nullptr) fclose(file_);
+}
+
+SpoolReader::SpoolReader(SpoolReader&& other) noexcept
+    : file_(other.file_), incident_(std::move(other.incident_)), held_(std::move(other.held_)), has_held_(other.has_held_) {
+  other.file_ = nullptr;
+}
+
+bool SpoolReader::Line(std::string* line) {
+  line->clear();
+  for (int c = getc(file_); c != EOF; c = getc(file_)) {
+    if (c == '\n') return true;
+    if (line->size() >= kMostLine) return false;
+    line->push_back(static_cast<char>(c));
+  }
+  return false;
+}
+
+absl::StatusOr<SpoolReader> SpoolReader::Open(const std::string& path) {
+  SpoolReader reader;
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0) return errno == ENOENT ? absl::NotFoundError(path) : absl::UnavailableError(absl::StrCat(path, ": ", strerror(errno)));
+  reader.file_ = fdopen(fd, "r");
+  if (reader.file_ == nullptr) {
+    close(fd);
+    return absl::InternalError("out of memory");
+  }
+  std::string line;
+  if (reader.Line(&line) && absl::StartsWith(line, kFirst)) {
+    const Json json = Json::parse(line.substr(sizeof kFirst - 1), nullptr, false);
+    if (json.is_string()) reader.incident_ = json.get<std::string>();
+  }
+  if (reader.incident_.empty()) return absl::DataLossError(absl::StrCat(path, " does not begin as a file of the spool does"));
+  return reader;
+}
+
+absl::StatusOr<SpooledBatch> SpoolReader::Next(size_t most_bytes) {
+  SpooledBatch batch;
+  for (;;) {
+    std::string line;
+    if (has_held_) {
+      line = std::move(held_);
+      has_held_ = false;
+    } else if (!Line(&line)) {
+      if (line.empty() && feof(file_) != 0) return batch;
+      return absl::DataLossError("a line of the spool has no end");
+    }
+    const size_t tab = line.find('\t');
+    const std::string table = line.substr(0, tab);
+    // The server reads what stands after the tab as JSON and nothing else; that it is an object is enough here.
+    if (tab == std::string::npos || !IsTable(table) || line.size() < tab + 3 || line[tab + 1] != '{' || line.back() != '}') {
+      return absl::DataLossError("a line of the spool makes no sense");
+    }
+    if (!batch.rows.empty() && (table != batch.table || batch.rows.size() + line.size() > most_bytes)) {
+      held_ = std::move(line);
+      has_held_ = true;
+      return batch;
+    }
+    batch.table = table;
+    batch.rows.append(line, tab + 1);
+    batch.rows.push_back('\n');
+  }
+}
+
+}  // namespace lockstep::archive

@@ -1,0 +1,8 @@
+-- Start-up time over job size: seconds from the first call that makes a communicator to the last one's return
+SELECT toUInt32(pow(2, ceil(log2(if(ranks_expected > 0, ranks_expected, 1))))) AS ranks_up_to, count() AS starts,
+  round(quantileExact(0.5)(start_up_ns) / 1e9, 3) AS median_s, round(quantileExact(0.95)(start_up_ns) / 1e9, 3) AS p95_s,
+  round(quantileExact(0.5)(start_up_waiting_ns) / 1e9, 3) AS waiting_s, round(quantileExact(0.5)(start_up_serial_ns) / 1e9, 3) AS serial_s,
+  max(communicators) AS most_communicators
+FROM incidents FINAL
+WHERE day >= today() - {days} AND start_up_known AND start_up_ns > 0 AND ({job} = '' OR job = {job})
+GROUP BY ranks_up_to ORDER BY ranks_up_to LIMIT {limit}

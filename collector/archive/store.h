@@ -1,0 +1,48 @@
+// The archive's side on the server: tables, what is there already, inserts, answers as tables.
+#ifndef LOCKSTEP_COLLECTOR_ARCHIVE_STORE_H_
+#define LOCKSTEP_COLLECTOR_ARCHIVE_STORE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collector/archive/http.h"
+
+namespace lockstep::archive {
+
+constexpr int kSchemaVersion = 1;
+constexpr size_t kMostAnswerBytes = size_t{16} << 20;
+
+struct Answer {
+  std::vector<std::string> columns;
+  std::vector<std::vector<std::string>> rows;  // as text
+  std::vector<bool> numeric;                   // by column
+};
+
+// One thread. Errors as Http's: Unavailable and DeadlineExceeded pass.
+class Store {
+ public:
+  explicit Store(Http* http) : http_(http) {}
+
+  // Makes the database and the tables where they are missing; a newer schema than this program knows is FailedPrecondition.
+  absl::Status Prepare();
+  absl::StatusOr<bool> Has(const std::string& incident, const std::string& job);
+  // Rows as JSON, one a line. Twice the same is once after a merge, and for readers with FINAL at once.
+  absl::Status Insert(const std::string& table, const std::string& rows);
+  // A statement that only reads.
+  absl::StatusOr<Answer> Ask(const std::string& statement, int64_t limit_ms);
+
+ private:
+  Http* http_;
+};
+
+// 'text' as a literal of ClickHouse's SQL, whatever bytes it has.
+std::string Quoted(const std::string& text);
+// Of FORMAT JSONCompact. DataLoss where it is something else.
+absl::StatusOr<Answer> ParseAnswer(const std::string& text);
+
+}  // namespace lockstep::archive
+
+#endif  // LOCKSTEP_COLLECTOR_ARCHIVE_STORE_H_

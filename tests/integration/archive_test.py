@@ -1,0 +1,375 @@
+#!/usr/bin/env python3
+"""lockstep archive against a real clickhouse-server of its own: everything once, whatever is killed, restarted or run beside it."""
+
+import glob
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+import urllib.parse
+import urllib.request
+
+BUILD = os.path.abspath(os.environ.get("LOCKSTEP_BUILD", "build"))
+ARCHIVE = os.path.join(BUILD, "bin/lockstep-archive")
+SERVER = shutil.which("clickhouse-server", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
+TABLES = ("incidents", "findings", "culprits", "creations", "links")
+DAY_NS = 86400 * 10**9
+
+CONFIG = """<?xml version="1.0"?>
+<yandex>
+  <logger><level>warning</level><log>{0}/log</log><errorlog>{0}/errors</errorlog></logger>
+  <http_port>{1}</http_port><tcp_port>{2}</tcp_port><interserver_http_port>{3}</interserver_http_port><listen_host>127.0.0.1</listen_host>
+  <max_connections>64</max_connections><max_concurrent_queries>32</max_concurrent_queries><keep_alive_timeout>3</keep_alive_timeout>
+  <uncompressed_cache_size>0</uncompressed_cache_size><mark_cache_size>67108864</mark_cache_size>
+  <path>{0}/data/</path><tmp_path>{0}/tmp/</tmp_path><user_files_path>{0}/files/</user_files_path>
+  <users_config>{0}/users.xml</users_config><default_profile>default</default_profile><default_database>default</default_database>
+  <timezone>UTC</timezone>
+</yandex>
+"""
+USERS = """<?xml version="1.0"?>
+<yandex>
+  <profiles><default><max_memory_usage>2000000000</max_memory_usage></default></profiles>
+  <users>
+    <default><password></password><networks><ip>127.0.0.1</ip></networks><profile>default</profile><quota>default</quota></default>
+    <writer><password>pass word&lt;</password><networks><ip>127.0.0.1</ip></networks><profile>default</profile><quota>default</quota></writer>
+  </users>
+  <quotas><default><interval><duration>3600</duration><queries>0</queries><errors>0</errors><result_rows>0</result_rows><read_rows>0</read_rows>
+    <execution_time>0</execution_time></interval></default></quotas>
+</yandex>
+"""
+
+
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def until(what, seconds=60):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if what():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+class ClickHouse:
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="lockstep-archive-server-")
+        for name in ("data", "tmp", "files"):
+            os.mkdir(os.path.join(self.folder, name))
+        ports = free_ports(3)
+        self.port = ports[0]
+        with open(os.path.join(self.folder, "config.xml"), "w") as file:
+            file.write(CONFIG.format(self.folder, *ports))
+        with open(os.path.join(self.folder, "users.xml"), "w") as file:
+            file.write(USERS)
+        self.process = None
+
+    def answers(self):
+        try:
+            return urllib.request.urlopen(f"http://127.0.0.1:{self.port}/", timeout=5).read() == b"Ok.\n"
+        except OSError:
+            return False
+
+    def start(self):
+        self.process = subprocess.Popen([SERVER, f"--config-file={self.folder}/config.xml"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                        cwd=self.folder, start_new_session=True)
+        if not until(self.answers):
+            raise RuntimeError("clickhouse-server does not start")
+
+    def stop(self, how=signal.SIGKILL):
+        if self.process is not None:
+            self.process.send_signal(how)
+            self.process.wait(60)
+            self.process = None
+
+    def ask(self, statement, database=""):
+        url = f"http://127.0.0.1:{self.port}/?database={urllib.parse.quote(database)}"
+        with urllib.request.urlopen(url, data=statement.encode(), timeout=60) as answer:
+            return answer.read().decode()
+
+
+server = None
+
+
+def setUpModule():
+    global server
+    if SERVER is None:
+        raise unittest.SkipTest("clickhouse-server is not installed (Debian: clickhouse-server)")
+    if not os.access(ARCHIVE, os.X_OK):
+        raise unittest.SkipTest("lockstep-archive is not built")
+    server = ClickHouse()
+    try:
+        server.start()
+    except Exception:
+        tearDownModule()
+        raise
+
+
+def tearDownModule():
+    if server is not None:
+        server.stop()
+        shutil.rmtree(server.folder, ignore_errors=True)
+
+
+def finding(host, rank, place):
+    return {"kind": "GPU_STALL", "culprit_ranks": [rank], "culprits": [{"rank": rank, "host": host, "gpu": 1, "state": "stuck"}], "operation": "AllReduce",
+            "communicator": {"id": "00000000000000ff", "name": "dp_3", "size": 4}, "sequence": 41, "victim_count": 6, "confidence": 0.9,
+            "evidence": [{"text": f"rank {rank} stack: read < {place} < main (train.py:9)"}], "summary": "its GPU did not end \u00e9 \U0001f600"}
+
+
+class ArchiveTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="lockstep-archive-test-")
+        self.database = "fleet_" + self.id().rsplit(".", 1)[1]
+        self.environment = {name: value for name, value in os.environ.items() if not name.startswith("LOCKSTEP")}
+        self.environment |= {"HOME": self.folder, "LOCKSTEP_ARCHIVE": f"http://127.0.0.1:{server.port}/{self.database}"}
+        self.now_ns = int(time.time()) * 10**9
+        if not server.answers():
+            server.start()
+
+    def tearDown(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def incident(self, number, host="n17", root="incidents", finished=True):
+        """A folder as a collector leaves it, of a job that hung `number` hours ago."""
+        folder = os.path.join(self.folder, root, f"lockstep-incident-{number}")
+        os.makedirs(folder, exist_ok=True)
+        verdict = {"verdict": "HUNG", "findings": [finding(host, number % 8, "save (train.py:88)")], "ranks_expected": 8, "ranks_read": 8,
+                   "bandwidths": [{"communicator": {"id": "ff", "name": "dp_3", "size": 4}, "operation": "AllReduce", "bytes": 1 << 20, "operations": 9,
+                                   "bus_bytes_per_s": 1e9, "peer_bus_bytes_per_s": 4e9, "clock": "gpu marks"}],
+                   "start_up": {"total_ns": 5 * 10**9, "creations_total": 1, "creations": [{"communicator": {"id": "1", "name": "world", "size": 8}}]}}
+        with open(os.path.join(folder, "verdict.json"), "w") as file:
+            json.dump(verdict, file)
+        if finished:
+            with open(os.path.join(folder, "manifest.json"), "w") as file:
+                json.dump({"format": 1, "job": f"job-{number % 5}'", "captured_real_ns": self.now_ns - number * 3600 * 10**9, "tool_version": "test"}, file)
+        return folder
+
+    def start(self, *arguments, **environment):
+        return subprocess.Popen([ARCHIVE, *arguments], env=self.environment | environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.PIPE,
+                                text=True)
+
+    def run_it(self, *arguments, told="", **environment):
+        process = self.start(*arguments, **environment)
+        out, err = process.communicate(told, timeout=100)
+        return process.returncode, out, err
+
+    def spool(self, folder="spool"):
+        return glob.glob(os.path.join(self.folder, folder, "*"))
+
+    def arguments(self, *folders, spool="spool"):
+        return ["--spool", os.path.join(self.folder, spool), *folders]
+
+    def assert_once(self, incidents):
+        """Every row is there, and for readers it is there once."""
+        for table in TABLES:
+            self.assertEqual(int(server.ask(f"SELECT count() FROM {table} FINAL", self.database)), incidents, table)
+
+    def test_once_however_often_it_is_sent(self):
+        folders = [self.incident(number) for number in range(12)]
+        status, _, err = self.run_it(*self.arguments(*folders))
+        self.assertEqual(status, 0, err)
+        self.assertIn("sent 12 incidents", err)
+        status, _, err = self.run_it(*self.arguments(*folders))
+        self.assertEqual(status, 0, err)
+        self.assertIn("sent 0 incidents, 12 were there", err)
+        self.assert_once(12)
+        self.assertEqual(self.spool(), [])
+        days = int(server.ask("SELECT uniqExact(partition) FROM system.parts WHERE active AND database = "
+                              f"'{self.database}' AND table = 'incidents'"))
+        self.assertLessEqual(days, 2)
+        # The same folder elsewhere is the same incident.
+        copy = os.path.join(self.folder, "copy")
+        shutil.copytree(folders[0], copy)
+        self.assertIn("1 were there", self.run_it(*self.arguments(copy))[2])
+
+    def test_several_at_once(self):
+        folders = [self.incident(number) for number in range(10)]
+        # Two spools and one shared; the tables are made by whoever comes first.
+        running = [self.start(*self.arguments(*folders, spool=spool)) for spool in ("a", "b", "b")]
+        for process in running:
+            _, err = process.communicate(timeout=100)
+            self.assertEqual(process.returncode, 0, err)
+        self.assert_once(10)
+        self.assertEqual(self.spool("a") + self.spool("b"), [])
+
+    def test_killed_in_the_middle(self):
+        folders = [self.incident(number) for number in range(40)]
+        process = self.start(*self.arguments(*folders))
+
+        def some():
+            try:
+                return int(server.ask("SELECT count() FROM culprits", self.database)) >= 3
+            except OSError:
+                return False  # no table yet
+        self.assertTrue(until(some))
+        process.kill()
+        process.communicate(timeout=100)
+        status, _, err = self.run_it(*self.arguments(*folders))
+        self.assertEqual(status, 0, err)
+        self.assert_once(40)
+        self.assertEqual([path for path in self.spool() if path.endswith(".rows")], [])
+
+    def test_server_that_goes_and_comes(self):
+        folders = [self.incident(number) for number in range(6)]
+        self.assertEqual(self.run_it(*self.arguments(folders[0]))[0], 0)
+        server.stop()
+        status, _, err = self.run_it("--retry-for", "0", *self.arguments(*folders[:3]))
+        self.assertEqual(status, 3, err)
+        self.assertIn("send tries again", err)
+        self.assertEqual(len(self.spool()), 3)
+        # One that waits for the server goes on when it is there; what is in the spool goes with it.
+        process = self.start("--retry-for", "90", *self.arguments(*folders[3:]))
+        self.assertIn("trying again", process.stderr.readline())
+        server.start()
+        _, err = process.communicate(timeout=100)
+        self.assertEqual(process.returncode, 0, err)
+        self.assertEqual(self.run_it(*self.arguments(), "send")[0], 0)
+        self.assert_once(6)
+        self.assertEqual(self.spool(), [])
+
+    def test_follow_sends_what_is_finished(self):
+        root = os.path.join(self.folder, "root")
+        first = self.incident(1, root="root")
+        self.incident(2, root="root", finished=False)
+        gathering = self.incident(3, root="root")
+        with open(os.path.join(gathering, ".gathering.json"), "w") as file:
+            file.write("{}")
+        process = self.start("--follow", root, "--every", "0.1", *self.arguments())
+        sent = lambda: server.ask("SELECT count() FROM system.tables WHERE name = 'incidents' AND database = '%s'" % self.database) == "1\n" and int(
+            server.ask("SELECT count() FROM incidents FINAL", self.database))
+        self.assertTrue(until(lambda: sent() == 1))
+        self.incident(2, root="root")
+        self.assertTrue(until(lambda: sent() == 2))
+        server.stop(signal.SIGTERM)
+        os.unlink(os.path.join(gathering, ".gathering.json"))
+        shutil.rmtree(first)
+        server.start()
+        self.assertTrue(until(lambda: sent() == 3))
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, err)
+        self.assert_once(3)
+
+    def test_questions(self):
+        for number in range(5):
+            self.incident(number, "n17" if number < 3 else "n18")
+        folders = sorted(glob.glob(os.path.join(self.folder, "incidents/*")))
+        self.assertEqual(self.run_it(*self.arguments(*folders))[0], 0)
+        begin = self.now_ns // 10**9 // 86400 * 86400
+        for _ in range(2):
+            self.assertEqual(self.run_it("jobs", "-", told=f"x|{begin}|{begin + 43200}|8\ny|{begin - 43200}|{begin}|8\nz|{begin - 86400}|{begin}|\n")[0], 0)
+
+        def ask(*arguments):
+            status, out, err = self.run_it("query", "--json", *arguments)
+            self.assertEqual(status, 0, err)
+            return json.loads(out)
+        culprits = ask("culprits")
+        self.assertEqual([(row["what"], row["name"], row["culprit_of"], row["of_incidents"]) for row in culprits],
+                         [("code place", "save (train.py:88)", 5, 5), ("host", "n17", 3, 5), ("host", "n18", 2, 5)])
+        self.assertEqual(ask("culprits", "--host", "n18")[0]["culprit_of"], 2)
+        self.assertEqual(ask("culprits", "--host", "' OR 1=1 -- \\"), [])
+        hangs = ask("hangs")
+        self.assertEqual((hangs[0]["kind"], hangs[0]["incidents"], hangs[0]["per_thousand_job_days"]), ("GPU_STALL", 5, "2500"))
+        self.assertEqual(ask("links")[0]["of_peers"], 0.25)
+        self.assertEqual((ask("startup")[0]["ranks_up_to"], ask("startup")[0]["median_s"]), (8, 5))
+        self.assertEqual(len(ask("list", "--limit", "2")), 2)
+        self.assertEqual(ask("operations"), [])
+        status, out, _ = self.run_it("query", "list")
+        self.assertEqual(status, 0)
+        self.assertIn("\u00e9 \U0001f600", out)
+        self.assertEqual(self.run_it("query", "nothing")[0], 2)
+        # Incidents after the one that is asked for do not count.
+        question = {"hosts": ["n17", "n1'x"], "places": [], "until_real_ns": self.now_ns - 3600 * 10**9}
+        status, out, _ = self.run_it("before", told=json.dumps(question))
+        self.assertEqual((status, [(b["name"], b["culprit_of"], b["incidents"]) for b in json.loads(out)["before"]]), (0, [("n17", 1, 3)]))
+
+    def test_who_may(self):
+        folder = self.incident(1)
+        target = f"http://writer@127.0.0.1:{server.port}/{self.database}"
+        secret = os.path.join(self.folder, "secret")
+        with open(secret, "w") as file:
+            file.write("pass word<\n")
+        status, _, err = self.run_it("--to", target, *self.arguments(folder), LOCKSTEP_ARCHIVE_PASSWORD="wrong")
+        self.assertEqual(status, 1, err)
+        self.assertNotIn("wrong", err.replace("Wrong password", ""))
+        self.assertEqual(self.run_it("--to", target, "--password-file", secret, *self.arguments(folder))[0], 0)
+        self.assertEqual(self.run_it("query", "--to", target, "list", LOCKSTEP_ARCHIVE_PASSWORD="pass word<")[0], 0)
+        self.assertEqual(self.run_it("--password", "x", folder)[0], 2)
+        self.assertEqual(self.run_it("--to", f"http://writer:x@127.0.0.1:{server.port}/x", folder)[0], 2)
+        status, _, err = self.run_it("--to", "http://ch.example.org/x", folder)
+        self.assertEqual(status, 2)
+        self.assertIn("https", err)
+        # Tables of a later version are left alone.
+        server.ask("INSERT INTO lockstep_schema (version) VALUES (99)", self.database)
+        status, _, err = self.run_it(*self.arguments(self.incident(2)))
+        self.assertEqual(status, 1)
+        self.assertIn("newer lockstep", err)
+
+    def test_folders_of_strangers(self):
+        bad = os.path.join(self.folder, "bad")
+        os.mkdir(bad)
+        good = self.incident(1)
+        with open(os.path.join(bad, "manifest.json"), "w") as file:
+            json.dump({"job": "\x1b[31m", "captured_real_ns": self.now_ns}, file)
+        os.mkfifo(os.path.join(bad, "verdict.json"))
+        status, _, err = self.run_it(*self.arguments("/nonexistent", bad, good))
+        self.assertEqual(status, 1)
+        self.assertNotIn("\x1b", err)
+        self.assert_once(1)
+
+    def test_servers_of_strangers(self):
+        """A verdict is not kept by a server that answers garbage, endlessly, slowly or not at all."""
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(listener.close)
+        answers = [b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", b"garbage\r\n\r\n", b"", None, "endless",
+                   b"HTTP/1.1 302 Found\r\nLocation: file:///etc/passwd\r\nContent-Length: 0\r\n\r\n",
+                   b"HTTP/1.1 200 OK\r\n\r\n" + json.dumps({"meta": [{"name": "x", "type": "String"}] * 5, "data": [[[]] * 5]}).encode()]
+        held = []
+
+        def serve():
+            for answer in answers:
+                try:
+                    one, _ = listener.accept()
+                except OSError:
+                    return
+                held.append(one)
+                try:
+                    one.recv(65536)
+                    if answer == "endless":
+                        one.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+                        while True:
+                            one.sendall(b"x" * 65536)
+                    if answer is not None:
+                        one.sendall(answer)
+                        one.close()
+                except OSError:
+                    pass
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        for answer in answers:
+            status, out, _ = self.run_it("before", "--time-limit-ms", "300", "--to", f"http://127.0.0.1:{listener.getsockname()[1]}/x", told='{"hosts":["a"]}')
+            said = json.loads(out)
+            self.assertTrue(said.get("error") or said.get("before") == [], (answer, out))
+            self.assertIn(status, (0, 1))
+        thread.join(30)
+        listener.close()
+        for one in held:
+            one.close()
+
+
+if __name__ == "__main__":
+    unittest.main()
