@@ -93,8 +93,9 @@ class ClusterTest(unittest.TestCase):
             with open(path) as file:
                 return file.read()
 
-        # The first verdict comes from digests, before the host is known to be lost; the one on the whole replaces it.
-        self.assertTrue(wait_for(lambda: "node0" in text(), 60), "whose data is missing is said: " + text())
+        # The first verdict comes from digests, before the host is known to be lost; the one on the whole replaces it, a minute after
+        # the last that was heard of the host.
+        self.assertTrue(wait_for(lambda: "node0" in text(), 180), "whose data is missing is said: " + text())
         made.agents[0].send_signal(signal.SIGCONT)
 
     def test_a_network_that_is_cut_stalls_and_comes_back(self):
