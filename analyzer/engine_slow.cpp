@@ -329,8 +329,9 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() {
       }
     }
     s.cost_ns = std::min(s.excess_ns, static_cast<int64_t>(static_cast<double>(sum) / steps));
-    // A cost within what the times are worth is not known to be one (marks that are looked at every so often, on a busy host).
-    if (s.cost_ns <= s.uncertainty_ns) continue;
+    // A cost that what the times are worth explains by half is not known to be one: marks that are looked at every so often, ranks that
+    // a busy host lets run one after the other.
+    if (s.cost_ns <= 2 * s.uncertainty_ns) continue;
     // Where own time is only what durations leave of a step, work beside operations blurs it: then others must be seen to wait for it.
     if (pace.durations_only && s.cost_ns * 2 < s.excess_ns) continue;
     // Work that is slow makes its rank come last again and again; a few long waits (a communicator made anew, a neighbour on the host
