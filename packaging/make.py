@@ -21,6 +21,7 @@ import tempfile
 import sbom
 from release import EPOCH, SOURCE, VERSION
 
+# Those of the static program; the archive verb is a program of its own.
 VERBS = ("agent", "analyze", "clean", "collector", "doctor", "dump", "evidence", "export", "keygen", "run", "top")
 ENVIRONMENT = {**os.environ, "SOURCE_DATE_EPOCH": str(EPOCH), "QT_RCC_SOURCE_DATE_OVERRIDE": str(EPOCH), "TZ": "UTC", "LC_ALL": "C.UTF-8"}
 
@@ -77,7 +78,8 @@ def write_tar(path, folder):
 def make_debug(build, out, scratch):
     """The debug symbols of the programs in the .deb packages."""
     debug = scratch / f"lockstep-{VERSION}-deb-debug"
-    programs = [build / "lib/liblockstep.so", build / "bin/lockstep", build / "bin/lockstep-view", *(build / f"bin/lockstep-{verb}" for verb in VERBS)]
+    programs = [build / "lib/liblockstep.so", build / "bin/lockstep", build / "bin/lockstep-view", build / "bin/lockstep-archive",
+                *(build / f"bin/lockstep-{verb}" for verb in VERBS)]
     for program in programs:
         copy = scratch / program.name
         shutil.copy(program, copy)
@@ -128,7 +130,7 @@ def main():
         sys.exit(f"make.py: {build} is not configured")
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
-    targets = ["lockstep", "lockstep_probe", "lockstep_front", *(f"lockstep-{verb}" for verb in VERBS), "lockstep-view"]
+    targets = ["lockstep", "lockstep_probe", "lockstep_front", *(f"lockstep-{verb}" for verb in VERBS), "lockstep-archive", "lockstep-view"]
     if "rpm" in only or "tar" in only:
         targets.append("lockstep_single")
     run("cmake", "--build", build, "--target", *targets)
