@@ -27,6 +27,7 @@
 #include "analyzer/report.h"
 #include "analyzer/report_before.h"
 #include "analyzer/report_start.h"
+#include "analyzer/settings/merge.h"
 #include "analyzer/topology.h"
 #include "analyzer/report_words.h"
 
@@ -206,8 +207,12 @@ int Run(int argc, char** argv) {
   // A reader that went away is an error of write(), not the end of this process without a word.
   signal(SIGPIPE, SIG_IGN);
   Options options;
-  if (const std::string wrong = Parse(argc, argv, &options); !wrong.empty()) {
-    return Complain(absl::StrCat(wrong, "; try 'lockstep analyze --help'"), kUsage);
+  const absl::StatusOr<settings::Merged> merged = settings::Merge("analyze", {argv + 1, argv + argc});
+  if (!merged.ok()) return Complain(std::string(merged.status().message()), kUsage);
+  settings::Tell(*merged);
+  settings::Arguments arguments(argv[0], merged->words);
+  if (const std::string wrong = Parse(arguments.argc(), arguments.argv(), &options); !wrong.empty()) {
+    return Complain(absl::StrCat(merged->Explain(wrong), "; try 'lockstep analyze --help'"), kUsage);
   }
   std::string report;
   int status = 0;

@@ -19,6 +19,7 @@
 #include "analyzer/load.h"
 #include "analyzer/output_file.h"
 #include "analyzer/report_words.h"
+#include "analyzer/settings/merge.h"
 
 #ifndef LOCKSTEP_VERSION
 #define LOCKSTEP_VERSION "0.1.0"
@@ -144,8 +145,12 @@ std::string Write(const std::string& path, Exporter exporter, const Bundle& bund
 int Run(int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);
   Options options;
-  if (const std::string wrong = Parse(argc, argv, &options); !wrong.empty())
-    return Complain(absl::StrCat(wrong, "; try 'lockstep export --help'"), kUsage);
+  const absl::StatusOr<settings::Merged> merged = settings::Merge("export", {argv + 1, argv + argc});
+  if (!merged.ok()) return Complain(std::string(merged.status().message()), kUsage);
+  settings::Tell(*merged);
+  settings::Arguments arguments(argv[0], merged->words);
+  if (const std::string wrong = Parse(arguments.argc(), arguments.argv(), &options); !wrong.empty())
+    return Complain(absl::StrCat(merged->Explain(wrong), "; try 'lockstep export --help'"), kUsage);
   if (options.help || options.version) {
     const bool printed = fputs(options.help ? kHelp : "lockstep " LOCKSTEP_VERSION "\n", stdout) >= 0 && fflush(stdout) == 0;
     return printed ? 0 : Complain(absl::StrCat("cannot write standard output: ", strerror(errno)), kFailed);

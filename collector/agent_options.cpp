@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "analyzer/settings/merge.h"
 #include "collector/runtime_folder.h"
 
 namespace lockstep {
@@ -65,19 +66,6 @@ std::string FindKey(const char* name) {
   return "";
 }
 
-absl::Status FromEnvironment(AgentOptions* options) {
-  AddList(Variable("LOCKSTEP_COLLECTOR"), ',', &options->collectors);
-  options->security.own_key = Variable("LOCKSTEP_KEY");
-  options->security.server_key = Variable("LOCKSTEP_SERVER_KEY");
-  options->spool = Variable("LOCKSTEP_SPOOL");
-  AddList(Variable("LOCKSTEP_AGENT_RINGS"), ':', &options->rings);
-  options->log = Variable("LOCKSTEP_AGENT_LOG");
-  options->metrics = Variable("LOCKSTEP_METRICS");
-  options->host = Variable("LOCKSTEP_HOST");
-  const std::string bytes = Variable("LOCKSTEP_SPOOL_BYTES");
-  return bytes.empty() ? absl::OkStatus() : ParseBytes("LOCKSTEP_SPOOL_BYTES", bytes, &options->spool_bytes);
-}
-
 void FillDefaults(AgentOptions* options) {
   if (options->spool.empty()) options->spool = DefaultSpool();
   if (options->log.empty()) options->log = options->spool + "/agent.log";
@@ -131,12 +119,12 @@ anew. Exit status: 0 ended by a signal, 1 it cannot work here, 2 wrong arguments
 )";
 }
 
-absl::StatusOr<AgentOptions> ParseAgentOptions(int argc, char** argv) {
+namespace {
+
+absl::StatusOr<AgentOptions> ParseWords(const std::vector<std::string>& words) {
   AgentOptions options;
-  if (absl::Status status = FromEnvironment(&options); !status.ok()) return status;
-  bool collectors_given = false, rings_given = false;
-  for (int at = 1; at < argc; ++at) {
-    std::string option = argv[at], value;
+  for (size_t at = 0; at < words.size(); ++at) {
+    std::string option = words[at], value;
     if (option == "-h" || option == "--help") {
       options.help = true;
       return options;
@@ -166,19 +154,15 @@ absl::StatusOr<AgentOptions> ParseAgentOptions(int argc, char** argv) {
     const bool known = option == "--collector" || option == "--key" || option == "--server-key" || option == "--spool" ||
                        option == "--spool-bytes" || option == "--rings" || option == "--log" || option == "--metrics" || option == "--host" ||
                        option == "--late-after" || option == "--out";
-    if (!known) return Usage(absl::StrCat("unknown argument '", argv[at], "'"));
+    if (!known) return Usage(absl::StrCat("unknown argument '", words[at], "'"));
     if (!has_value) {
-      if (at + 1 >= argc) return Usage(absl::StrCat(option, " takes a value"));
-      value = argv[++at];
+      if (at + 1 >= words.size()) return Usage(absl::StrCat(option, " takes a value"));
+      value = words[++at];
     }
     if (value.empty()) return Usage(absl::StrCat(option, " takes a value"));
     if (option == "--collector") {
-      if (!collectors_given) options.collectors.clear();
-      collectors_given = true;
       AddList(value, ',', &options.collectors);
     } else if (option == "--rings") {
-      if (!rings_given) options.rings.clear();
-      rings_given = true;
       options.rings.push_back(value);
     } else if (option == "--key") {
       options.security.own_key = value;
@@ -204,11 +188,21 @@ absl::StatusOr<AgentOptions> ParseAgentOptions(int argc, char** argv) {
       options.late_after_ns = static_cast<int64_t>(seconds * 1e9);
     }
   }
-  if (options.alone && collectors_given) return Usage("--alone and --collector are two ways: choose one");
+  if (options.alone && !options.collectors.empty()) return Usage("--alone and --collector are two ways: choose one");
   if (!options.alone && !options.out.empty()) return Usage("--out is for --alone: incidents are elsewhere the collector's");
-  if (options.alone) options.collectors.clear();
   FillDefaults(&options);
   if (options.alone && options.out.empty()) options.out = options.spool.substr(0, options.spool.find_last_of('/') + 1) + "incidents";
+  return options;
+}
+
+}  // namespace
+
+absl::StatusOr<AgentOptions> ParseAgentOptions(int argc, char** argv) {
+  const absl::StatusOr<settings::Merged> merged = settings::Merge("agent", {argv + 1, argv + argc});
+  if (!merged.ok()) return merged.status();
+  settings::Tell(*merged);
+  absl::StatusOr<AgentOptions> options = ParseWords(merged->words);
+  if (!options.ok()) return absl::InvalidArgumentError(merged->Explain(std::string(options.status().message())));
   return options;
 }
 

@@ -1,4 +1,4 @@
-// Arguments and environment of `lockstep agent`.
+// What `lockstep agent` is told.
 #ifndef LOCKSTEP_COLLECTOR_AGENT_OPTIONS_H_
 #define LOCKSTEP_COLLECTOR_AGENT_OPTIONS_H_
 
@@ -27,9 +27,8 @@ struct AgentOptions {
   bool help = false, version = false;
 };
 
-// Options come before the environment (LOCKSTEP_COLLECTOR, LOCKSTEP_KEY, LOCKSTEP_SERVER_KEY, LOCKSTEP_SPOOL,
-// LOCKSTEP_SPOOL_BYTES, LOCKSTEP_AGENT_RINGS, LOCKSTEP_AGENT_LOG, LOCKSTEP_METRICS, LOCKSTEP_HOST), that before the
-// defaults, which are filled in. InvalidArgument with one line that names the argument.
+// Options come before the environment, that before configuration files (analyzer/settings), these before the defaults, which
+// are filled in. InvalidArgument with one line that names the argument, or the variable or line it came from.
 absl::StatusOr<AgentOptions> ParseAgentOptions(int argc, char** argv);
 const char* AgentHelp();
 

@@ -40,7 +40,7 @@ lockstep_layer(lockstep_archive collector)
 add_executable(lockstep-archive archive/archive_main.cpp)
 lockstep_common(lockstep-archive)
 target_compile_definitions(lockstep-archive PRIVATE "LOCKSTEP_VERSION=\"${PROJECT_VERSION}\"")
-target_link_libraries(lockstep-archive PRIVATE lockstep_archive)
+target_link_libraries(lockstep-archive PRIVATE lockstep_archive lockstep_settings)
 lockstep_layer(lockstep-archive collector)
 
 lockstep_test(archive_test SOURCES archive/archive_test.cpp LIBS lockstep_archive LAYER collector)

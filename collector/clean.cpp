@@ -42,6 +42,24 @@ bool ParseAge(std::string_view text, int64_t* seconds) {
   return factor != 0;
 }
 
+// "5G", "500M", "0".
+bool ParseBytes(std::string_view text, uint64_t* bytes) {
+  int shift = 0;
+  if (const size_t unit = std::string_view("KMGT").find(text.empty() ? ' ' : text.back()); unit != std::string_view::npos) {
+    shift = 10 * (static_cast<int>(unit) + 1);
+    text.remove_suffix(1);
+  }
+  uint64_t value = 0;
+  if (text.empty() || text.size() > 9) return false;
+  for (const char c : text) {
+    if (c < '0' || c > '9') return false;
+    value = value * 10 + static_cast<uint64_t>(c - '0');
+  }
+  if (value > UINT64_MAX >> shift) return false;
+  *bytes = value << shift;
+  return true;
+}
+
 // Seconds since anything was recorded; from the wall clock of the recording, since the ring may be of an earlier boot.
 int64_t QuietFor(const ring::Snapshot& snapshot, int64_t modified) {
   int64_t last = std::max(snapshot.process.created_mono_ns, snapshot.process.stopped_ns);
@@ -160,6 +178,15 @@ bool ParseCleanOptions(int argc, char** argv, CleanOptions* options, std::string
       options->help = true;
     } else if (option == "--dry-run") {
       options->dry_run = true;
+    } else if (option == "--incidents" || option == "--keep" || option == "--keep-bytes") {
+      if (!attached && i + 1 < argc) value = argv[++i];
+      const bool age = option == "--keep", bytes = option == "--keep-bytes";
+      if (option == "--incidents") options->incidents = value;
+      if (value.empty() || (age && !ParseAge(value, &options->keep_s)) || (bytes && !ParseBytes(value, &options->keep_bytes))) {
+        *error = option + (age ? " takes an age such as 7d, or 0" : bytes ? " takes a number of bytes like 500M or 5G, or 0" : " takes the name of a folder");
+        *error += " (lockstep clean --help shows the options)";
+        return false;
+      }
     } else if (option == "--dir" || option == "--older-than") {
       if (!attached && i + 1 < argc) value = argv[++i];
       if (option == "--dir") options->folder = value;
@@ -184,6 +211,10 @@ from here (in another container) and of other users are kept, each with the reas
 
   --dir DIR         where the rings are (LOCKSTEP_DIR, else /dev/shm/lockstep-UID)
   --older-than AGE  only rings in which nothing was recorded for so long: 90s, 10m, 36h, 7d
+  --incidents DIR   also incidents in this folder (a collector's --out): those older than --keep, and the oldest beyond
+                    --keep-bytes; never the newest, one that is still being gathered, or what holds other files
+  --keep AGE        so old may incidents be (default 7d; 0: however old)
+  --keep-bytes N    so much may they take together (default 5G; 0: however much)
   --dry-run         say what would be removed
 )";
 }

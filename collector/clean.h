@@ -11,6 +11,9 @@ namespace lockstep {
 struct CleanOptions {
   std::string folder;           // empty: LOCKSTEP_DIR, else the recorder's default
   int64_t older_than_s = 0;     // only rings in which nothing was recorded for so long
+  std::string incidents;        // a folder with incidents, to be cleaned too; empty: none
+  int64_t keep_s = 7 * 86400;   // of these; 0: however old
+  uint64_t keep_bytes = uint64_t{5} << 30;  // 0: however large
   bool dry_run = false;
   bool help = false;
 };

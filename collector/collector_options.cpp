@@ -10,6 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "analyzer/settings/merge.h"
 
 namespace lockstep {
 namespace {
@@ -29,9 +30,21 @@ absl::Status ParseSeconds(const std::string& option, const std::string& value, i
   return absl::OkStatus();
 }
 
-std::string Variable(const char* name) {
-  const char* value = getenv(name);
-  return value == nullptr ? "" : value;
+// "7d", "36h", "0".
+absl::Status ParseKeep(std::string text, int64_t* seconds) {
+  const std::string whole = text;
+  int64_t factor = 1, number = 0;
+  const size_t unit = text.empty() ? std::string::npos : std::string("smhd").find(text.back());
+  if (unit != std::string::npos) {
+    constexpr int64_t kFactors[] = {1, 60, 3600, 86400};
+    factor = kFactors[unit];
+    text.pop_back();
+  }
+  if (!absl::SimpleAtoi(text, &number) || number < 0 || number > 1'000'000'000) {
+    return Usage(absl::StrCat("--keep takes an age such as 90s, 10m, 36h or 7d, or 0, not '", whole, "'"));
+  }
+  *seconds = number * factor;
+  return absl::OkStatus();
 }
 
 absl::Status CheckEndpoint(const std::string& option, const std::string& endpoint, bool server) {
@@ -92,6 +105,11 @@ lockstep dump and lockstep top. With --upstream it is a relay: it passes on and 
   --silent-after SECONDS an agent that was not heard for so long is silent (default 5)
   --quota BYTES          all that is gathered, e.g. 500G (default 1T)
   --host-quota BYTES     of one host for one incident (default 4G)
+  --group GROUP          members of this group, a name or a number, may read the incidents (LOCKSTEP_GROUP; default: the
+                         owner alone)
+  --keep AGE             incidents older than this are removed (default 7d; 0: never)
+  --keep-bytes BYTES     and the oldest of them while they take more (default 5G; 0: never); the newest one, and those that
+                         are still being gathered, stay
   -h, --help             this text
   -V, --version          the version
 
@@ -99,21 +117,25 @@ SIGTERM ends it; incidents that are not whole are gone on with when it starts ag
 )";
 }
 
-absl::StatusOr<CollectorOptions> ParseCollectorOptions(int argc, char** argv) {
+namespace {
+
+absl::StatusOr<CollectorOptions> ParseWords(const std::vector<std::string>& words) {
   CollectorOptions options;
-  std::string keys, quota, host_quota;
+  std::string keys, quota, host_quota, keep, keep_bytes;
   std::map<std::string, std::string*> texts = {
       {"--key", &options.security.own_key},  {"--known-keys", &options.security.known_keys}, {"--keys", &keys},
       {"--out", &options.out},               {"--server-key", &options.security.server_key}, {"--metrics", &options.metrics},
       {"--on-verdict", &options.on_verdict}, {"--quota", &quota},                            {"--host-quota", &host_quota},
-      {"--archive", &options.archive},       {"--finalise", &options.finalise},     {"--index", &options.index}};
+      {"--archive", &options.archive},       {"--group", &options.group},                    {"--keep", &keep},
+      {"--keep-bytes", &keep_bytes},
+      {"--finalise", &options.finalise},     {"--index", &options.index}};
   std::map<std::string, int64_t*> times = {{"--on-verdict-timeout", &options.on_verdict_ns},
                                            {"--late-after", &options.late_after_ns},
                                            {"--hang-after", &options.hang_after_ns},
                                            {"--silent-after", &options.silent_after_ns}};
   std::map<std::string, std::vector<std::string>*> lists = {{"--listen", &options.listen}, {"--upstream", &options.upstream}};
-  for (int at = 1; at < argc; ++at) {
-    const std::string word = argv[at];
+  for (size_t at = 0; at < words.size(); ++at) {
+    const std::string& word = words[at];
     if (word == "-h" || word == "--help") {
       options.help = true;
       return options;
@@ -136,8 +158,8 @@ absl::StatusOr<CollectorOptions> ParseCollectorOptions(int argc, char** argv) {
       return Usage(absl::StrCat(absl::StartsWith(word, "-") ? "unknown option '" : "unexpected argument '", word, "'"));
     }
     if (equals == std::string::npos) {
-      if (at + 1 >= argc) return Usage(absl::StrCat(option, " takes a value"));
-      value = argv[++at];
+      if (at + 1 >= words.size()) return Usage(absl::StrCat(option, " takes a value"));
+      value = words[++at];
     }
     if (value.empty()) return Usage(absl::StrCat(option, " takes a value"));
     if (const auto text = texts.find(option); text != texts.end()) *text->second = value;
@@ -146,21 +168,9 @@ absl::StatusOr<CollectorOptions> ParseCollectorOptions(int argc, char** argv) {
       if (absl::Status status = ParseSeconds(option, value, time->second); !status.ok()) return status;
     }
   }
-  const auto from = [](std::string* value, const char* name) {
-    if (value->empty()) *value = Variable(name);
-  };
-  from(&keys, "LOCKSTEP_KEYS");
-  from(&options.security.own_key, "LOCKSTEP_KEY");
-  from(&options.security.known_keys, "LOCKSTEP_KNOWN_KEYS");
-  from(&options.security.server_key, "LOCKSTEP_SERVER_KEY");
-  if (options.out == "." && !Variable("LOCKSTEP_OUT").empty()) options.out = Variable("LOCKSTEP_OUT");
   if (!keys.empty()) {
     if (options.security.own_key.empty()) options.security.own_key = keys + (options.upstream.empty() ? "/collector.key" : "/relay.key");
     if (options.security.known_keys.empty()) options.security.known_keys = keys;
-  }
-  if (options.listen.empty()) {
-    const std::string listen = Variable("LOCKSTEP_LISTEN");
-    for (const absl::string_view endpoint : absl::StrSplit(listen, ',', absl::SkipEmpty())) options.listen.emplace_back(endpoint);
   }
   if (options.listen.empty()) options.listen.push_back("tcp://127.0.0.1:9470");
   for (const std::string& endpoint : options.listen) {
@@ -169,16 +179,33 @@ absl::StatusOr<CollectorOptions> ParseCollectorOptions(int argc, char** argv) {
   for (const std::string& endpoint : options.upstream) {
     if (absl::Status status = CheckEndpoint("--upstream", endpoint, false); !status.ok()) return status;
   }
-  for (const auto& [text, name, into] : {std::tuple(&quota, "--quota", &options.quota), std::tuple(&host_quota, "--host-quota", &options.host_quota)}) {
+  for (const auto& [text, name, into] : {std::tuple(&quota, "--quota", &options.quota), std::tuple(&host_quota, "--host-quota", &options.host_quota),
+                                        std::tuple(&keep_bytes, "--keep-bytes", &options.keep_bytes)}) {
     if (text->empty()) continue;
+    if (*text == "0" && into == &options.keep_bytes) {
+      *into = 0;
+      continue;
+    }
     const absl::StatusOr<uint64_t> bytes = ParseBytes(*text);
     if (!bytes.ok()) return Usage(absl::StrCat(name, ": ", bytes.status().message()));
     *into = *bytes;
   }
-  if (!options.upstream.empty() && !options.on_verdict.empty()) return Usage("a relay (--upstream) has no verdicts: --on-verdict goes to the collector");
-  if (options.upstream.empty() && !options.security.server_key.empty() && Variable("LOCKSTEP_SERVER_KEY").empty()) {
-    return Usage("--server-key is for relays (--upstream)");
+  if (!keep.empty()) {
+    if (absl::Status status = ParseKeep(keep, &options.keep_s); !status.ok()) return status;
   }
+  if (!options.upstream.empty() && !options.on_verdict.empty()) return Usage("a relay (--upstream) has no verdicts: --on-verdict goes to the collector");
+  if (options.upstream.empty() && !options.security.server_key.empty()) return Usage("--server-key is for relays (--upstream)");
+  return options;
+}
+
+}  // namespace
+
+absl::StatusOr<CollectorOptions> ParseCollectorOptions(int argc, char** argv) {
+  const absl::StatusOr<settings::Merged> merged = settings::Merge("collector", {argv + 1, argv + argc});
+  if (!merged.ok()) return merged.status();
+  settings::Tell(*merged);
+  absl::StatusOr<CollectorOptions> options = ParseWords(merged->words);
+  if (!options.ok()) return absl::InvalidArgumentError(merged->Explain(std::string(options.status().message())));
   return options;
 }
 

@@ -49,6 +49,16 @@ TEST(CollectorOptionsTest, ARelayHasItsOwnKey) {
   EXPECT_EQ(options->security.own_key, "/k/relay.key");
 }
 
+TEST(CollectorOptionsTest, HowLongIncidentsAreKept) {
+  EXPECT_EQ(Parse({})->keep_s, 7 * 86400);
+  EXPECT_EQ(Parse({})->keep_bytes, uint64_t{5} << 30);
+  const absl::StatusOr<CollectorOptions> options = Parse({"--keep", "36h", "--keep-bytes", "0"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->keep_s, 36 * 3600);
+  EXPECT_EQ(options->keep_bytes, 0u);
+  EXPECT_NE(Problem({"--keep", "soon"}).find("--keep takes an age"), std::string::npos);
+}
+
 TEST(CollectorOptionsTest, WrongArgumentsAreNamed) {
   EXPECT_NE(Problem({"--lisen", "x"}).find("--lisen"), std::string::npos);
   EXPECT_NE(Problem({"job"}).find("'job'"), std::string::npos);

@@ -27,7 +27,9 @@
 #include "collector/metrics.h"
 #include "collector/own_programs.h"
 #include "collector/proc.h"
+#include "collector/reading_group.h"
 #include "collector/relay.h"
+#include "collector/retention.h"
 #include "collector/runtime_folder.h"
 #include "collector/say.h"
 #include "collector/verdict_hook.h"
@@ -37,6 +39,7 @@
 namespace lockstep {
 namespace {
 
+constexpr int64_t kFirstRetention = 5LL * 1'000'000'000, kRetention = 60LL * 1'000'000'000;
 constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kSecond = 1'000'000'000;
 constexpr int64_t kTick = 100 * kMs;
@@ -109,7 +112,10 @@ class CollectorProcess : public CoreActions {
     lane->Push(std::move(task.run), std::move(task.done));
   }
   void Say(const std::string& line) override { lockstep::Say(line); }
-  void Print(const std::string& block) override { SayBlock(block); }
+  void Print(const std::string& block) override {
+    SayBlock(block);
+    share_due_ = true;
+  }
   void Decided(const Decision& decision, const std::string& job, int64_t real_ns) override {
     if (!decisions_.open()) return;
     if (absl::Status status = decisions_.Append(DecisionJson(decision, job, real_ns)); !status.ok() && !log_failed_) {
@@ -132,7 +138,7 @@ class CollectorProcess : public CoreActions {
             const absl::Status made = RunWithInput(Self("--index", folder), "", kIndexLimit + 30 * kSecond);
             if (!made.ok()) lockstep::Say(absl::StrCat("no index for the viewer in ", folder, ": ", made.message()));
           },
-          [](int64_t) {});
+          [this](int64_t) { share_due_ = true; });
     }
     return read;
   }
@@ -154,6 +160,11 @@ class CollectorProcess : public CoreActions {
     }
     if (stat(options_.out.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
       return absl::FailedPreconditionError(absl::StrCat("--out ", options_.out, " is no folder"));
+    }
+    if (!options_.group.empty()) {
+      const absl::StatusOr<gid_t> group = FindReadingGroup(options_.group);
+      if (!group.ok()) return group.status();
+      sharer_ = std::make_unique<IncidentSharer>(*group);
     }
     char real[PATH_MAX];
     out_ = realpath(options_.out.c_str(), real) != nullptr ? real : options_.out;
@@ -221,7 +232,7 @@ class CollectorProcess : public CoreActions {
   }
 
   void Loop(int ends) {
-    int64_t next_tick = 0, next_metrics = 0;
+    int64_t next_tick = 0, next_metrics = 0, next_retain = MonotonicNs() + kFirstRetention;
     bool more = false;
     for (;;) {
       int64_t now = MonotonicNs();
@@ -246,11 +257,44 @@ class CollectorProcess : public CoreActions {
         core_->Tick(now, RealtimeNs());
         next_tick = now + (core_->busy() ? kBusyTick : kTick);
       }
+      if (now >= next_retain) {
+        next_retain = now + kRetention;
+        Retain(now);
+        share_due_ = true;
+      }
+      if (share_due_) Share();
       if (metrics_ != nullptr && now >= next_metrics) {
         Publish();
         next_metrics = now + kSecond;
       }
     }
+  }
+
+  // Incidents to the group of --group: after a verdict, when one is whole, and now and then.
+  void Share() {
+    share_due_ = false;
+    if (sharer_ == nullptr) return;
+    index_->Push(
+        [this, out = out_] {
+          const absl::Status status = sharer_->Share(out);
+          if (!status.ok() && status != share_problem_) lockstep::Say(std::string(status.message()));
+          share_problem_ = status;
+        },
+        [](int64_t) {});
+  }
+
+  // On the lane that makes indexes: in an incident that is removed none is being made.
+  void Retain(int64_t now) {
+    RetentionRequest request;
+    request.limits = {options_.keep_s, options_.keep_bytes};
+    request.now_s = RealtimeNs() / kSecond;
+    request.by_age = clock_.Trust(now, RealtimeNs());
+    request.say = [](const std::string& line) { lockstep::Say(line); };
+    index_->Push(
+        [request = std::move(request), out = out_] {
+          if (const absl::StatusOr<Retained> done = RetainIncidents(out, request); !done.ok()) lockstep::Say(std::string(done.status().message()));
+        },
+        [](int64_t) {});
   }
 
   void Publish() {
@@ -296,6 +340,10 @@ class CollectorProcess : public CoreActions {
   int lock_ = -1;
   bool log_failed_ = false;
   DecisionLog decisions_;
+  TrustedClock clock_;
+  bool share_due_ = true;
+  std::unique_ptr<IncidentSharer> sharer_;  // of the lane index_, as what follows
+  absl::Status share_problem_;
   std::unique_ptr<wire::Server> server_;
   std::unique_ptr<MetricsServer> metrics_;
   std::unique_ptr<VerdictHook> hook_;

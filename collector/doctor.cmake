@@ -13,7 +13,7 @@ set_target_properties(lockstep_probe PROPERTIES OUTPUT_NAME probe RUNTIME_OUTPUT
   BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN" BUILD_RPATH_USE_ORIGIN ON)
 lockstep_layer(lockstep_probe collector)
 
-add_library(lockstep_doctor STATIC doctor/check.cpp doctor/host_checks.cpp doctor/network_checks.cpp doctor/recorder_checks.cpp)
+add_library(lockstep_doctor STATIC doctor/check.cpp doctor/configuration_check.cpp doctor/host_checks.cpp doctor/network_checks.cpp doctor/recorder_checks.cpp)
 lockstep_common(lockstep_doctor)
 target_compile_definitions(lockstep_doctor PRIVATE "LOCKSTEP_VERSION=\"${PROJECT_VERSION}\"")
 target_link_libraries(lockstep_doctor PUBLIC lockstep_tools lockstep_stacks lockstep_ring PRIVATE nlohmann_json::nlohmann_json)

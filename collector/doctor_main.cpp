@@ -10,6 +10,8 @@
 #include "collector/doctor/network_checks.h"
 #include "collector/doctor/recorder_checks.h"
 #include "collector/say.h"
+#include "analyzer/settings/merge.h"
+#include "collector/doctor/configuration_check.h"
 #include "collector/tool_client.h"
 
 namespace lockstep {
@@ -67,12 +69,22 @@ void Help() {
          kToolOptionsHelp);
 }
 
+// A file that cannot be read is one of the things to tell, and no reason not to look at the others.
+std::vector<std::string> WithNoConfig(std::vector<std::string> words) {
+  words.insert(words.begin(), "--no-config");
+  return words;
+}
+
 int Main(int argc, char** argv) {
-  std::vector<std::string> words(argv + 1, argv + argc);
+  absl::StatusOr<settings::Merged> merged = settings::Merge("doctor", {argv + 1, argv + argc});
+  const absl::Status configuration = merged.status();
+  if (!merged.ok()) merged = settings::Merge("doctor", WithNoConfig({argv + 1, argv + argc}));
+  if (!merged.ok()) return Say(merged.status().message()), kUsage;
+  std::vector<std::string> words = std::move(merged->words);
   const absl::StatusOr<ToolOptions> tool = TakeToolOptions(&words);
   const absl::StatusOr<DoctorOptions> options = tool.ok() ? Parse(words) : tool.status();
   if (!options.ok()) {
-    Say(absl::StrCat(std::string(options.status().message()), " (lockstep doctor --help shows the options)"));
+    Say(absl::StrCat(merged->Explain(std::string(options.status().message())), " (lockstep doctor --help shows the options)"));
     return kUsage;
   }
   if (options->help) return Help(), 0;
@@ -80,7 +92,8 @@ int Main(int argc, char** argv) {
 
   const Environment environment = CurrentEnvironment();
   const doctor::ProbePlaces probe = doctor::FindProbe();
-  std::vector<doctor::Check> checks = doctor::SwitchChecks(environment);
+  std::vector<doctor::Check> checks = doctor::ConfigurationChecks(configuration);
+  for (doctor::Check& check : doctor::SwitchChecks(environment)) checks.push_back(std::move(check));
   checks.push_back(doctor::SharedMemoryCheck(environment, options->ranks));
   for (doctor::Check& check : doctor::HookChecks(environment, probe)) checks.push_back(std::move(check));
   for (doctor::Check& check : doctor::NcclChecks(environment, probe, options->nccl)) checks.push_back(std::move(check));

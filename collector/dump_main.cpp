@@ -12,6 +12,7 @@
 #include "analyzer/report.h"
 #include "collector/proc.h"
 #include "collector/say.h"
+#include "analyzer/settings/merge.h"
 #include "collector/tool_client.h"
 #include "collector/wire/client.h"
 #include "proto/wire.pb.h"
@@ -163,11 +164,14 @@ int Dump(const DumpOptions& options, const CollectorAddress& address) {
 
 int main(int argc, char** argv) {
   using namespace lockstep;
-  std::vector<std::string> words(argv + 1, argv + argc);
+  absl::StatusOr<settings::Merged> merged = settings::Merge("dump", {argv + 1, argv + argc});
+  if (!merged.ok()) return Say(merged.status().message()), kUsage;
+  settings::Tell(*merged);
+  std::vector<std::string> words = std::move(merged->words);
   const absl::StatusOr<ToolOptions> tool = TakeToolOptions(&words);
   const absl::StatusOr<DumpOptions> options = Parse(words);
   if (!options.ok() || !tool.ok()) {
-    Say(options.ok() ? tool.status().message() : options.status().message());
+    Say(merged->Explain(std::string(options.ok() ? tool.status().message() : options.status().message())));
     return kUsage;
   }
   if (options->help) {

@@ -39,7 +39,7 @@ lockstep_layer(lockstep_stacks collector)
 
 add_executable(lockstep-evidence evidence_main.cpp)
 lockstep_common(lockstep-evidence)
-target_link_libraries(lockstep-evidence PRIVATE lockstep_stacks)
+target_link_libraries(lockstep-evidence PRIVATE lockstep_stacks lockstep_settings)
 lockstep_layer(lockstep-evidence collector)
 
 if(LOCKSTEP_TESTS)

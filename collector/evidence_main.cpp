@@ -7,9 +7,11 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/numbers.h"
+#include "analyzer/settings/merge.h"
 #include "collector/evidence.h"
 #include "collector/evidence/child_pipe.h"
 #include "collector/evidence/gpu_state.h"
@@ -35,7 +37,16 @@ void LimitTime(int milliseconds) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int count, char** given) {
+  // What the agent starts is not for files to change.
+  const bool inner = std::any_of(given, given + count, [](const char* word) { return strcmp(word, "--stacks-of") == 0 || strcmp(word, "--gpus-of") == 0; });
+  absl::StatusOr<lockstep::settings::Merged> merged = lockstep::settings::Merge("evidence", {inner ? given + count : given + 1, given + count});
+  if (!merged.ok()) return fprintf(stderr, "lockstep evidence: %s\n", std::string(merged.status().message()).c_str()), 2;
+  if (inner) merged->words = {given + 1, given + count};
+  lockstep::settings::Tell(*merged);
+  lockstep::settings::Arguments arguments(given[0], merged->words);
+  const int argc = arguments.argc();
+  char** argv = arguments.argv();
   int stacks_of = 0, gpus_of = 0, pid = 0, limit_ms = 10'000;
   const char* nvml = nullptr;
   const char* ring = nullptr;

@@ -33,6 +33,7 @@ constexpr KnownVerb kVerbs[] = {
     {"clean", "remove ring files that no process writes any more"},
     {"doctor", "check this host"},
     {"archive", "keep incidents in ClickHouse, and ask what was before"},
+    {"config", "show every setting and where it comes from"},
 };
 
 std::string OwnFolder() {

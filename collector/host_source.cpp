@@ -92,6 +92,7 @@ struct HostSource::Ring {
   Job* job = nullptr;     // null: not known yet
   int32_t rank = -1;
   pid_t pid = 0;       // here; 0: not known
+  pid_t shown_pid = 0;  // the same, and kept after its end; 0: as the process itself is called
   std::string identity;  // of the process: pid, namespace, start
   bool alive = false, saved = false, told = true;
   int64_t ended_real_ns = 0;
@@ -328,7 +329,7 @@ void HostSource::Follow(Ring* ring) {
     return;
   }
   ring->alive = true;
-  ring->pid = *pid;
+  ring->pid = ring->shown_pid = *pid;
   ring->process.life = Life::kRunning;
   ring->progress_ns = MonotonicNs();
   if (!ends_->Add(*pid, pidfd, ring->key)) Log(absl::StrCat("process ", *pid, " cannot be watched: its end will be noticed late"));
@@ -623,6 +624,8 @@ void HostSource::FillDigest(const CollectRequest& request, Digest* out) {
     input.path = ring->file.path;
     input.process = ring->process;
     input.snapshot = ring->digest;
+    // People look for it on the host: a container has numbers of its own.
+    if (ring->shown_pid > 0) input.snapshot.process.pid = ring->shown_pid;
     if (ring->marks != nullptr) ring->marks->Fill(&input.snapshot);
     inputs.push_back(std::move(input));
   }
@@ -650,6 +653,7 @@ void HostSource::Gather(const CollectRequest& request) {
     work.path = ring->file.path;
     work.rank = ring->rank;
     work.pid = ring->alive ? ring->pid : 0;
+    work.shown_pid = ring->shown_pid;
     work.process = ring->process;
     work.marks = ring->marks;
     if (!ring->alive) work.at_end = ring->digest;

@@ -263,6 +263,7 @@ class Workshop final : public HostWorkshop {
         AddLateMarks(input.snapshot, &whole);
         input.snapshot = std::move(whole);
       }
+      if (ring.shown_pid > 0) input.snapshot.process.pid = ring.shown_pid;
       if (ring.marks != nullptr) ring.marks->Fill(&input.snapshot);
       inputs.push_back(std::move(input));
     }

@@ -33,6 +33,7 @@ struct WorkRing {
   std::string path;
   int32_t rank = -1;
   pid_t pid = 0;  // here; 0: it has ended
+  pid_t shown_pid = 0;  // likewise, of one that has ended, too; 0: not known
   Process process;
   std::shared_ptr<const MarkTimes> marks;  // what was seen of its GPU; may be null
   std::optional<ring::Snapshot> at_end;  // digest of a process that ended, as it was then

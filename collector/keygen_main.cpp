@@ -4,7 +4,9 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <vector>
 
+#include "analyzer/settings/merge.h"
 #include "collector/wire/keys.h"
 
 namespace {
@@ -50,15 +52,19 @@ int Usage(const std::string& what) {
 
 int main(int argc, char** argv) {
   std::string role_name, name, folder;
-  for (int i = 1; i < argc; i++) {
-    const std::string word = argv[i];
+  const absl::StatusOr<lockstep::settings::Merged> merged = lockstep::settings::Merge("keygen", {argv + 1, argv + argc});
+  if (!merged.ok()) return Usage(std::string(merged.status().message()));
+  lockstep::settings::Tell(*merged);
+  const std::vector<std::string>& words = merged->words;
+  for (size_t i = 0; i < words.size(); i++) {
+    const std::string& word = words[i];
     if (word == "--help" || word == "-h") {
       fputs(kHelp, stdout);
       return 0;
     }
     if (word == "--role" || word == "--name") {
-      if (++i == argc) return Usage(word + " needs a value");
-      (word == "--role" ? role_name : name) = argv[i];
+      if (i + 1 == words.size()) return Usage(word + " needs a value");
+      (word == "--role" ? role_name : name) = words[++i];
     } else if (word.compare(0, 7, "--role=") == 0 || word.compare(0, 7, "--name=") == 0) {
       (word[2] == 'r' ? role_name : name) = word.substr(7);
     } else if (!word.empty() && word[0] == '-') {
@@ -74,7 +80,7 @@ int main(int argc, char** argv) {
   if (!role.ok()) return Usage(std::string(role.status().message()));
   if (name.empty()) name = role_name;
   if (name.find('/') != std::string::npos || name[0] == '.') return Usage("a name is no path: " + name);
-  if (folder.empty()) folder = ".";
+  if (folder.empty()) folder.push_back('.');
   const absl::StatusOr<KeyPair> keys = MakeKeyPair(*role);
   absl::Status status = keys.status();
   if (status.ok()) status = WriteKeyPair(folder, name, *keys);

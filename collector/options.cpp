@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "analyzer/settings/merge.h"
 
 namespace lockstep {
 namespace {
@@ -83,7 +84,9 @@ The exit status is the job's own. 2: wrong arguments; 126, 127: COMMAND could no
 )";
 }
 
-absl::StatusOr<RunOptions> ParseRunOptions(int argc, char** argv) {
+namespace {
+
+absl::StatusOr<RunOptions> ParseWords(int argc, char** argv) {
   RunOptions options;
   int at = 1;
   for (; at < argc; ++at) {
@@ -138,6 +141,18 @@ absl::StatusOr<RunOptions> ParseRunOptions(int argc, char** argv) {
   if (options.profiler && !options.gpu.empty()) return Usage("--profiler and --gpu exclude each other");
   if (!options.collector.empty() && !options.out.empty()) return Usage("--out and --collector exclude each other: incidents are the collector's");
   if (options.command.empty()) return Usage("no command given: lockstep run [OPTIONS] -- COMMAND...");
+  return options;
+}
+
+}  // namespace
+
+absl::StatusOr<RunOptions> ParseRunOptions(int argc, char** argv) {
+  const absl::StatusOr<settings::Merged> merged = settings::Merge("run", {argv + 1, argv + argc});
+  if (!merged.ok()) return merged.status();
+  settings::Tell(*merged);
+  settings::Arguments arguments(argv[0], merged->words);
+  absl::StatusOr<RunOptions> options = ParseWords(arguments.argc(), arguments.argv());
+  if (!options.ok()) return absl::InvalidArgumentError(merged->Explain(std::string(options.status().message())));
   return options;
 }
 

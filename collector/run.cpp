@@ -15,6 +15,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/settings/merge.h"
 #include "collector/agent.h"
 #include "collector/environment.h"
 #include "collector/join.h"
@@ -46,6 +47,23 @@ struct Child {
   int64_t ended_ns = 0;
 };
 
+// What keeps the recorder from recording on this host or in this job, as the recorder reads it; empty: nothing of the kind.
+std::string WhySwitchedOff() {
+  if (const absl::StatusOr<settings::Merged> merged = settings::Merge("recorder", {}); merged.ok()) {
+    for (const settings::Value& value : merged->values) {
+      bool on = true;
+      if (value.row->key == "record" && settings::ReadFlag(value.text, &on) && !on) {
+        const bool variable = value.from == value.row->variable;
+        return variable ? absl::StrCat("LOCKSTEP=", value.text, " is set") : absl::StrCat("recording is off (record = ", value.text, " in ", value.from, ")");
+      }
+    }
+  }
+  for (const char* file : {"/etc/lockstep/off", "/run/lockstep/off"}) {
+    if (access(file, F_OK) == 0) return absl::StrCat("the file ", file, " is there, which stops recording on this host");
+  }
+  return "";
+}
+
 class Run {
  public:
   explicit Run(const RunOptions& options) : options_(options) {}
@@ -62,7 +80,7 @@ class Run {
  private:
   // 0, or the exit status for arguments that cannot work.
   int PrepareRecording(Environment* environment) {
-    switched_off_ = GetVariable(*environment, "LOCKSTEP") == "0";
+    switched_off_ = WhySwitchedOff();
     const absl::StatusOr<std::string> library = FindLibrary(*environment);
     if (!library.ok()) {
       Say(library.status().message());
@@ -370,7 +388,7 @@ class Run {
 
   const RunOptions options_;
   std::string job_, library_, unusable_;
-  bool switched_off_ = false;
+  std::string switched_off_;  // by what; empty: it is not
   RingFolder folder_;
   std::unique_ptr<Keeper> keeper_;
   Agent agent_;

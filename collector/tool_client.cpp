@@ -51,9 +51,6 @@ const char kToolOptionsHelp[] =
 
 absl::StatusOr<ToolOptions> TakeToolOptions(std::vector<std::string>* arguments) {
   ToolOptions options;
-  options.collector = Environment("LOCKSTEP_COLLECTOR");
-  options.key = Environment("LOCKSTEP_KEY");
-  options.server_key = Environment("LOCKSTEP_SERVER_KEY");
   const struct {
     const char* name;
     std::string* value;
@@ -90,7 +87,7 @@ absl::StatusOr<ToolOptions> TakeToolOptions(std::vector<std::string>* arguments)
 absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options) {
   CollectorAddress address;
   address.endpoint = options.collector;
-  address.found = "--collector or LOCKSTEP_COLLECTOR";
+  address.found = "--collector, LOCKSTEP_COLLECTOR or a configuration file";
   address.security.insecure = options.insecure;
   address.security.own_key = options.key;
   address.security.server_key = options.server_key;

@@ -1,5 +1,5 @@
-// How people's tools (dump, top) find the collector and prove who they are: options first, then the environment, then
-// what the agent or collector of this host wrote into its runtime folder.
+// How people's tools (dump, top) find the collector and prove who they are: what they are told, else what the agent or
+// collector of this host wrote into its runtime folder.
 #ifndef LOCKSTEP_COLLECTOR_TOOL_CLIENT_H_
 #define LOCKSTEP_COLLECTOR_TOOL_CLIENT_H_
 
@@ -13,13 +13,13 @@
 namespace lockstep {
 
 struct ToolOptions {
-  std::string collector;   // --collector, LOCKSTEP_COLLECTOR
-  std::string key;         // --key, LOCKSTEP_KEY
-  std::string server_key;  // --server-key, LOCKSTEP_SERVER_KEY
+  std::string collector;   // --collector
+  std::string key;         // --key
+  std::string server_key;  // --server-key
   bool insecure = false;   // --insecure
 };
 
-// Takes these options out of `arguments` wherever they stand ("--key FILE" and "--key=FILE"); the rest stays in order.
+// Takes these options out of `arguments` (settings::Merge has added those of files and environment) wherever they stand ("--key FILE" and "--key=FILE"); the rest stays in order.
 // Arguments after "--" are left alone. InvalidArgument when a value is missing.
 absl::StatusOr<ToolOptions> TakeToolOptions(std::vector<std::string>* arguments);
 // The lines of --help that describe them.

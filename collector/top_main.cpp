@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "collector/proc.h"
+#include "analyzer/settings/merge.h"
 #include "collector/tool_client.h"
 #include "collector/top.h"
 #include "collector/top_view.h"
@@ -348,6 +349,10 @@ int Main(std::vector<std::string> arguments) {
       return 0;
     }
   }
+  absl::StatusOr<settings::Merged> merged = settings::Merge("top", std::move(arguments));
+  if (!merged.ok()) return Usage(std::string(merged.status().message()));
+  settings::Tell(*merged);
+  arguments = std::move(merged->words);
   const absl::StatusOr<ToolOptions> options = TakeToolOptions(&arguments);
   if (!options.ok()) return Usage(std::string(options.status().message()));
   bool once = isatty(STDOUT_FILENO) == 0 || isatty(STDIN_FILENO) == 0;

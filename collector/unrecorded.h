@@ -18,14 +18,16 @@ class Unrecorded {
 
   // Looks at live processes of the job; call it now and then while there are no rings.
   void Look(const std::vector<pid_t>& processes);
-  // One clause: why there may be no records.
-  std::string Reason(bool switched_off) const;
+  // One clause: why there may be no records. `switched_off`: by what recording was; empty: it was not.
+  std::string Reason(const std::string& switched_off) const;
 
  private:
   struct Seen {
     Mapped mapped;
     bool preload_kept = false;
     std::string hook;  // LOCKSTEP_HOOK
+    bool other_machine = false;  // the program is of another architecture than the library
+    bool privileged = false;     // set-user-ID and the like: the loader leaves LD_PRELOAD alone
   };
   const std::string library_;
   std::map<pid_t, Seen> seen_;

@@ -7,6 +7,7 @@ pages.py BIN reference         docs/options.md on standard output
 BIN is the folder of the programs."""
 
 import dataclasses
+import json
 import os
 import re
 import subprocess
@@ -177,22 +178,67 @@ complete -o filenames -F _lockstep lockstep {" ".join("lockstep-" + page.verb fo
 """
 
 
-def reference(all_pages):
+FILES = """Everything is set in one of three ways; what stands later in this list counts more:
+
+1. configuration files: `/etc/lockstep.conf`, then the one that `LOCKSTEP_CONFIG` names;
+2. environment variables;
+3. options.
+
+A file is lines `KEY = VALUE` below a line `[SECTION]`: a verb's name, `[recorder]`, or `[common]` for the keys that are marked with *common*
+here (in one file a verb's own section counts more). `#` or `;` begins a line of comment; there is none behind a value. Flags take `yes` or `no`; on the command line
+`--FLAG=no` takes back what a file or a variable says. Lists have commas between their parts, `rings` colons. A key that nobody knows is told, with the one that is probably meant; a value that cannot be
+is an error, which names file, line and key. A file is at most 32 KiB, its lines 512 bytes. A file that everybody can write is not read; root reads
+only what belongs to root and what no other group can write. `--no-config` with any verb: no file is read.
+
+    # /etc/lockstep.conf
+    [common]
+    collector = tcp://head:9470
+    keys = /etc/lockstep/keys
+    [recorder]
+    gpu = done
+    [collector]
+    keep = 14d
+
+`lockstep config` prints every setting, its value and where that comes from; `lockstep config --check` says only what is wrong; `lockstep doctor` names the files in force."""
+
+
+def settings(bin_folder):
+    """section -> key -> what lockstep config tells of it, in its order."""
+    said = subprocess.run([os.path.join(bin_folder, "lockstep-config"), "--reference"], stdout=subprocess.PIPE, text=True, timeout=60, check=True).stdout
+    table = {}
+    for row in json.loads(said):
+        table.setdefault(row["section"], {})[row["key"]] = row
+    return table
+
+
+def reference(all_pages, table):
     def cell(text):
         return text.replace("|", "\\|").replace("<", "\\<")
 
-    out = ["# Options", "", "Of every verb, as its `--help` says (made by `packaging/pages.py`; the recorder's variables are in [recorder.md](recorder.md)).", ""]
+    def key(row):
+        return f"`{row['key']}`" + (", *common*" if row["common"] else "")
+
+    out = ["# Options, variables and files", "", "Made by `packaging/pages.py` from what every verb's `--help` says and from the table that the programs read settings by.", "", FILES, ""]
     for page in all_pages:
         out += [f"## lockstep {page.verb}", "", *(f"    {usage}" for usage in page.usage), ""]
         for block in page.blocks:
             if isinstance(block, list):
-                out += ["| option | meaning |", "| --- | --- |"]
+                out += ["| option | key | variable | meaning |", "| --- | --- | --- | --- |"]
                 for option in block:
                     value = f" {option.value}" if option.value else ""
-                    out.append(f"| `{', '.join(option.names)}{value}` | {cell(option.text)} |")
+                    row = next((row for row in table.get(page.verb, {}).values() if row["option"] in option.names), None)
+                    names = f"{key(row)} | `{row['variable']}`" if row else " | "
+                    out.append(f"| `{', '.join(option.names)}{value}` | {names} | {cell(option.text)} |")
                 out.append("")
             else:
                 out += [cell(block), ""]
+        others = [row for row in table.get(page.verb, {}).values() if not row["option"]]
+        if others:
+            out += ["Without an option: " + "; ".join(f"{key(row)} or `{row['variable']}` (default {cell(row['default'])})" for row in others) + ".", ""]
+    out += ["## The recorder", "", "Of the library in the training processes: variables, or keys below `[recorder]`. [recorder.md](recorder.md) tells more of each.", "",
+            "| variable | key | takes | default | meaning |", "| --- | --- | --- | --- | --- |"]
+    for row in table["recorder"].values():
+        out.append(f"| `{row['variable']}` | {key(row)} | {cell(row.get('choices', ''))} | {cell(row['default'])} | {cell(row['meaning'])} |")
     return "\n".join(out).rstrip() + "\n"
 
 
@@ -212,7 +258,7 @@ def main(arguments):
     made = pages(bin_folder)
     version = subprocess.run([os.path.join(bin_folder, "lockstep"), "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout.split()[-1]
     if arguments[1] == "reference":
-        sys.stdout.write(reference(made))
+        sys.stdout.write(reference(made, settings(bin_folder)))
     elif arguments[1] == "completion":
         write(arguments[2], "lockstep", completion(made))
     else:

@@ -21,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/report_words.h"
+#include "analyzer/settings/merge.h"
 #include "collector/archive/http.h"
 #include "collector/archive/incident_rows.h"
 #include "collector/archive/job_days.h"
@@ -154,10 +155,6 @@ std::string Parse(int argc, char** argv, Options* options) {
     }
   }
   if (options->help || options->version) return "";
-  if (options->to.empty()) options->to = Variable("LOCKSTEP_ARCHIVE");
-  if (options->ca.empty()) options->ca = Variable("LOCKSTEP_ARCHIVE_CA");
-  if (Variable("LOCKSTEP_ARCHIVE_INSECURE") == "1") options->insecure = true;
-  if (options->password_file.empty()) options->password_file = Variable("LOCKSTEP_ARCHIVE_PASSWORD_FILE");
   if (options->verb == "query" && options->words.size() != 1) return "query takes the name of one query";
   if (options->verb == "jobs" && options->words.size() != 1) return "jobs takes one file";
   if (options->verb == "send" && !options->words.empty()) return "send takes no folders";
@@ -463,8 +460,12 @@ int SendJobs(const Options& options, Store* store) {
 int Run(int argc, char** argv) {
   signal(SIGPIPE, SIG_IGN);
   Options options;
-  if (const std::string wrong = Parse(argc, argv, &options); !wrong.empty()) {
-    Say(absl::StrCat(wrong, "; try 'lockstep archive --help'"));
+  const absl::StatusOr<settings::Merged> merged = settings::Merge("archive", {argv + 1, argv + argc});
+  if (!merged.ok()) return Say(std::string(merged.status().message())), kUsage;
+  settings::Tell(*merged);
+  settings::Arguments arguments(argv[0], merged->words);
+  if (const std::string wrong = Parse(arguments.argc(), arguments.argv(), &options); !wrong.empty()) {
+    Say(absl::StrCat(merged->Explain(wrong), "; try 'lockstep archive --help'"));
     return kUsage;
   }
   if (options.help || options.version) {

@@ -25,6 +25,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "analyzer/report_words.h"
+#include "analyzer/settings/table.h"
 #include "collector/proc.h"
 #include "recorder/ring/layout.h"
 #include "recorder/ring/reader.h"
@@ -53,12 +54,11 @@ std::string Existing(std::string path) {
 
 // What every variable of ours is, for saying which ones nothing reads.
 const std::set<std::string>& KnownVariables() {
-  static const auto& known = *new std::set<std::string>{
-      "LOCKSTEP", "LOCKSTEP_HOOK", "LOCKSTEP_DIR", "LOCKSTEP_JOB", "LOCKSTEP_RESTART", "LOCKSTEP_STEP", "LOCKSTEP_HOST",
-      "LOCKSTEP_RING_KIB", "LOCKSTEP_GPU", "LOCKSTEP_GPU_SAMPLE", "LOCKSTEP_CUDA", "LOCKSTEP_DENY", "LOCKSTEP_BUDGET",
-      "LOCKSTEP_CLOCK", "LOCKSTEP_LIBRARY", "LOCKSTEP_RACK", "LOCKSTEP_SWITCH", "LOCKSTEP_COLLECTOR", "LOCKSTEP_KEY",
-      "LOCKSTEP_KEYS", "LOCKSTEP_SERVER_KEY", "LOCKSTEP_SPOOL", "LOCKSTEP_SPOOL_BYTES", "LOCKSTEP_AGENT_RINGS",
-      "LOCKSTEP_AGENT_LOG", "LOCKSTEP_METRICS", "LOCKSTEP_RUNTIME_DIR", "LOCKSTEP_HELPER", "LOCKSTEP_CONFIG", "LOCKSTEP_GROUP"};
+  static const auto& known = *[] {
+    auto* names = new std::set<std::string>{"LOCKSTEP_LIBRARY", "LOCKSTEP_RACK", "LOCKSTEP_SWITCH", "LOCKSTEP_CONFIG"};
+    for (const settings::Row& row : settings::Table()) names->insert(row.variable);
+    return names;
+  }();
   return known;
 }
 

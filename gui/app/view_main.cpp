@@ -20,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "analyzer/settings/merge.h"
 #include "gui/app/appearance.h"
 #include "gui/app/compare_window.h"
 #include "gui/app/describe.h"
@@ -303,7 +304,11 @@ int Main(int argc, char** argv) {
   QElapsedTimer since_main;
   since_main.start();
   Options options;
-  if (const std::string wrong = Parse(argc, argv, &options); !wrong.empty()) {
+  const absl::StatusOr<settings::Merged> merged = settings::Merge("view", {argv + 1, argv + argc});
+  if (!merged.ok()) return fprintf(stderr, "lockstep view: %s\n", std::string(merged.status().message()).c_str()), kUsage;
+  settings::Tell(*merged);
+  settings::Arguments arguments(argv[0], merged->words);
+  if (const std::string wrong = Parse(arguments.argc(), arguments.argv(), &options); !wrong.empty()) {
     fprintf(stderr, "lockstep view: %s (lockstep view --help shows the options)\n", wrong.c_str());
     return kUsage;
   }

@@ -11,6 +11,7 @@ int lockstep_agent_main(int, char**);
 int lockstep_analyze_main(int, char**);
 int lockstep_clean_main(int, char**);
 int lockstep_collector_main(int, char**);
+int lockstep_config_main(int, char**);
 int lockstep_doctor_main(int, char**);
 int lockstep_dump_main(int, char**);
 int lockstep_evidence_main(int, char**);
@@ -33,6 +34,7 @@ int main(int argc, char** argv) {
                           {"analyze", lockstep_analyze_main},
                           {"clean", lockstep_clean_main},
                           {"collector", lockstep_collector_main},
+                          {"config", lockstep_config_main},
                           {"doctor", lockstep_doctor_main},
                           {"dump", lockstep_dump_main},
                           {"evidence", lockstep_evidence_main},

@@ -203,6 +203,7 @@ class NamesTest(unittest.TestCase):
                 if os.path.isfile(path) and "/build" not in path and path != os.path.abspath(__file__):
                     with open(path, errors="replace") as file:
                         known += file.read()
+        known += subprocess.run([os.path.join(BUILD, "bin/lockstep-config"), "--reference"], capture_output=True, text=True, timeout=30, check=True).stdout
         for page in pages():
             for name in set(re.findall(r"\bLOCKSTEP_[A-Z][A-Z_]*[A-Z]\b", read(page))):
                 self.assertTrue(name in known, f"{page}: nothing reads {name}")

@@ -59,6 +59,17 @@ class DoctorTest(unittest.TestCase):
         self.assertIn("all that is needed works", text.stdout)
         self.assertLessEqual(max(len(line) for line in text.stdout.splitlines() if "/" not in line), 100)
 
+    def test_configuration_files_are_named_and_what_is_wrong_with_them(self):
+        conf = os.path.join(self.folder, "lockstep.conf")
+        for text, status, health, says in (("[agent]\nspol = /x\n", 0, "note", "is 'spool' meant?"), ("[agent]\nspool = /x\n", 0, "ok", "lockstep.conf (1 setting)"),
+                                           ("[recorder]\nrecord = off\n", 1, "bad", "record = off"), ("[doctor]\nranks = many\n", 1, "bad", "line 2: [doctor] ranks")):
+            with open(conf, "w") as file:
+                file.write(text)
+            done, checks = self.doctor(LOCKSTEP_CONFIG=conf)
+            self.assertEqual(done, status, checks)
+            self.assertEqual(checks["configuration"]["health"], health)
+            self.assertIn(says, checks["configuration"]["text"])
+
     def test_what_keeps_recording_off_is_named(self):
         status, checks = self.doctor(LOCKSTEP="0")
         self.assertEqual(status, 1)

@@ -2,6 +2,7 @@
 """Man pages, completion and docs/options.md come from --help and say what it says."""
 
 import glob
+import json
 import os
 import re
 import shutil
@@ -76,6 +77,27 @@ class PagesTest(unittest.TestCase):
         made = dict(re.findall(r"^## lockstep ([a-z-]+)\n(.*?)(?=^## |\Z)", make("reference"), re.M | re.S))
         for verb, text in made.items():
             self.assertEqual(sections.get(verb, "").strip(), text.strip(), "make it again: packaging/pages.py build/bin reference > docs/options.md")
+        self.assertEqual(kept.split("## The recorder")[-1], make("reference").split("## The recorder")[-1], "as above")
+
+    def test_every_option_has_a_key_and_a_variable(self):
+        said = subprocess.run([LOCKSTEP, "config", "--reference"], stdout=subprocess.PIPE, text=True, check=True).stdout
+        table = json.loads(said)
+        for verb in verbs():
+            known = {row["option"] for row in table if row["section"] == verb}
+            given = options(verb) - {"--help", "--version"}
+            if verb == "config":
+                self.assertEqual(known, set(), "it shows settings and has none")
+                continue
+            self.assertEqual({option for option in given if option not in known}, set(), f"{verb}: add it to analyzer/settings/table.cpp")
+            self.assertEqual({option for option in known if option.startswith("--") and option not in given and verb != "evidence"}, set(), f"{verb}: not in its --help")
+
+    def test_the_recorder_s_variables_are_those_of_its_page(self):
+        said = subprocess.run([LOCKSTEP, "config", "--reference"], stdout=subprocess.PIPE, text=True, check=True).stdout
+        with open(os.path.join(SOURCE, "docs/recorder.md")) as file:
+            page = file.read()
+        for row in json.loads(said):
+            if row["section"] == "recorder":
+                self.assertIn(row["variable"], page)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,165 @@
+#include "analyzer/settings/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "analyzer/settings/table.h"
+#include "recorder/ring/settings.h"
+
+namespace lockstep::settings {
+namespace {
+
+std::string Shown(absl::string_view text) {
+  std::string out = "'";
+  for (const char c : text.substr(0, 80)) out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+  return out + "'";
+}
+
+bool InSection(const Row& row, const std::string& section) {
+  return section == kCommon ? row.common : row.section == section;
+}
+
+std::vector<std::string> KeysOf(const std::string& section) {
+  std::vector<std::string> keys;
+  for (const Row& row : Table()) {
+    if (InSection(row, section)) keys.push_back(row.key);
+  }
+  return keys;
+}
+
+// What may be meant by a key that its section does not know.
+std::string UnknownKey(const Entry& entry) {
+  std::string text = absl::StrCat(Place(entry), ": [", entry.section, "] has no key ", Shown(entry.key));
+  if (const std::string near = Nearest(entry.key, KeysOf(entry.section)); !near.empty()) return absl::StrCat(text, "; is '", near, "' meant?");
+  std::string where;
+  for (const Row& row : Table()) {
+    if (row.key == entry.key && where.find("[" + row.section + "]") == std::string::npos) {
+      absl::StrAppend(&where, where.empty() ? "" : ", ", "[", row.section, "]");
+    }
+  }
+  if (!where.empty()) return absl::StrCat(text, "; it belongs to ", where);
+  return absl::StrCat(text, "; lockstep config shows those it has");
+}
+
+bool InUserNamespace() {
+  char text[64] = {};
+  const int fd = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const ssize_t got = read(fd, text, sizeof(text) - 1);
+  close(fd);
+  return got > 0 && strstr(text, "4294967295") == nullptr;
+}
+
+}  // namespace
+
+std::string Place(const Entry& entry) {
+  return entry.line > 0 ? absl::StrCat(entry.file, ", line ", entry.line) : entry.file;
+}
+
+absl::Status ParseText(const std::string& path, const std::string& text, File* file) {
+  Entry entry;
+  entry.file = path;
+  std::vector<std::string> sections = Sections();
+  sections.insert(sections.begin(), std::string(kCommon));
+  std::map<std::string, int> seen;
+  bool known_section = false;
+  const auto wrong = [&](const std::string& what) {
+    return absl::InvalidArgumentError(absl::StrCat(Place(entry), ": ", what));
+  };
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    absl::string_view line = absl::string_view(text).substr(at, end - at);
+    at = end + 1;
+    ++entry.line;
+    if (line.size() > ring::kMostConfigLine) return wrong(absl::StrCat("the line is longer than ", ring::kMostConfigLine, " bytes; shorten it"));
+    if (line.find('\0') != line.npos) return wrong("there is a zero byte in it; this is no text file");
+    line = absl::StripAsciiWhitespace(line);
+    if (line.empty() || line[0] == '#' || line[0] == ';') continue;
+    if (line[0] == '[') {
+      if (line.back() != ']') return wrong(absl::StrCat("a section is a line like [agent], not ", Shown(line)));
+      entry.section = absl::AsciiStrToLower(absl::StripAsciiWhitespace(line.substr(1, line.size() - 2)));
+      known_section = std::find(sections.begin(), sections.end(), entry.section) != sections.end();
+      if (!known_section) {
+        const std::string near = Nearest(entry.section, sections);
+        file->told.push_back({entry.section, absl::StrCat(Place(entry), ": there is no section [", Shown(entry.section), "]",
+                                          near.empty() ? "; lockstep config shows those there are" : absl::StrCat("; is [", near, "] meant?"))});
+      }
+      continue;
+    }
+    const size_t equals = line.find('=');
+    if (equals == line.npos) return wrong(absl::StrCat(Shown(line), " is neither a comment (#), a [section] nor KEY = VALUE"));
+    if (entry.section.empty()) return wrong(absl::StrCat(Shown(line), " stands in no section; put [common], or that of the program, above it"));
+    entry.key = absl::AsciiStrToLower(absl::StripAsciiWhitespace(line.substr(0, equals)));
+    std::replace(entry.key.begin(), entry.key.end(), '_', '-');
+    entry.value = std::string(absl::StripAsciiWhitespace(line.substr(equals + 1)));
+    if (entry.key.empty()) return wrong("there is no key before the =");
+    if (!known_section) continue;
+    const Row* row = nullptr;
+    for (const Row& candidate : Table()) {
+      if (candidate.key == entry.key && InSection(candidate, entry.section)) row = &candidate;
+    }
+    if (row == nullptr) {
+      file->told.push_back({entry.section, UnknownKey(entry)});
+      continue;
+    }
+    if (const std::string what = WrongValue(*row, entry.value); !what.empty()) {
+      return wrong(absl::StrCat("[", entry.section, "] ", entry.key, " ", what, entry.value.empty() ? "" : ", not " + Shown(entry.value)));
+    }
+    int& before = seen[absl::StrCat(entry.section, ".", entry.key)];
+    if (before != 0) {
+      file->told.push_back({entry.section, absl::StrCat(Place(entry), ": [", entry.section, "] ", entry.key, " was given in line ", before, " already; this one counts")});
+    }
+    before = entry.line;
+    file->entries.push_back(entry);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadConfigFile(const std::string& path, File* file) {
+  file->path = path;
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) return absl::OkStatus();
+  if (fd < 0) return absl::UnavailableError(absl::StrCat("cannot read ", path, ": ", strerror(errno), "; mend its mode, or remove it"));
+  file->found = true;
+  struct stat info {};
+  absl::Status status;
+  std::string text;
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    status = absl::InvalidArgumentError(absl::StrCat(path, " is no regular file"));
+  } else if ((info.st_mode & S_IWOTH) != 0) {
+    status = absl::PermissionDeniedError(absl::StrCat(path, " can be written by everybody, and is not read for that; chmod o-w ", path));
+  } else if (geteuid() == 0 && info.st_uid != 0 && !(info.st_uid == 65534 && InUserNamespace())) {
+    status = absl::PermissionDeniedError(
+        absl::StrCat(path, " belongs to user ", info.st_uid, ", and root reads only what is root's; chown root ", path));
+  } else if (geteuid() == 0 && (info.st_mode & S_IWGRP) != 0 && info.st_gid != 0) {
+    status = absl::PermissionDeniedError(
+        absl::StrCat(path, " can be written by group ", info.st_gid, ", and root reads only what root alone writes; chmod g-w ", path));
+  } else if (static_cast<uint64_t>(info.st_size) > ring::kMostConfigBytes) {
+    status = absl::InvalidArgumentError(absl::StrCat(path, " is larger than ", ring::kMostConfigBytes, " bytes; shorten it"));
+  } else {
+    text.resize(ring::kMostConfigBytes + 1);
+    size_t got = 0;
+    while (got < text.size()) {
+      const ssize_t n = read(fd, text.data() + got, text.size() - got);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) status = absl::UnavailableError(absl::StrCat("cannot read ", path, ": ", strerror(errno)));
+      if (n <= 0) break;
+      got += static_cast<size_t>(n);
+    }
+    if (got > ring::kMostConfigBytes) status = absl::InvalidArgumentError(absl::StrCat(path, " is larger than ", ring::kMostConfigBytes, " bytes; shorten it"));
+    text.resize(got);
+  }
+  close(fd);
+  return status.ok() ? ParseText(path, text, file) : status;
+}
+
+}  // namespace lockstep::settings

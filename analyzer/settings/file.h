@@ -1,0 +1,41 @@
+// Configuration files: INI, a section for each program. Read with bounds, and only when nobody else can write them.
+#ifndef LOCKSTEP_ANALYZER_SETTINGS_FILE_H_
+#define LOCKSTEP_ANALYZER_SETTINGS_FILE_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace lockstep::settings {
+
+struct Entry {
+  std::string file;
+  int line = 0;
+  std::string section, key, value;  // a key's '_' is '-'
+};
+
+// "FILE, line N".
+std::string Place(const Entry& entry);
+
+struct Told {
+  std::string section, text;  // one line
+};
+
+struct File {
+  std::string path;
+  bool found = false;
+  std::vector<Entry> entries;  // in their order
+  std::vector<Told> told;      // unknown sections and keys, keys given twice
+};
+
+// Of `text`, for which `path` is the name only. InvalidArgument names file and line and says what to do.
+absl::Status ParseText(const std::string& path, const std::string& text, File* file);
+
+// What is at `path`. A file that is not there is found == false, and no error. PermissionDenied where others than root and
+// the user may write it: that is, where everybody may, and for root where it is not root's.
+absl::Status ReadConfigFile(const std::string& path, File* file);
+
+}  // namespace lockstep::settings
+
+#endif  // LOCKSTEP_ANALYZER_SETTINGS_FILE_H_

@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+"""Jobs in containers, made of real namespaces, under an agent outside of them; and the reason that is told for each way in which a job
+can fail to be recorded."""
+
+import glob
+import json
+import os
+import re
+import shutil
+import stat
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from cluster import BIN, BUILD, LIBRARY, wait_for
+
+LOCKSTEP = os.path.join(BIN, "lockstep")
+TRAINSIM = os.path.join(BIN, "trainsim")
+STALL = [TRAINSIM, "--tp", "2", "--pp", "1", "--dp", "2", "--steps", "1000000", "--pace-ms", "20", "--fault", "rank=2,step=20,kind=stall-host,comm=dp"]
+# What a launcher does in the container; the network is the test's own.
+RANKS = 'for rank in 0 1 2 3; do RANK=$rank LOCAL_RANK=$rank "$@" & done; wait'
+INSIDE = "LOCKSTEP_CONTAINER_TEST_FOLDER"
+
+
+def refused(*words):
+    """Why such namespaces cannot be made here; None: they can."""
+    if shutil.which("unshare") is None:
+        return "no unshare"
+    done = subprocess.run(["unshare", *words, "true"], capture_output=True, text=True)
+    return None if done.returncode == 0 else done.stderr.strip() or "unshare fails"
+
+
+def clean_environment(**more):
+    names = ("LOCKSTEP", "SLURM", "OMPI", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LD_PRELOAD")
+    return {**{name: value for name, value in os.environ.items() if not name.startswith(names)}, **more}
+
+
+class ContainerTest(unittest.TestCase):
+    """Each test plays a host in namespaces of its own (so that an agent that looks everywhere finds this test's jobs alone), and in that host
+    a container."""
+
+    def play(self, options, setup, drop=True):
+        reason = refused("-m", "-p", "-f", "-i", "-n", "--mount-proc")
+        if reason is None:
+            reason = refused("-m", "-p", "-f", "--mount-proc", *options, "--kill-child")
+        if reason is not None:
+            self.skipTest("no namespaces of one's own here: " + reason)
+        if drop and shutil.which("setpriv") is None:
+            self.skipTest("no setpriv")
+        folder = tempfile.mkdtemp(prefix="lockstep-container-")
+        self.addCleanup(shutil.rmtree, folder, True)
+        done = subprocess.run(["unshare", "-m", "-p", "-f", "-i", "-n", "--mount-proc", "--kill-child", sys.executable, os.path.abspath(__file__), "--as-host",
+                               json.dumps({"options": options, "setup": setup, "drop": drop})],
+                              env=clean_environment(LOCKSTEP_BUILD=BUILD, **{INSIDE: folder}), capture_output=True, text=True, timeout=280)
+        logs = ""
+        for path in glob.glob(folder + "/*.log"):
+            with open(path, errors="replace") as file:
+                logs += f"--- {path}\n{file.read()[-3000:]}\n"
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr + logs)
+        told = json.loads(done.stdout.splitlines()[-1])
+        self.assertEqual(told["culprits"], [2], logs)
+        # The pid is one of the host's, whatever it is inside.
+        self.assertEqual(told["rank_of_pid"], 2, told)
+        self.assertNotEqual(told["pid"], told["inner_pid"], told)
+        return told
+
+    def test_private_shared_memory_other_pids_read_only_root_no_capabilities(self):
+        told = self.play(["-i"], "mount -t tmpfs -o size=64m tmpfs /dev/shm && mount -t tmpfs tmpfs /tmp && mount -o remount,bind,ro / && ! touch /usr/x 2>/dev/null")
+        self.assertEqual(told["host_rings"], 0, "rings are in the container's shared memory, not in the host's")
+
+    def test_shared_memory_of_the_host(self):
+        told = self.play(["-i"], "true")
+        self.assertGreater(told["host_rings"], 0)
+
+    def test_a_user_namespace(self):
+        self.play(["-i", "-U", "-r"], "mount -t tmpfs -o size=64m tmpfs /dev/shm", drop=False)
+
+
+def as_host(plan):
+    """In namespaces of its own: the host's shared memory, an agent alone, a container with the job. Prints what the verdict names."""
+    folder = os.environ.pop(INSIDE)  # what is left of our variables goes with clean_environment
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/dev/shm"], check=True)
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=False)
+    environment = clean_environment(LOCKSTEP_RUNTIME_DIR=folder + "/runtime")
+
+    def start(name, words, **more):
+        with open(f"{folder}/{name}.log", "ab") as log:
+            return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**environment, **more}, start_new_session=True)
+
+    agent = start("agent", [os.path.join(BIN, "lockstep-agent"), "--alone", "--spool", folder + "/spool", "--out", folder + "/incidents", "--late-after", "1"])
+    drop = "setpriv --bounding-set=-all --inh-caps=-all --no-new-privs " if plan["drop"] else ""
+    job = start("job", ["unshare", "-m", "-p", "-f", *plan["options"], "--mount-proc", "--kill-child", "sh", "-c",
+                        f'{plan["setup"]} && export LD_PRELOAD={LIBRARY} && exec {drop}sh -c "$0" sh "$@"', RANKS, *STALL],
+                LOCKSTEP_JOB="boxed", WORLD_SIZE="4", MASTER_ADDR="127.0.0.1", MASTER_PORT="29511")
+
+    def verdict():
+        for path in glob.glob(folder + "/incidents/*/verdict.json"):
+            with open(path) as file:
+                said = json.load(file)
+            if said["verdict"] == "HUNG" and said["findings"] and said["findings"][0]["culprits"]:
+                return said
+        return None
+
+    said = wait_for(lambda: verdict() or job.poll() is not None or agent.poll() is not None, 150)
+    if not isinstance(said, dict):
+        print(f"no verdict: job {job.poll()}, agent {agent.poll()}", file=sys.stderr)
+        return 1
+    finding = said["findings"][0]
+    pid = finding["culprits"][0].get("pid", 0)
+    with open(f"/proc/{pid}/status") as file:
+        inner = int(re.search(r"^NSpid:.*?(\d+)$", file.read(), re.M).group(1))
+    # The ring's name holds the number that the process has in its own namespace.
+    rank = None
+    for path in glob.glob(f"/proc/{pid}/root/dev/shm/lockstep-*/boxed.*/*.{inner}.*.ring"):
+        with open(path, "rb") as file:
+            rank = rank_of(file.read(4096))
+    host_rings = len(glob.glob("/dev/shm/lockstep-*/boxed.*/*.ring"))
+    print(json.dumps({"culprits": finding["culprit_ranks"], "pid": pid, "inner_pid": inner, "rank_of_pid": rank, "host_rings": host_rings}))
+    job.kill()  # and with it all that it started
+    job.wait(60)
+    agent.terminate()
+    agent.wait(60)
+    return 0
+
+
+def rank_of(header):
+    """Of a ring's first page: pid, restart and rank stand from byte 192 on (docs/ring-file.md)."""
+    return struct.unpack_from("<iIi", header, 192)[2]
+
+
+class UnrecordedTest(unittest.TestCase):
+    """"0 ranks recorded" always comes with the reason."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="lockstep-unrecorded-")
+        self.addCleanup(shutil.rmtree, self.folder, True)
+
+    def told(self, *command, **environment):
+        """What lockstep run says of a job that goes on until it was looked at."""
+        done = subprocess.run([LOCKSTEP, "run", "--", *command], env=clean_environment(**environment), cwd=self.folder, capture_output=True, text=True,
+                              timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stderr
+
+    def test_the_library_was_not_loaded(self):
+        self.assertRegex(self.told("env", "-u", "LD_PRELOAD", "sleep", "1.5"), "not loaded in 1 process: LD_PRELOAD was dropped on the way")
+
+    def test_no_nccl_or_a_static_one(self):
+        self.assertRegex(self.told("sleep", "1.5"), r"no NCCL library was loaded in 1 process \(no NCCL call, or NCCL is linked statically\)")
+
+    def test_a_setuid_program(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs root")
+        program = os.path.join(self.folder, "sleeper")
+        shutil.copy(shutil.which("sleep"), program)
+        os.chown(program, 12345, 12345)
+        os.chmod(program, 0o4755)
+        if os.statvfs(self.folder).f_flag & os.ST_NOSUID:
+            self.skipTest("the temporary folder is mounted nosuid")
+        os.chmod(self.folder, 0o755)
+        self.assertRegex(self.told(program, "1.5"), "set-user-ID program")
+
+    def test_switched_off(self):
+        for value in ("0", "off", "no"):
+            self.assertIn(f"LOCKSTEP={value} is set", self.told("sleep", "0.5", LOCKSTEP=value))
+        conf = os.path.join(self.folder, "lockstep.conf")
+        with open(conf, "w") as file:
+            file.write("[recorder]\nrecord = off\n")
+        self.assertIn(f"recording is off (record = off in {conf}, line 2)", self.told("sleep", "0.5", LOCKSTEP_CONFIG=conf))
+
+    def test_no_place_for_rings(self):
+        self.assertRegex(self.told("sleep", "0.5", LOCKSTEP_DIR="/proc/nowhere"), "no place for rings")
+
+    def test_another_architecture(self):
+        other = os.path.join(self.folder, "liblockstep.so")
+        with open(LIBRARY, "rb") as file:
+            data = bytearray(file.read())
+        data[18:20] = b"\xb7\x00" if data[18:20] != b"\xb7\x00" else b"\x3e\x00"
+        with open(other, "wb") as file:
+            file.write(data)
+        os.chmod(other, stat.S_IRUSR | stat.S_IXUSR)
+        self.assertRegex(self.told("sleep", "1.5", LOCKSTEP_LIBRARY=other), "different architectures")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--as-host"]:
+        sys.exit(as_host(json.loads(sys.argv[2])))
+    unittest.main(verbosity=2)
