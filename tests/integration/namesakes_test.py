@@ -59,7 +59,8 @@ class NamesakesTest(unittest.TestCase):
         self.assertEqual(json.loads(analysed.stdout)["findings"][0]["culprit_ranks"], [2])
         self.assertEqual(json.loads(analysed.stdout)["ranks_read"], 4)
         states = {name: job["state"] for name, job in shown().items()}
-        self.assertEqual(states, {"train#1": "moving", "train#2": "hung"}, made.logs())
+        self.assertEqual(states["train#2"], "hung", made.logs())
+        self.assertTrue(wait_for(lambda: shown()["train#1"]["state"] == "moving", 60), made.logs())  # late now and then, on a busy machine
         self.assertEqual(len(made.incidents()), 1)
         self.assertNotIn("claimed by", made.log("collector"))
         for rank in runs:
@@ -78,7 +79,7 @@ class NamesakesTest(unittest.TestCase):
         for rank in stalls:
             made.kill(rank)
         self.assertTrue(wait_for(lambda: list(shown()) == ["train"], 60), made.logs())
-        self.assertEqual(shown()["train"]["state"], "moving")
+        self.assertTrue(wait_for(lambda: shown()["train"]["state"] == "moving", 60), made.logs())
         self.assertIn(tool(made, "lockstep-dump", "train", timeout=300).returncode, (0, 1))
 
     def test_run_ends_its_own_job_alone(self):
