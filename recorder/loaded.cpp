@@ -9,6 +9,10 @@
 
 #include "recorder/sys.h"
 
+// The loader's list of glibc. Weak: a loader without it (musl's) would end the program, and a strong one makes the loader itself, by its file's
+// name, a library this one needs.
+#pragma weak _r_debug
+
 namespace lockstep::recorder {
 namespace {
 
@@ -301,12 +305,33 @@ bool KeepLoaded(const LoadedObject& object) noexcept {
   return true;
 }
 
+namespace {
+
+// The program comes first; debuggers find the list through its dynamic section, whichever loader wrote it there.
+int VisitProgram(dl_phdr_info* info, size_t, void* argument) noexcept {
+  Dynamic dynamic;
+  if (!ReadDynamic(*info, &dynamic)) return 1;
+  for (const ElfW(Dyn)* entry = dynamic.entries; entry->d_tag != DT_NULL; ++entry) {
+    if (entry->d_tag == DT_DEBUG) *static_cast<const r_debug**>(argument) = reinterpret_cast<const r_debug*>(entry->d_un.d_ptr);
+  }
+  return 1;
+}
+
+const link_map* FirstObject() noexcept {
+  const r_debug* list = &_r_debug;
+  if (list == nullptr) dl_iterate_phdr(VisitProgram, static_cast<void*>(&list));
+  return list != nullptr ? list->r_map : nullptr;
+}
+
+}  // namespace
+
 void* FindNext(const char* name) noexcept {
-  const link_map* self = _r_debug.r_map;
+  const link_map* const first = FirstObject();
+  const link_map* self = first;
   while (self != nullptr && self->l_ld != _DYNAMIC) self = self->l_next;
   for (const link_map* after : {self, static_cast<const link_map*>(nullptr)}) {
     // Behind this library; where that is nothing (it was opened late), anywhere.
-    for (const link_map* map = after != nullptr ? after->l_next : _r_debug.r_map; map != nullptr; map = map->l_next) {
+    for (const link_map* map = after != nullptr ? after->l_next : first; map != nullptr; map = map->l_next) {
       if (map == self || map->l_ld == nullptr) continue;
       Dynamic dynamic;
       const uint32_t index = ReadDynamic(map->l_addr, map->l_ld, &dynamic) ? LookUp(dynamic, name) : 0;

@@ -18,8 +18,8 @@
 
 namespace lockstep::recorder {
 
-// libc's, since 2.3.2; pthread_atfork itself is part of every program instead.
-extern "C" int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void* object);
+// glibc's, since 2.3.2; pthread_atfork itself is part of every program instead. Weak: other C libraries have pthread_atfork alone.
+extern "C" __attribute__((weak)) int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void* object);
 
 static uint32_t g_idle_word = kIdle;
 static const uint32_t g_no_stop = 0;
@@ -82,6 +82,13 @@ void DetachFromParent() noexcept {
   if (!g.ring_is_file || g.map.base == nullptr || Load(g.word) == kRecording) return;
   Sys(SYS_mmap, g.map.base, g.map.bytes, long{PROT_READ | PROT_WRITE},
       long{MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE}, -1L, 0L);
+}
+
+bool WatchForks() noexcept {
+  if (__register_atfork != nullptr) return __register_atfork(nullptr, nullptr, DetachFromParent, nullptr) == 0;
+  using AtFork = int (*)(void (*)(), void (*)(), void (*)());
+  const auto at_fork = reinterpret_cast<AtFork>(FindFunction("pthread_atfork", Among::kAll, nullptr));
+  return at_fork != nullptr && at_fork(nullptr, nullptr, DetachFromParent) == 0;
 }
 
 // A forked child that makes a communicator of its own: forget the parent's tables.
@@ -172,7 +179,7 @@ LOCKSTEP_COLD bool StartNow() noexcept {
     if (plugin_note != nullptr) AddNote(plugin_note);
     BeginTables(env.gpu, env.cuda);
     static bool watching_forks;  // children inherit the handler
-    if (!watching_forks) watching_forks = __register_atfork(nullptr, nullptr, DetachFromParent, nullptr) == 0;
+    if (!watching_forks) watching_forks = WatchForks();
     // In a child that was made meanwhile the word is wiped: then this is not ours to start.
     if (!Swap(word, kStarting, kRecording)) return false;
     StartHelper();

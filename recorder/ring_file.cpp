@@ -15,6 +15,9 @@
 namespace lockstep::recorder {
 namespace {
 
+// One line of the library's file, which `strings` shows: no soname tells the version of what is preloaded by its path.
+const char kVersionLine[] = "liblockstep " LOCKSTEP_VERSION;
+
 using ring::Section;
 using ring::SectionKind;
 
@@ -155,7 +158,7 @@ void FillHeader(ring::Header* header, const Environment& env) noexcept {
   CopyText(header->job, sizeof(header->job), env.job);
   CopyText(header->step, sizeof(header->step), env.step);
   CopyText(header->note, sizeof(header->note), env.note);
-  CopyText(header->recorder_version, sizeof(header->recorder_version), LOCKSTEP_VERSION);
+  CopyText(header->recorder_version, sizeof(header->recorder_version), kVersionLine + sizeof("liblockstep"));
   header->host_waits = env.cuda ? 1 : 0;
 }
 

@@ -21,17 +21,25 @@ inside=/usr/lib/liblockstep.so
 [ -e /etc/lockstep/off ] || [ -e /run/lockstep/off ] && exit 0
 case $(value_of LOCKSTEP) in 0 | off | no | false) exit 0 ;; esac
 case ${LOCKSTEP-} in 0 | off | no | false) exit 0 ;; esac
-case $(value_of LD_PRELOAD) in *liblockstep.so*) exit 0 ;; esac
+# A ring folder that the job names (Slurm's TaskProlog does) holds; it may be of root and open to all, as /dev/shm is.
+given=$(value_of LOCKSTEP_DIR)
+case $given in /*) [ -d "$given" ] && [ -w "$given" ] && rings=$given ;; esac
 mkdir -p -m 700 "$rings" 2>/dev/null
-[ -d "$rings" ] && [ -O "$rings" ] || exit 0
+[ -d "$rings" ] && { [ -O "$rings" ] || [ "$rings" = "$given" ]; } || exit 0
+# Where LD_PRELOAD comes from the host it names the library already: what it names must then be there.
 preload=$(value_of LD_PRELOAD)
+named=$(printf '%s' "$preload" | tr ': ' '\n\n' | grep '^/.*/liblockstep\.so$' | head -n 1)
 {
-  [ -r "$settings" ] && grep '^LOCKSTEP_[A-Z_]*=' "$settings" | grep -v -e '^LOCKSTEP_LIBRARY=' -e '^LOCKSTEP_DIR='
-  printf 'LOCKSTEP_DIR=%s\n' "$rings"
-  printf 'LD_PRELOAD=%s\n' "$inside${preload:+:$preload}"
+  [ -r "$settings" ] && grep '^LOCKSTEP_[A-Z_]*=' "$settings" | grep -v -e '^LOCKSTEP_LIBRARY=' -e '^LOCKSTEP_DIR=' |
+    while IFS= read -r line; do [ "$(value_of "${line%%=*}")" = "${line#*=}" ] || printf '%s\n' "$line"; done
+  [ "$rings" = "$given" ] || printf 'LOCKSTEP_DIR=%s\n' "$rings"
+  [ -n "$named" ] || printf 'LD_PRELOAD=%s\n' "$inside${preload:+:$preload}"
 } >>"$ENROOT_ENVIRON" 2>/dev/null
-{
-  printf '%s %s none x-create=file,bind,ro,nosuid,nodev,private\n' "$library" "$inside"
-  printf '%s %s none x-create=dir,bind,rw,nosuid,noexec,nodev,private\n' "$rings" "$rings"
-} >>"$ENROOT_MOUNTS" 2>/dev/null
+inside=${named:-$inside}
+mount_once() { # source, target, options
+  grep -qF " $2 none " "$ENROOT_MOUNTS" 2>/dev/null || printf '%s %s none %s\n' "$1" "$2" "$3" >>"$ENROOT_MOUNTS" 2>/dev/null
+}
+# An image's own library of that name stays.
+[ -n "$named" ] && [ -e "${ENROOT_ROOTFS:-/nowhere}$named" ] || mount_once "$library" "$inside" x-create=file,bind,ro,nosuid,nodev,private
+mount_once "$rings" "$rings" x-create=dir,bind,rw,nosuid,noexec,nodev,private
 exit 0

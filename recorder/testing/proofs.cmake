@@ -49,6 +49,9 @@ if(LOCKSTEP_TESTS)
     add_test(NAME recorder_build_test COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/build_test.py" "${PROJECT_SOURCE_DIR}"
       "${CMAKE_BINARY_DIR}/tests/builds" $<TARGET_FILE:recorder_ring_print> "${CMAKE_CXX_COMPILER}")
     set_tests_properties(recorder_build_test PROPERTIES TIMEOUT 900)
+    add_test(NAME recorder_musl_test COMMAND Python3::Interpreter "${CMAKE_CURRENT_SOURCE_DIR}/musl_test.py" "${PROJECT_SOURCE_DIR}"
+      $<TARGET_FILE:lockstep> $<TARGET_FILE:recorder_ring_print> "${CMAKE_CXX_COMPILER}")
+    set_tests_properties(recorder_musl_test PROPERTIES TIMEOUT 120)
   endif()
 endif()
 

@@ -213,6 +213,58 @@ class EnrootTest(unittest.TestCase):
         self.assertEqual(os.stat(self.path["rings"]).st_mode & 0o777, 0o700)
         self.assertEqual(self.hook(), (environ, mounts), "once is enough")
 
+    def test_what_the_host_preloads_is_mounted_where_it_is_named(self):
+        """LD_PRELOAD, exported on the host or by Slurm's TaskProlog, comes into the container and there names a file that must exist."""
+        for preload, place in (("/usr/lib/liblockstep.so", "/usr/lib/liblockstep.so"),
+                               ("/opt/libother.so:/opt/lockstep/lib/liblockstep.so", "/opt/lockstep/lib/liblockstep.so")):
+            self.write("environ", f"LD_PRELOAD={preload}\n")
+            self.write("mounts", "")
+            environ, mounts = self.hook()
+            self.assertEqual([line for line in environ if line.startswith("LD_PRELOAD")], [f"LD_PRELOAD={preload}"])
+            self.assertEqual([line.split()[:2] for line in mounts], [[self.path["library.so"], place], [self.path["rings"], self.path["rings"]]])
+        rootfs = os.path.join(self.folder, "rootfs")
+        os.makedirs(rootfs + "/opt/lockstep/lib")
+        with open(rootfs + "/opt/lockstep/lib/liblockstep.so", "w"):
+            pass
+        self.write("mounts", "")
+        self.assertEqual([line.split()[1] for line in self.hook(ENROOT_ROOTFS=rootfs)[1]], [self.path["rings"]], "the image's own")
+
+    def test_a_folder_of_rings_that_the_job_names_holds(self):
+        given = os.path.join(self.folder, "of-slurm")
+        os.mkdir(given)
+        self.write("environ", f"LOCKSTEP_DIR={given}\n")
+        environ, mounts = self.hook()
+        self.assertEqual([line for line in environ if line.startswith("LOCKSTEP_DIR")], [f"LOCKSTEP_DIR={given}"])
+        self.assertIn(f"{given} {given}", mounts[1])
+        self.write("environ", "LOCKSTEP_DIR=/nowhere/rings\n")
+        self.assertEqual(self.hook()[0][-2], "LOCKSTEP_DIR=" + self.path["rings"])
+
+    @unittest.skipUnless(shutil.which("musl-gcc"), "musl-tools is not installed")
+    def test_a_program_of_a_musl_image_starts(self):
+        """What the hook writes, in a root as Alpine's: musl's loader ends a program whose preloaded library it cannot load."""
+        rootfs = os.path.join(self.folder, "rootfs")
+        os.makedirs(rootfs + "/lib")
+        os.makedirs(rootfs + "/usr/lib")
+        shutil.copy(os.path.realpath("/lib/ld-musl-x86_64.so.1"), rootfs + "/lib/ld-musl-x86_64.so.1")
+        # Of what it is given it makes its environment, and starts itself: unshare is a program of the host.
+        subprocess.run(["musl-gcc", "-x", "c", "-o", rootfs + "/program", "-"], check=True, timeout=60, text=True, input="""
+            #include <stdio.h>
+            #include <stdlib.h>
+            #include <unistd.h>
+            int main(int argc, char** argv) {
+              if (argc == 1) return puts(getenv("LD_PRELOAD")) < 0;
+              return execve(argv[0], (char*[]){argv[0], 0}, argv + 1);
+            }""")
+        self.write("settings", f"LOCKSTEP_LIBRARY={os.path.join(BUILD, 'lib/liblockstep.so')}\nLOCKSTEP_DIR={self.path['rings']}\n")
+        self.write("environ", "")
+        environ, mounts = self.hook(ENROOT_ROOTFS=rootfs)
+        source, target = mounts[0].split()[:2]
+        shutil.copy(source, rootfs + target)
+        started = subprocess.run(["unshare", "--map-root-user", "--root", rootfs, "/program", *environ], capture_output=True, text=True, timeout=60, check=False)
+        if "unshare:" in started.stderr:
+            self.skipTest(started.stderr.strip())
+        self.assertEqual((started.returncode, started.stdout, started.stderr), (0, "/usr/lib/liblockstep.so\n", ""))
+
     def test_a_job_that_wants_none_gets_none_and_nothing_fails(self):
         before = (["PATH=/bin", "LD_PRELOAD=/opt/libother.so"], [])
         self.assertEqual(self.hook(LOCKSTEP="0"), before)
