@@ -222,6 +222,19 @@ IndexColumns IndexReader::columns(size_t rank) const {
           part(seqs_), part(enters_), part(starts_), part(ends_), part(peers_)};
 }
 
+void IndexReader::WillNeed(size_t rank) const {
+  static const auto kPage = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  auto ask = [](const auto& part) {
+    if (part.empty()) return;
+    const uintptr_t first = reinterpret_cast<uintptr_t>(part.data()) & ~(kPage - 1);
+    const uintptr_t end = reinterpret_cast<uintptr_t>(part.data() + part.size());
+    madvise(reinterpret_cast<void*>(first), end - first, MADV_WILLNEED);
+  };
+  const IndexColumns c = columns(rank);
+  ask(c.kind), ask(c.state), ask(c.size), ask(c.stream), ask(c.membership), ask(c.host);
+  ask(c.seq), ask(c.enter), ask(c.start), ask(c.end), ask(c.peer);
+}
+
 bool InFlight(ring::CallKind kind, OpState state, int64_t seq, const IndexMembership* m) {
   switch (state) {
     case OpState::kEntered:

@@ -273,6 +273,7 @@ TEST_F(IndexTest, OperationsInFlightStandInATableOfTheirOwn) {
     ASSERT_TRUE(index.ok()) << index.status();
     for (size_t r = 0; r < (*index)->ranks().size(); ++r) {
       const IndexRank& rank = (*index)->ranks()[r];
+      (*index)->WillNeed(r);   // changes nothing
       std::vector<uint64_t> expected, told;
       for (uint64_t i = rank.first_op; i < rank.first_op + rank.ops; ++i) {
         const IndexOp op = (*index)->op(r, i);
@@ -289,6 +290,7 @@ TEST_F(IndexTest, OperationsInFlightStandInATableOfTheirOwn) {
       found += told.size();
     }
     EXPECT_TRUE((*index)->OpenOps((*index)->ranks().size()).empty());
+    (*index)->WillNeed((*index)->ranks().size());
   }
   EXPECT_GT(found, 100u);
 }

@@ -423,6 +423,7 @@ Selection SelectionOfCell(const Document& document, const CellMatrix& matrix, in
   if (row < 0 || row >= matrix.rows || column < 0 || column >= matrix.columns) return selection;
   const int32_t rank = matrix.rank_of_row[static_cast<size_t>(row)];
   const int place = document.RowOf(rank);
+  if (place >= 0) document.index().WillNeed(static_cast<size_t>(place));
   if (rank >= 0) selection.ranks = RankIntervals::Of(rank, rank);
   if (matrix.mode == MatrixMode::kCommunicator) {
     selection.comm = matrix.comm;

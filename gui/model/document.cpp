@@ -6,21 +6,36 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include <QCoreApplication>
+#include <QThread>
+#include <QThreadPool>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine.h"
 #include "analyzer/index_writer.h"
 #include "analyzer/view_facts.h"
+#include "gui/model/work_pool.h"
 #include "recorder/ring/calls.h"
 
 namespace lockstep::gui {
+
+// Unmapping an index of gigabytes takes longer than the window may stand still.
+void Document::Release(Document* document) {
+  const QCoreApplication* application = QCoreApplication::instance();
+  if (application == nullptr || QThread::currentThread() != application->thread()) {
+    delete document;
+    return;
+  }
+  WorkPool().start([document] { delete document; });
+}
 
 absl::StatusOr<std::shared_ptr<const Document>> Document::Open(const std::string& index_path, std::vector<std::string> paths) {
   absl::StatusOr<std::unique_ptr<IndexReader>> index = IndexReader::Open(index_path);
   if (!index.ok()) return index.status();
   absl::StatusOr<ViewFacts> facts = ReadViewFacts(**index);
   if (!facts.ok()) return absl::Status(facts.status().code(), absl::StrCat(index_path, ": ", facts.status().message()));
-  std::shared_ptr<Document> document(new Document);
+  std::shared_ptr<Document> document(new Document, &Document::Release);
   document->index_ = std::move(*index);
   document->facts_ = std::move(*facts);
   document->paths_ = std::move(paths);

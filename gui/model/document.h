@@ -63,6 +63,7 @@ class Document {
 
  private:
   Document() = default;
+  static void Release(Document* document);   // on a worker where the last who held it was the window's thread
 
   std::unique_ptr<IndexReader> index_;
   ViewFacts facts_;

@@ -3,8 +3,11 @@
 #include <QMetaObject>
 #include <QThreadPool>
 
+
 #include <mutex>
 #include <utility>
+
+#include "gui/model/work_pool.h"
 
 namespace lockstep::gui {
 
@@ -19,7 +22,7 @@ void LatestJob::Start(QObject* context, std::function<Finish(const std::atomic<b
   auto job = std::make_shared<Job>();
   job->context = context;
   current_ = job;
-  QThreadPool::globalInstance()->start([this, job, work = std::move(work)] {
+  WorkPool().start([this, job, work = std::move(work)] {
     Finish finish = work(job->cancel);
     const std::scoped_lock lock(job->mutex);
     if (job->cancel) return;

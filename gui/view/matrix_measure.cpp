@@ -26,14 +26,18 @@ QString Quoted(QString text) {
   return '"' + text.replace("\"", "\"\"") + '"';
 }
 
+// The text is made on a worker, the selection on the window's thread.
+constexpr int kMeasuredLines = 256, kSelectedLines = 16;
+
 }  // namespace
 
-bool TimesOfBox(const MatrixData& data, const LineBox& wanted, int64_t* begin_ns, int64_t* end_ns) {
+bool TimesOfBox(const MatrixData& data, const LineBox& wanted, int most_lines, int64_t* begin_ns, int64_t* end_ns) {
   const LineBox box = Cut(data, wanted);
   const Document& document = *data.document;
-  constexpr int kMostLines = 256;
+  const int lines = box.line_last - box.line_first + 1, looked_at = std::min(lines, most_lines);
   int64_t begin = std::numeric_limits<int64_t>::max(), end = std::numeric_limits<int64_t>::min();
-  for (int line = box.line_first; line <= std::min(box.line_last, box.line_first + kMostLines - 1); ++line) {
+  for (int i = 0; i < looked_at; ++i) {
+    const int line = box.line_first + (looked_at == 1 ? 0 : static_cast<int>(int64_t{i} * (lines - 1) / (looked_at - 1)));
     const int row = static_cast<int>(data.order.rows[static_cast<size_t>(line)]);
     const int place = document.RowOf(data.cells->rank_of_row[static_cast<size_t>(row)]);
     if (place < 0 || place >= document.facts().ranks_size()) continue;
@@ -65,7 +69,7 @@ QString MeasureText(const MatrixData& data, const LineBox& wanted, const std::at
   QString text = QString("%1 %2 x %3 %4").arg(Grouped(lines), lines == 1 ? "rank" : "ranks", Grouped(columns), columns == 1 ? "call" : "calls");
   if (!states.isEmpty()) text += ": " + states.join(", ");
   int64_t begin = 0, end = 0;
-  if (TimesOfBox(data, box, &begin, &end)) {
+  if (TimesOfBox(data, box, kMeasuredLines, &begin, &end)) {
     text += "; " + DurationText(static_cast<int64_t>(static_cast<uint64_t>(end) - static_cast<uint64_t>(begin)));
   }
   return text;
@@ -89,7 +93,7 @@ Selection SelectionOfBox(const MatrixData& data, const LineBox& wanted) {
     selection.seq_last = data.cells->first_seq + box.column_last;
   }
   int64_t begin = 0, end = 0;
-  if (TimesOfBox(data, box, &begin, &end)) {
+  if (TimesOfBox(data, box, kSelectedLines, &begin, &end)) {
     selection.time_begin = begin;
     selection.time_end = end;
   }

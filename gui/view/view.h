@@ -14,7 +14,7 @@
 namespace lockstep::gui {
 
 // A view shows one document and one navigator's place. It never talks to another view. Made and used on the window's thread;
-// heavy work goes to QThreadPool and comes back by a queued call that checks that the document is still the same.
+// heavy work goes to a LatestJob or a pool of the view's own (work_pool.h says why not Qt's) and comes back by a queued call that checks that the document is still the same.
 class View : public QWidget {
   Q_OBJECT
 

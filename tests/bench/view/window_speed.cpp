@@ -202,6 +202,11 @@ int Run(const QString& path) {
   window.search()->SetFilters({});
   Wait([&] { return window.Idle(); });
   Pictures(&window, &heart, &goals);
+  ended = false;
+  heart.Reset();
+  window.Open({path});
+  Wait([&] { return ended && window.Idle(); });
+  heart.Print(&goals, "opening it again");
   goals.Print("anonymous memory, with every picture shown", static_cast<double>(Kib("RssAnon")) / 1024, 512, "MiB");
   std::printf(goals.missed() == 0 ? "all goals met\n" : "%d goals missed\n", goals.missed());
   return goals.far() ? 1 : 0;
