@@ -49,7 +49,7 @@ std::string DumpFileName(const std::string& host) {
   return (name.empty() ? "unknown-host" : name.substr(0, 128)) + ".lsd";
 }
 
-absl::Status WriteFileSafely(const std::string& path, const std::string& content) {
+absl::Status WriteFileSafely(const std::string& path, const std::string& content, unsigned mode) {
   const std::string temporary = absl::StrCat(path, ".", getpid(), ".tmp");
   const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return Error("write", path, errno);
@@ -62,6 +62,7 @@ absl::Status WriteFileSafely(const std::string& path, const std::string& content
       error = errno;
     }
   }
+  if (error == 0 && mode != 0600 && fchmod(fd, mode) != 0) error = errno;
   if (error == 0 && fsync(fd) != 0) error = errno;
   if (close(fd) != 0 && error == 0) error = errno;
   if (error == 0 && rename(temporary.c_str(), path.c_str()) != 0) error = errno;

@@ -36,8 +36,8 @@ absl::Status WriteIncident(const std::string& folder, const Bundle& bundle, cons
 // Name of a host's file in the folder: the host's, made safe, with ".lsd".
 std::string DumpFileName(const std::string& host);
 
-// One file, written as above.
-absl::Status WriteFileSafely(const std::string& path, const std::string& content);
+// One file, written as above, with this mode whatever the umask says.
+absl::Status WriteFileSafely(const std::string& path, const std::string& content, unsigned mode = 0600);
 
 // "lockstep-incident-JOB-20260131-235959" under the current folder.
 std::string DefaultIncidentFolder(const std::string& job, int64_t real_ns);

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -26,7 +27,29 @@ std::string Variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+// Of whose folders anyone is believed: nobody but root makes a folder in /run.
+constexpr const char* kServices[] = {"/run/lockstep", "/run/lockstep-collector"};
+
+// Not a link, and nobody but its owner may write there.
+absl::Status CheckFolder(const std::string& path, struct stat* info) {
+  if (lstat(path.c_str(), info) != 0) {
+    return errno == ENOENT ? absl::NotFoundError(absl::StrCat(path, " does not exist"))
+                           : absl::UnavailableError(absl::StrCat(path, ": ", strerror(errno)));
+  }
+  if (!S_ISDIR(info->st_mode)) return absl::FailedPreconditionError(absl::StrCat(path, " is no folder; remove it"));
+  if ((info->st_mode & 0022) != 0) {
+    return absl::FailedPreconditionError(absl::StrCat("others may write to ", path, "; chmod 700 it"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Foreign(const std::string& path, uid_t owner) {
+  return absl::FailedPreconditionError(absl::StrCat(path, " belongs to user ", owner, ", not to ", geteuid(), "; set LOCKSTEP_RUNTIME_DIR"));
+}
+
 }  // namespace
+
+std::vector<std::string> ServiceFolders() { return {std::begin(kServices), std::end(kServices)}; }
 
 std::string RuntimeFolderPath() {
   if (std::string path = Variable("LOCKSTEP_RUNTIME_DIR"); !path.empty()) return path;
@@ -37,25 +60,14 @@ std::string RuntimeFolderPath() {
 
 absl::Status CheckPrivateFolder(const std::string& path) {
   struct stat info {};
-  if (lstat(path.c_str(), &info) != 0) {
-    return errno == ENOENT ? absl::NotFoundError(absl::StrCat(path, " does not exist"))
-                           : absl::UnavailableError(absl::StrCat(path, ": ", strerror(errno)));
-  }
-  if (!S_ISDIR(info.st_mode)) return absl::FailedPreconditionError(absl::StrCat(path, " is no folder; remove it"));
-  if (info.st_uid != geteuid()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path, " belongs to user ", info.st_uid, ", not to ", geteuid(), "; set LOCKSTEP_RUNTIME_DIR"));
-  }
-  if ((info.st_mode & 0022) != 0) {
-    return absl::FailedPreconditionError(absl::StrCat("others may write to ", path, "; chmod 700 it"));
-  }
-  return absl::OkStatus();
+  const absl::Status status = CheckFolder(path, &info);
+  return status.ok() && info.st_uid != geteuid() ? Foreign(path, info.st_uid) : status;
 }
 
 absl::StatusOr<std::string> MakeRuntimeFolder() {
   std::string path = RuntimeFolderPath();
   while (path.size() > 1 && path.back() == '/') path.pop_back();
-  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+  if (mkdir(path.c_str(), path == kServices[0] ? 0755 : 0700) != 0 && errno != EEXIST) {
     return absl::UnavailableError(
         absl::StrCat("cannot make the folder ", path, ": ", strerror(errno), "; set LOCKSTEP_RUNTIME_DIR to another place"));
   }
@@ -66,14 +78,20 @@ absl::StatusOr<std::string> MakeRuntimeFolder() {
 absl::Status WriteCollectorPlace(const std::string& folder, const CollectorPlace& place) {
   std::string text = absl::StrCat("endpoint ", place.endpoint, "\n");
   if (!place.server_key.empty()) absl::StrAppend(&text, "server-key ", place.server_key, "\n");
-  return WriteFileSafely(folder + kFile, text);
+  struct stat info {};
+  const bool open_to_all = stat(folder.c_str(), &info) == 0 && (info.st_mode & 0005) == 0005;
+  return WriteFileSafely(folder + kFile, text, open_to_all ? 0644 : 0600);
 }
 
 absl::StatusOr<CollectorPlace> ReadCollectorPlace(const std::string& folder) {
-  if (absl::Status status = CheckPrivateFolder(folder); !status.ok()) return status;
+  struct stat info {};
+  if (absl::Status status = CheckFolder(folder, &info); !status.ok()) return status;
+  const bool service = std::any_of(std::begin(kServices), std::end(kServices), [&](const char* known) { return folder == known; });
+  if (info.st_uid != geteuid() && info.st_uid != 0 && !service) return Foreign(folder, info.st_uid);
   const std::string path = folder + kFile;
   const int fd = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
+    if (errno == EACCES) return absl::PermissionDeniedError(absl::StrCat(path, " may be read by user ", info.st_uid, " alone"));
     return errno == ENOENT ? absl::NotFoundError(absl::StrCat(path, " does not exist"))
                            : absl::FailedPreconditionError(absl::StrCat(path, ": ", strerror(errno)));
   }
@@ -82,6 +100,7 @@ absl::StatusOr<CollectorPlace> ReadCollectorPlace(const std::string& folder) {
   close(fd);
   text.resize(size > 0 ? static_cast<size_t>(size) : 0);
   CollectorPlace place;
+  place.user = info.st_uid;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     if (absl::ConsumePrefix(&line, "endpoint ")) place.endpoint = std::string(line);
     if (absl::ConsumePrefix(&line, "server-key ")) place.server_key = std::string(line);

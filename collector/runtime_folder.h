@@ -3,6 +3,7 @@
 #define LOCKSTEP_COLLECTOR_RUNTIME_FOLDER_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -11,8 +12,10 @@ namespace lockstep {
 
 // $LOCKSTEP_RUNTIME_DIR, else /run/lockstep as root, else $XDG_RUNTIME_DIR/lockstep, else /tmp/lockstep-UID.
 std::string RuntimeFolderPath();
-// The same, made (0700) when it is missing. Fails when it belongs to somebody else, is a link, or others may write to
-// it; the message says what to do.
+// Folders of services, which a host's root or init made: /run/lockstep (agent), /run/lockstep-collector.
+std::vector<std::string> ServiceFolders();
+// RuntimeFolderPath, made when it is missing (0700; root's /run/lockstep 0755: what lies there for all to read are an endpoint and the place of a
+// public key). Fails when it belongs to somebody else, is a link, or others may write to it; the message says what to do.
 absl::StatusOr<std::string> MakeRuntimeFolder();
 // The check alone, of any folder.
 absl::Status CheckPrivateFolder(const std::string& path);
@@ -22,9 +25,12 @@ absl::Status CheckPrivateFolder(const std::string& path);
 struct CollectorPlace {
   std::string endpoint;
   std::string server_key;  // empty: without keys
+  unsigned user = 0;       // read: who wrote it
 };
+// For all to read where all may look into the folder.
 absl::Status WriteCollectorPlace(const std::string& folder, const CollectorPlace& place);
-// NotFound when there is no such file; FailedPrecondition when folder or file cannot be trusted or understood.
+// Believes the caller's own folder, root's, and those of services, as long as their owner alone may write there. NotFound when there is no such
+// file; PermissionDenied when it may not be read; FailedPrecondition when folder or file cannot be trusted or understood.
 absl::StatusOr<CollectorPlace> ReadCollectorPlace(const std::string& folder);
 // Removes the file when it still says this endpoint.
 void RemoveCollectorPlace(const std::string& folder, const std::string& endpoint);

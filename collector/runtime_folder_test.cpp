@@ -1,11 +1,14 @@
 #include "collector/runtime_folder.h"
 
+#include <grp.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
+#include <functional>
 
 namespace lockstep {
 namespace {
@@ -55,6 +58,35 @@ TEST_F(RuntimeFolderTest, RefusesLinksAndFoldersOthersMayWriteTo) {
   ASSERT_EQ(mkdir(folder_.c_str(), 0700), 0);
   ASSERT_EQ(chmod(folder_.c_str(), 0777), 0);
   EXPECT_EQ(MakeRuntimeFolder().status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+// As another user, in a child: tests that run as root see both sides.
+int AsNobody(const std::function<int()>& work) {
+  const pid_t child = fork();
+  if (child == 0) _exit(setgroups(0, nullptr) == 0 && setresgid(65534, 65534, 65534) == 0 && setresuid(65534, 65534, 65534) == 0 ? work() : 100);
+  int status = 0;
+  return waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST_F(RuntimeFolderTest, RootsWordIsForAllToReadAndNobodyElses) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  ASSERT_EQ(chmod(parent_.c_str(), 0755), 0);
+  ASSERT_TRUE(MakeRuntimeFolder().ok());
+  const auto read = [&] { return static_cast<int>(ReadCollectorPlace(folder_).status().code()); };
+  const auto write = [&] { return static_cast<int>(MakeRuntimeFolder().status().code()); };
+  ASSERT_TRUE(WriteCollectorPlace(folder_, {"tcp://127.0.0.1:7170", ""}).ok());
+  EXPECT_EQ(AsNobody(read), static_cast<int>(absl::StatusCode::kPermissionDenied)) << "a folder of root's alone";
+  ASSERT_EQ(chmod(folder_.c_str(), 0755), 0);
+  EXPECT_EQ(AsNobody(read), static_cast<int>(absl::StatusCode::kPermissionDenied)) << "it was written for root alone";
+  ASSERT_TRUE(WriteCollectorPlace(folder_, {"tcp://127.0.0.1:7170", ""}).ok());
+  EXPECT_EQ(AsNobody(read), 0);
+  EXPECT_EQ(AsNobody(write), static_cast<int>(absl::StatusCode::kFailedPrecondition)) << "to read is not to write";
+  ASSERT_EQ(chmod(folder_.c_str(), 0775), 0);
+  EXPECT_EQ(AsNobody(read), static_cast<int>(absl::StatusCode::kFailedPrecondition)) << "a group may write there";
+  ASSERT_EQ(chmod(folder_.c_str(), 0755), 0);
+  ASSERT_EQ(chown(folder_.c_str(), 65533, 65533), 0);
+  EXPECT_EQ(AsNobody(read), static_cast<int>(absl::StatusCode::kFailedPrecondition)) << "a third user's";
+  EXPECT_EQ(read(), static_cast<int>(absl::StatusCode::kFailedPrecondition)) << "root believes no user's word";
 }
 
 TEST_F(RuntimeFolderTest, AFileThatMakesNoSenseIsSaid) {

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "collector/runtime_folder.h"
@@ -95,12 +96,24 @@ absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options) {
     // A host's own agent runs as root; a user's collector leaves word in the user's folder.
     std::vector<std::string> looked;
     std::vector<std::string> folders = {RuntimeFolderPath()};
-    if (folders[0] != "/run/lockstep" && Environment("LOCKSTEP_RUNTIME_DIR").empty())
-      folders.push_back("/run/lockstep");
+    if (Environment("LOCKSTEP_RUNTIME_DIR").empty()) {
+      for (std::string& service : ServiceFolders()) {
+        if (service != folders[0]) folders.push_back(std::move(service));
+      }
+    }
     for (const std::string& folder : folders) {
       const absl::StatusOr<CollectorPlace> place = ReadCollectorPlace(folder);
       looked.push_back(folder + "/collector");
+      if (absl::IsPermissionDenied(place.status())) {
+        looked.back() += " that this user may read";
+        continue;
+      }
       if (place.ok()) {
+        // Its socket answers that user and root (wire/server.cpp): say so, rather than wait for an answer.
+        if (absl::StartsWith(place->endpoint, "ipc://") && place->user != geteuid() && geteuid() != 0) {
+          return absl::PermissionDeniedError(absl::StrCat("the agent of this host is alone (", place->endpoint, ") and answers user ", place->user,
+                                                          " only: ask as that user, or name a collector with --collector"));
+        }
         address.endpoint = place->endpoint;
         address.found = looked.back();
         if (address.security.server_key.empty()) address.security.server_key = place->server_key;

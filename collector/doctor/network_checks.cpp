@@ -58,6 +58,7 @@ Check CollectorCheck(const ToolOptions& options, int64_t timeout_ns) {
   if (absl::IsNotFound(address.status())) {
     return Note(name, "none is known here", "lockstep run on one host needs none; else give --collector ENDPOINT or set LOCKSTEP_COLLECTOR");
   }
+  if (absl::IsPermissionDenied(address.status())) return Note(name, std::string(address.status().message()));
   if (!address.ok()) return Bad(name, std::string(address.status().message()), "see docs/collector.md, Security");
   wire::ClientOptions connection;
   connection.endpoints = {address->endpoint};

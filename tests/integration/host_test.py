@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -173,6 +174,71 @@ class AloneTest(unittest.TestCase):
             told = tool(self.made, "lockstep-agent", *words, timeout=30)
             self.assertEqual(told.returncode, 2, told.stderr)
             self.assertRegex(told.stderr, re.escape(words[0]))
+
+
+@unittest.skipUnless(os.geteuid() == 0, "needs root, whose agent the users meet")
+class OtherUsersTest(unittest.TestCase):
+    """The agent of a host is root's; those who ask are not."""
+
+    USER = 65534
+
+    def setUp(self):
+        self.made = Cluster(hosts=1, per_host=4)
+        self.addCleanup(self.made.close)
+        os.chmod(self.made.folder, 0o755)
+        os.mkdir(self.made.path("runtime"), 0o755)  # as systemd makes it, and root's agent itself
+        if self.ask("lockstep-top", "--help").returncode != 0:
+            self.skipTest("another user may not start programs of the build folder")
+
+    def ask(self, *words, **environment):
+        programs = os.path.join(BIN, words[0])
+        return subprocess.run(["setpriv", "--reuid", str(self.USER), "--regid", str(self.USER), "--clear-groups", programs, *words[1:]],
+                              env=self.made.environment(HOME=self.made.path("home"), **environment), capture_output=True, text=True, timeout=120,
+                              check=False)
+
+    def keys(self, role, folder, owner=0):
+        os.makedirs(folder, exist_ok=True)
+        subprocess.run([os.path.join(BIN, "lockstep-keygen"), "--role", role, folder], check=True, capture_output=True, timeout=30)
+        os.chown(os.path.join(folder, role + ".key"), owner, owner)
+
+    def test_a_reader_looks_and_an_operator_takes_dumps(self):
+        made = self.made
+        known, reader, operator = made.path("known"), made.path("reader"), made.path("operator")
+        self.keys("collector", known)
+        self.keys("agent", known)
+        self.keys("reader", reader, self.USER)
+        self.keys("operator", operator, self.USER)
+        for folder, role in ((reader, "reader"), (operator, "operator")):
+            shutil.copy(os.path.join(folder, role + ".pub"), known)
+        made.start_collector("--keys", known)
+        self.assertTrue(wait_for(lambda: os.path.exists(made.path("runtime/collector"))), made.logs())
+        made.start_agent(0, None, "--key", known + "/agent.key", "--server-key", known + "/collector.pub")
+        made.start_ranks(*RUNS)
+
+        def shown():
+            told = self.ask("lockstep-top", "--once", "train", LOCKSTEP_KEYS=reader)
+            return told if "train" in told.stdout else None
+
+        self.assertTrue(wait_for(shown, 60), f"{self.ask('lockstep-top', '--once', LOCKSTEP_KEYS=reader)}\n{made.logs()}")
+        refused = self.ask("lockstep-dump", "train", LOCKSTEP_KEYS=reader)
+        self.assertNotIn(refused.returncode, (0, 1), refused.stdout)
+        self.assertIn("operator", refused.stderr)
+        self.assertEqual(self.ask("lockstep-top", "--once", "train").returncode, 1, "without a key")
+        self.assertTrue(wait_for(lambda: self.ask("lockstep-dump", "train", LOCKSTEP_KEYS=operator).returncode in (0, 1), 60), made.logs())
+        told = self.ask("lockstep-doctor", "--json", LOCKSTEP_KEYS=reader)
+        check = next(check for check in json.loads(told.stdout)["checks"] if check["name"] == "collector")
+        self.assertEqual(check["health"], "ok", check)
+
+    def test_an_agent_alone_answers_its_own_user_and_says_so(self):
+        made = self.made
+        rings = os.path.join(made.rings, "node0")
+        os.makedirs(rings)
+        made.agents[0] = made.start("lockstep-agent", "agent0", "--alone", "--rings", rings, "--spool", made.path("spool"), LOCKSTEP_HOST="node0")
+        self.assertTrue(wait_for(lambda: os.path.exists(made.path("runtime/collector"))), made.logs())
+        for words in (("lockstep-top", "--once"), ("lockstep-dump", "train")):
+            told = self.ask(*words)
+            self.assertIn("answers user 0 only", told.stderr)
+            self.assertNotEqual(told.returncode, 0)
 
 
 def open_state(pid):
