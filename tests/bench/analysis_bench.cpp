@@ -1,7 +1,8 @@
 // How long `lockstep analyze` takes for dumps of any kind, and where the time goes.
 //
-//   analysis_bench [--runs N] ANALYZE PATH...     ANALYZE is the lockstep-analyze program
+//   analysis_bench [--runs N] [--row NAME] ANALYZE PATH...     ANALYZE is the lockstep-analyze program
 //
+// --row prints a row of the tables in docs/performance.md (performance.py makes them) in place of lines.
 // Each run is a process of its own: wall time, processor time and peak memory are the kernel's count of it, and of
 // several runs the fastest is printed. The shares come from the same work done once more in a process that takes its
 // parts one by one: reading (files into the bundle), aligning (the bundle by communicator and number), reasoning (all
@@ -12,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -85,8 +87,8 @@ Run RunOnce(const std::string& program, const std::vector<std::string>& paths) {
   return run;
 }
 
-// In a child, so that its memory goes again.
-int PrintShares(const std::vector<std::string>& paths) {
+// In a child, so that its memory goes again. `row`: the end of a table's row.
+int PrintShares(const std::vector<std::string>& paths, bool row) {
   fflush(stdout);
   const pid_t child = fork();
   if (child != 0) {
@@ -112,6 +114,11 @@ int PrintShares(const std::vector<std::string>& paths) {
   // The model is part of Analyze.
   const double reading = loaded - begin, aligning = aligned - loaded, reasoning = analyzed - aligned - aligning;
   const double reporting = reported - analyzed, all = reading + aligning + reasoning + reporting;
+  if (row) {
+    printf(" %.0f / %.0f / %.0f / %.0f %% |\n", 100 * reading / all, 100 * aligning / all, 100 * reasoning / all, 100 * reporting / all);
+    fflush(stdout);
+    _exit(0);
+  }
   printf("%zu ranks, %zu operations, %zu bytes of report\n", bundle->ranks.size(), operations, text);
   printf("reading %.3f s (%.0f %%), aligning %.3f s (%.0f %%), reasoning %.3f s (%.0f %%), reporting %.3f s (%.0f %%)\n",
          reading, 100 * reading / all, aligning, 100 * aligning / all, reasoning, 100 * reasoning / all, reporting,
@@ -132,16 +139,19 @@ int main(int argc, char** argv) {
     execv("/proc/self/exe", argv);
   }
   int runs = 5;
+  const char* row = nullptr;
   std::vector<std::string> paths;
   for (int i = 1; i < argc; i++) {
     if (strcmp(argv[i], "--runs") == 0 && i + 1 < argc) {
       runs = atoi(argv[++i]);
+    } else if (strcmp(argv[i], "--row") == 0 && i + 1 < argc) {
+      row = argv[++i];
     } else {
       paths.emplace_back(argv[i]);
     }
   }
   if (paths.size() < 2 || runs < 1) {
-    fprintf(stderr, "analysis_bench [--runs N] ANALYZE PATH...\n");
+    fprintf(stderr, "analysis_bench [--runs N] [--row NAME] ANALYZE PATH...\n");
     return 2;
   }
   const std::string program = paths.front();
@@ -149,8 +159,9 @@ int main(int argc, char** argv) {
   uint64_t bytes = 0;
   size_t files = 0;
   Warm(paths, &bytes, &files);
-  printf("%zu files, %.0f MB, %ld processors\n", files, static_cast<double>(bytes) * 1e-6, sysconf(_SC_NPROCESSORS_ONLN));
+  if (row == nullptr) printf("%zu files, %.0f MB, %ld processors\n", files, static_cast<double>(bytes) * 1e-6, sysconf(_SC_NPROCESSORS_ONLN));
   Run best;
+  std::vector<double> walls;
   for (int i = 0; i < runs; i++) {
     const Run run = RunOnce(program, paths);
     if (run.status < 0 || run.status > 1) {
@@ -158,9 +169,16 @@ int main(int argc, char** argv) {
       return 1;
     }
     if (i == 0 || run.wall < best.wall) best = run;
+    walls.push_back(run.wall);
+  }
+  if (row != nullptr) {
+    std::sort(walls.begin(), walls.end());
+    printf("| %s | %zu | %.0f MB | %.2f s (%.2f s) | %.2f + %.2f s | %.0f MiB | %.0f MB/s |", row, files, static_cast<double>(bytes) * 1e-6, best.wall,
+           walls[walls.size() / 2], best.user, best.system, best.mebibytes, static_cast<double>(bytes) * 1e-6 / best.wall);
+    return PrintShares(paths, true);
   }
   printf("wall %.2f s, processor %.2f s (user %.2f, system %.2f), peak memory %.0f MiB, %.0f MB/s (best of %d)\n", best.wall,
          best.user + best.system, best.user, best.system, best.mebibytes, static_cast<double>(bytes) * 1e-6 / best.wall,
          runs);
-  return PrintShares(paths);
+  return PrintShares(paths, false);
 }
