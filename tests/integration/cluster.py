@@ -134,14 +134,15 @@ class Cluster:
                                         self.path(f"spool{index}"), "--late-after", str(self.late_after), *arguments,
                                         LOCKSTEP_HOST=f"node{index}", LOCKSTEP_RUNTIME_DIR=self.path(f"runtime{index}"))
 
-    def start_ranks(self, *arguments, job="train"):
+    def start_ranks(self, *arguments, job="train", claim=lambda rank: {"RANK": str(rank)}):
+        """`claim`: the variables that tell a process its rank."""
         port = free_port()
         for rank in range(self.world):
             host = rank // self.per_host
             environment = {
                 "LOCKSTEP_DIR": os.path.join(self.rings, f"node{host}"), "LOCKSTEP_HOST": f"node{host}", "LOCKSTEP_JOB": job,
                 "LOCKSTEP_GPU": "full", "LOCKSTEP_RING_KIB": "1024", "LD_PRELOAD": LIBRARY,
-                "LD_LIBRARY_PATH": os.path.join(BUILD, "standin/lib"), "RANK": str(rank), "WORLD_SIZE": str(self.world),
+                "LD_LIBRARY_PATH": os.path.join(BUILD, "standin/lib"), **claim(rank), "WORLD_SIZE": str(self.world),
                 "LOCAL_RANK": str(rank % self.per_host), "LOCAL_WORLD_SIZE": str(self.per_host), "MASTER_ADDR": "127.0.0.1",
                 "MASTER_PORT": str(port)}
             self.ranks.append(self.start("trainsim", f"rank{rank}", *arguments, **environment))

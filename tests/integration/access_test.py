@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""Who is let in, with real programs: keys on loopback, and addresses off it in a network namespace of this test's own."""
+
+import os
+import re
+import subprocess
+import unittest
+import urllib.request
+
+from cluster import BIN, Cluster, free_port, wait_for
+from network_cut_test import Namespace
+
+RUNS = ["--tp", "2", "--pp", "1", "--dp", "2", "--steps", "100000", "--pace-ms", "5"]
+
+
+class AccessTest(unittest.TestCase):
+    def make(self, **options):
+        made = Cluster(**options)
+        self.addCleanup(made.close)
+        return made
+
+    def tool(self, made, name, *arguments, prefix=()):
+        return subprocess.run([*prefix, os.path.join(BIN, name), *arguments], env=made.environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=300)
+
+    def keygen(self, made, folder, role, name=None):
+        done = self.tool(made, "lockstep-keygen", "--role", role, *(["--name", name] if name else []), made.path(folder))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return made.path(folder, (name or role) + ".key")
+
+    def test_every_key_may_do_what_is_its_own(self):
+        made = self.make()
+        for role in ("collector", "agent", "operator", "reader"):
+            self.keygen(made, "keys", role)
+        stranger = self.keygen(made, "elsewhere", "agent")
+        outsider = self.keygen(made, "elsewhere", "operator")
+        metrics = f"127.0.0.1:{free_port()}"
+        made.start_collector("--keys", made.path("keys"), "--metrics", metrics)
+        self.assertTrue(wait_for(lambda: "listens on" in made.log("collector"), 60), made.logs())
+        server = ["--server-key", made.path("keys", "collector.pub")]
+        made.start_agent(0, None, "--key", made.path("keys", "agent.key"), *server)
+        made.start_agent(1, None, "--key", stranger, *server)
+        made.start_ranks(*RUNS)
+
+        def refused():
+            try:
+                with urllib.request.urlopen(f"http://{metrics}/metrics", timeout=5) as page:
+                    found = re.search(r"^lockstep_wire_refused_keys\S* ([0-9.e+]+)$", page.read().decode(), re.M)
+                    return float(found[1]) if found else 0
+            except OSError:
+                return 0
+
+        self.assertTrue(wait_for(refused, 60), "it is counted: " + made.logs())
+        reach = ["--collector", f"tcp://127.0.0.1:{made.port}", *server]
+
+        def shown():
+            done = self.tool(made, "lockstep-top", *reach, "--key", made.path("keys", "reader.key"))
+            return done.stdout if done.returncode == 0 and "job train" in done.stdout and "agents 1 " in done.stdout else None
+
+        self.assertTrue(wait_for(shown, 120), "a reader looks, at the one agent that was let in: " + made.logs())
+        denied = self.tool(made, "lockstep-dump", "train", *reach, "--key", made.path("keys", "reader.key"))
+        self.assertNotIn(denied.returncode, (0, 1))
+        self.assertIn("may only look", denied.stderr)
+        unknown = self.tool(made, "lockstep-top", *reach, "--key", outsider)
+        self.assertEqual(unknown.returncode, 1)
+        self.assertNotIn("job train", unknown.stdout)
+        agents = self.tool(made, "lockstep-top", *reach, "--key", made.path("keys", "agent.key"))
+        self.assertEqual(agents.returncode, 1, "an agent's key asks nothing: " + agents.stdout)
+        self.assertEqual(made.incidents(), [])
+        dumped = self.tool(made, "lockstep-dump", "train", *reach, "--key", made.path("keys", "operator.key"))
+        self.assertIn(dumped.returncode, (0, 1), dumped.stderr + made.logs())
+        self.assertEqual(len(made.incidents()), 1)
+        self.assertIsNone(made.agents[1].poll(), "who is not let in goes on trying: " + made.logs())
+
+    def test_a_key_that_others_may_read_is_refused(self):
+        made = self.make()
+        key = self.keygen(made, "keys", "collector")
+        os.chmod(key, 0o644)
+        done = self.tool(made, "lockstep-collector", "--listen", "tcp://127.0.0.1:0", "--keys", made.path("keys"), "--out", made.out)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("collector.key", done.stderr)
+        os.chmod(key, 0o600)
+        os.chmod(self.keygen(made, "keys", "agent"), 0o640)
+        done = self.tool(made, "lockstep-agent", "--collector", f"tcp://127.0.0.1:{made.port}", "--key", made.path("keys", "agent.key"), "--server-key",
+                         made.path("keys", "collector.pub"), "--rings", made.rings, "--spool", made.path("spool"))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("agent.key", done.stderr)
+
+    def test_off_loopback_nothing_starts_without_keys_unless_that_is_said(self):
+        try:
+            namespace = Namespace()
+        except OSError as error:
+            self.skipTest(f"no unshare: {error}")
+        self.addCleanup(namespace.close)
+        if not namespace.there or namespace.run("ip", "link", "set", "lo", "up").returncode != 0:
+            self.skipTest("this machine lets nobody make network namespaces")
+        added = namespace.run("ip", "addr", "add", "10.77.1.1/24", "dev", "lo")
+        self.assertEqual(added.returncode, 0, added.stderr)
+        made = self.make()
+        made.prefix = namespace.prefix
+        endpoint = f"tcp://10.77.1.1:{made.port}"
+        for program, arguments in (("lockstep-collector", ["--listen", endpoint, "--out", made.out]),
+                                   ("lockstep-collector", ["--listen", "tcp://0.0.0.0:0", "--out", made.out]),
+                                   ("lockstep-collector", ["--listen", "tcp://127.0.0.1:0", "--upstream", endpoint]),
+                                   ("lockstep-agent", ["--collector", endpoint, "--rings", made.rings, "--spool", made.path("spool")]),
+                                   ("lockstep-top", ["--collector", endpoint]),
+                                   ("lockstep-dump", ["--collector", endpoint, "train"])):
+            done = self.tool(made, program, *arguments, prefix=namespace.prefix)
+            self.assertNotEqual(done.returncode, 0, program)
+            self.assertIn("key", done.stderr, program)
+        made.collector = made.start("lockstep-collector", "collector", "--listen", endpoint, "--out", made.out, "--insecure")
+        self.assertTrue(wait_for(lambda: "listens on" in made.log("collector"), 60), made.logs())
+        self.assertIn("WARNING: --insecure", made.log("collector"), "loudly")
+        for host in range(made.hosts):
+            made.start_agent(host, endpoint, "--insecure")
+        made.start_ranks(*RUNS)
+
+        def shown():
+            done = self.tool(made, "lockstep-top", "--collector", endpoint, "--insecure", prefix=namespace.prefix)
+            return done.returncode == 0 and "agents 2 " in done.stdout and "ranks 4 of 4" in done.stdout
+
+        self.assertTrue(wait_for(shown, 120), made.logs())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

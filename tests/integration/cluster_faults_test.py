@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""What befalls a cluster, with real processes over loopback: a relay that stands still, two processes that
+say they are the same rank."""
+
+import json
+import os
+import signal
+import unittest
+
+from cluster import Cluster, wait_for
+
+STALL = ["--tp", "2", "--pp", "1", "--dp", "2", "--steps", "100000", "--fault", "rank=2,step=40,kind=stall-host,comm=dp"]
+
+
+def decisions(made):
+    try:
+        with open(os.path.join(made.out, "decisions.jsonl")) as file:
+            return [json.loads(line) for line in file if line.endswith("\n")]
+    except OSError:
+        return []
+
+
+class ClusterFaultsTest(unittest.TestCase):
+    def make(self, **options):
+        made = Cluster(**options)
+        self.addCleanup(made.close)
+        return made
+
+    def verdict(self, made, seconds=120):
+        folders = wait_for(made.incidents, seconds)
+        self.assertTrue(folders, made.logs())
+        path = os.path.join(folders[0], "verdict.json")
+        self.assertTrue(wait_for(lambda: os.path.exists(path), 30), made.logs())
+        with open(path) as file:
+            return json.load(file)
+
+    def test_a_relay_that_stands_still_does_not_hold_what_comes_by_the_other(self):
+        made = self.make(relays=2)  # node0 speaks by relay 0, node1 with rank 2 by relay 1
+        made.start_all(*STALL)
+        self.assertTrue(wait_for(lambda: "is seen" in made.log("collector"), 120), made.logs())
+        self.assertTrue(wait_for(lambda: "relay reaches" in made.log("relay0") and "relay reaches" in made.log("relay1"), 60), made.logs())
+        made.relays[0].send_signal(signal.SIGSTOP)
+        try:
+            verdict = self.verdict(made)
+            self.assertEqual(verdict["findings"][0]["culprit_ranks"], [2], made.logs())
+            hung = [decision for decision in decisions(made) if decision["decision"] == "hung"][0]
+            self.assertLessEqual(hung["age_s"] - hung["limit_s"], 15, f"{hung} {made.logs()}")
+        finally:
+            made.relays[0].send_signal(signal.SIGCONT)
+
+    def test_two_processes_that_say_they_are_the_same_rank(self):
+        made = self.make()
+        made.start_collector()
+        for host in range(made.hosts):
+            made.start_agent(host)
+        # As when mpirun runs inside srun: the job goes by one launcher's numbers, and the other's say otherwise.
+        claims = [0, 1, 1, 3]
+        made.start_ranks(*STALL, claim=lambda rank: {"OMPI_COMM_WORLD_RANK": str(rank), "SLURM_PROCID": str(claims[rank])})
+        self.assertTrue(wait_for(lambda: "are claimed by" in made.log("collector"), 120), made.logs())
+        verdict = self.verdict(made)
+        self.assertIn("ranks 1 are claimed by several hosts", json.dumps(verdict["problems"]), made.logs())
+        self.assertTrue(wait_for(made.whole, 120), made.logs())
+        for process in [made.collector, *made.agents, *made.ranks]:
+            self.assertIsNone(process.poll(), made.logs())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
