@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/clean_utf8.h"
 #include "collector/progress.h"
@@ -26,6 +27,7 @@ constexpr size_t kDigestPartBytes = size_t{1} << 20;
 constexpr size_t kMostCheckpoints = 8;
 constexpr size_t kMostStacks = 16;  // requests
 constexpr int kMostBlind = 4;
+constexpr size_t kMostIdsLine = 1024;  // characters
 // Without a look for so long this process itself was stopped: no rank may be blamed for that time.
 constexpr int64_t kAbsence = 3 * kSecond;
 
@@ -247,6 +249,16 @@ void AgentSession::OnRequest(const CollectRequest& request, int64_t mono_ns) {
 }
 
 void AgentSession::OnAck(const ChunkAck& ack) {
+  if (!ack.refused().empty()) {
+    // Before any of it is removed: whoever looks for a chunk finds here that it was never acknowledged.
+    std::string ids;
+    for (const std::string& id : ack.id()) {
+      absl::StrAppend(&ids, ids.empty() ? "" : " ", absl::BytesToHexString(id.substr(0, 16)));
+      if (ids.size() < kMostIdsLine && &id != &ack.id(ack.id_size() - 1)) continue;
+      Log(absl::StrCat("the collector does not take chunks ", ids, ": ", CleanUtf8(ack.refused(), 256)));
+      ids.clear();
+    }
+  }
   for (const std::string& id : ack.id()) {
     out_.erase(id);
     if (ack.refused().empty()) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 
+#include "absl/strings/escaping.h"
 #include "collector/rank_set.h"
 
 namespace lockstep {
@@ -151,6 +152,7 @@ class AgentSessionTest : public ::testing::Test {
     source_ = std::make_unique<FakeSource>(ranks, comms);
     store_ = std::make_unique<FakeStore>(chunks, chunk_bytes);
     options_.host = "node1";
+    options_.log = [this](const std::string& line) { logged_.push_back(line); };
     session_ = std::make_unique<AgentSession>(options_, source_.get(), store_.get(), [this](const wire::Message& message) {
       if (!up_) return absl::UnavailableError("down");
       sent_.push_back(message);
@@ -191,6 +193,7 @@ class AgentSessionTest : public ::testing::Test {
   AgentSessionOptions options_;
   std::unique_ptr<FakeSource> source_;
   std::unique_ptr<FakeStore> store_;
+  std::vector<std::string> logged_;
   std::unique_ptr<AgentSession> session_;
   std::vector<wire::Message> sent_;
   bool up_ = true;
@@ -425,6 +428,8 @@ TEST_F(AgentSessionTest, WithoutAcknowledgementAChunkComesAgainAfterAWhileAndAtO
   refused.set_refused("unknown incident");
   Receive(wire::Type::kAck, refused);
   EXPECT_EQ(store_->held(), 0u);
+  ASSERT_FALSE(logged_.empty());
+  EXPECT_EQ(logged_.back(), "the collector does not take chunks " + absl::BytesToHexString(chunks[0].id()) + ": unknown incident");
 }
 
 TEST_F(AgentSessionTest, WhatMakesNoSenseIsCountedAndDropped) {

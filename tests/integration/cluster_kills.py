@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """kill -9 of agents, relay, collector and ranks at random points of every phase; network cuts of the same kind by stopping
-the relay. Afterwards: every chunk that left an agent's spool is in the incident's ledger, each id once, every file is as
-long as its ledger says, and the command of --on-verdict ran once for each incident. Most episodes wait for a verdict before
+the relay. Afterwards: every chunk that left an agent's spool is in the incident's ledger, each id once, but for those that
+the agent's log says were not taken; every file is as long as its ledger says; the command of --on-verdict ran once for each
+incident; the verdicts name the rank that stalled, or one that was killed, and nobody else. Most episodes wait for a verdict before
 they kill, and stop an agent for some seconds then, so that evidence, command and the gathering of everything last long enough
 to be hit. `--kills 200` is the whole of it; ctest runs a sample.
 """
 
 import argparse
 import collections
+import glob
 import json
 import os
 import random
@@ -41,6 +43,17 @@ class Spools:
                         now.add(match[1])
                         self.seen.setdefault(match[1], (f"node{host}", os.path.basename(folder), name))
         return now
+
+
+def not_taken(cluster):
+    """Ids that an agent was told to drop."""
+    ids = set()
+    for host in range(cluster.hosts):
+        for path in glob.glob(cluster.path(f"spool{host}", "agent.log*")):
+            with open(path, errors="replace") as file:
+                for words in re.findall(r"does not take chunks ([0-9a-f ]+):", file.read()):
+                    ids.update(words.split())
+    return ids
 
 
 LATE = ("verdict", "evidence", "command", "everything")
@@ -82,7 +95,8 @@ def episode(options, randomness, counts):
             cluster.failed = True
             return ["the job was not seen\n" + cluster.logs()]
         kills = randomness.randint(6, 12)
-        ranks_killed = 0
+        killed_ranks = set()
+        rank_too = randomness.random() < 0.5
         until = time.monotonic() + options.limit
         late = randomness.random() < 0.75
         slow = None
@@ -123,7 +137,7 @@ def episode(options, randomness, counts):
             if late and phase == "before a verdict":
                 next_kill = now + randomness.choice([0.02, 0.1, 0.3])
             if kills > 0 and now >= next_kill:
-                kinds = ["collector", "relay", "agent", "agent", "agent"] + (["rank"] if ranks_killed < 1 else [])
+                kinds = ["collector", "relay", "agent", "agent", "agent"] + (["rank"] if rank_too and not killed_ranks else [])
                 kind = randomness.choice(kinds)
                 index = 0
                 process = cluster.collector
@@ -140,7 +154,7 @@ def episode(options, randomness, counts):
                     counts[kind, phase] += 1
                     kills -= 1
                     if kind == "rank":
-                        ranks_killed += 1
+                        killed_ranks.add(index)
                     else:
                         down[kind, index] = now + randomness.choice([0, 0.2, 1, 3])
                 # Sometimes in quick succession, sometimes with time to come far.
@@ -171,32 +185,32 @@ def episode(options, randomness, counts):
             problems.append(f"the command of --on-verdict began {ran} times, ended {told(cluster, 'end')} times, for {declared} incidents")
         counts["command", "ran"] += ran
         on_disk = []
-        missing = set()
         for folder in cluster.incidents():
             ids, wrong = ledger(folder)
             problems += wrong
             on_disk += ids
-            with open(os.path.join(folder, "manifest.json")) as file:
-                missing |= set(json.load(file)["missing"])
         counts["chunks", "on disk"] += len(on_disk)
         twice = [number for number, times in collections.Counter(on_disk).items() if times > 1]
         if twice:
             problems.append(f"ids on disk twice: {twice}")
-        # What was told to be dropped (an incident that closed without the host) was never acknowledged.
-        gone = {number for number, (host, _, _) in spools.seen.items() if number not in left and host not in missing}
-        lost = gone - set(on_disk)
+        gone = set(spools.seen) - left
         counts["chunks", "left the spool"] += len(gone)
         # Evidence that was made once more, because a new collector asked or the agent was another one, is not taken where its
-        # file is whole already; the agent says so, and nothing was acknowledged.
-        refused = sum(cluster.log(os.path.join(f"spool{i}", "agent")).count("does not take") for i in range(cluster.hosts))
-        counts["chunks", "not taken"] += refused
-        if len(lost) > refused:
-            problems.append(f"{len(lost)} chunks left a spool and are not on disk ({refused} were not taken): {[spools.seen[n] for n in lost]}")
-        folder = cluster.incidents()[0]
-        with open(os.path.join(folder, "verdict.json")) as file:
-            verdict = json.load(file)
-        named = verdict["findings"][0]["culprit_ranks"] if verdict["findings"] else []
-        counts["verdict", "names the rank that stalled" if 2 in named and not ranks_killed else "with a rank killed" if ranks_killed else f"names {named}"] += 1
+        # file is whole already; nor is what comes for an incident that is closed. That was never acknowledged.
+        refused = not_taken(cluster)
+        counts["chunks", "not taken"] += len(refused)
+        lost = gone - set(on_disk) - refused
+        if lost:
+            problems.append(f"{len(lost)} chunks left a spool and are not on disk ({len(refused)} others were not taken): {[spools.seen[n] for n in lost]}")
+        guilty = {2, *killed_ranks}
+        first = None
+        for folder in cluster.incidents():
+            with open(os.path.join(folder, "verdict.json")) as file:
+                verdict = json.load(file)
+            first = verdict["findings"][0]["culprit_ranks"] if verdict["findings"] else []
+            if not first or not set(first) <= guilty:
+                problems.append(f"{os.path.basename(folder)} names {first}, and it was {sorted(guilty)}: {verdict['findings'][:1]}")
+        counts["verdict", "with a rank killed" if killed_ranks else f"names {first}"] += 1
         cluster.failed = bool(problems)
         return problems + ([cluster.logs()] if problems and options.verbose else [])
     finally:
