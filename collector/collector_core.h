@@ -38,8 +38,8 @@ struct CoreOptions {
   uint64_t quota = uint64_t{1} << 40;    // bytes of all incidents gathered by this process together
   int64_t silent_after_ns = 5'000'000'000;         // an agent, or relay, that is not heard
   int64_t forget_after_ns = 600'000'000'000;       // a job of which nothing is heard any more
-  // A round of digests ends when all are in; else after the first, once nothing came for the second; at the latest after
-  // the third.
+  // A round of digests ends when all are in; else after the first, once nothing came for the second, or a quarter of the time
+  // so far, and who was missing has been asked once more; at the latest after the third.
   int64_t digest_least_ns = 2'000'000'000, digest_quiet_ns = 1'000'000'000, digest_most_ns = 15'000'000'000;
   int64_t evidence_ns = 15'000'000'000;            // for all of it
   size_t fresh_ranks = 16;                         // of which stacks are taken when somebody asks
@@ -82,7 +82,7 @@ class CoreActions {
 
 // Since the start; each is a metric.
 struct CoreCounters {
-  uint64_t heartbeats = 0, late = 0, hung = 0, recovered = 0, verdicts = 0, rounds = 0, digests = 0, evidence = 0;
+  uint64_t heartbeats = 0, late = 0, hung = 0, recovered = 0, verdicts = 0, rounds = 0, digests = 0, digests_late = 0, evidence = 0;
   uint64_t chunks = 0, chunk_bytes = 0, chunks_refused = 0, chunks_put_off = 0, malformed = 0, requests_refused = 0;
   uint64_t jobs = 0, agents = 0, agents_silent = 0, ranks = 0;  // now
   int64_t heartbeat_lag_ns = 0;                                  // of the oldest part of the newest heartbeats
@@ -154,6 +154,8 @@ class CollectorCore {
   void OnLate(const wire::Received& received);
   void OnEnded(const wire::Received& received);
   void OnDigest(const wire::Received& received);
+  void OnFullDigest(Job* job, const std::string& host, const Ranks& ranks, std::shared_ptr<DigestEnvelope> digest);
+  void OnSample(Job* job, const Ranks& ranks, std::shared_ptr<DigestEnvelope> digest);
   void OnEvidence(const wire::Received& received);
   void OnStacks(const wire::Received& received);
   void WriteStacksOf(Gathering* incident);
@@ -188,7 +190,9 @@ class CollectorCore {
   void StartRound(Job* job, bool by_hand);
   void StartSamples(Job* job, const std::vector<int32_t>& ranks);
   void AskHosts(Job* job, CollectRequest request, const Ranks& ranks);
-  bool RoundIsIn(const Job& job) const;
+  bool AllAreIn(const Job& job) const;
+  bool RoundIsIn(Job* job);
+  void AskOnceMore(Job* job);
   void FinishRound(Job* job);
   void AfterAnalysis(Job* job);
   void Judge(Job* job, bool all_ranks);

@@ -88,11 +88,14 @@ void CollectorCore::MakeIncident(Job* job, const Decision* decision) {
   job->asked_everything = false;
   // Samples of a later round go into a bundle of their own.
   job->round = nullptr;
+  job->sample_requests.clear();
+  job->held.clear();
+  job->held_bytes = 0;
   job->incident = name;
   *incident->incident.mutable_job() = job->identity;
   incident->incident.set_path(state.folder);
   incidents_[name] = std::move(made);
-  for (const DigestHole& hole : job->Holes(now_)) incident->missing.push_back(hole.text);
+  for (const DigestHole& hole : job->holes) incident->missing.push_back(hole.text);
   const bool declared = decision != nullptr;
   WriteVerdict(incident, [this, name, declared] {
     const auto found = incidents_.find(name);

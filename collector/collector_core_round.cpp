@@ -13,6 +13,8 @@ namespace {
 constexpr int64_t kSecond = 1'000'000'000;
 constexpr int64_t kSaySame = 30 * kSecond;
 constexpr size_t kMostLines = 32;  // of late lines kept
+constexpr size_t kMostSampleRequests = 64;  // of which answers are still used
+constexpr size_t kMostHeld = 4096, kMostHeldBytes = size_t{16} << 20;  // answers that wait while a round is judged
 
 void Keep(std::vector<std::string>* lines, std::string line) {
   lines->push_back(std::move(line));
@@ -35,15 +37,20 @@ bool IsStall(VerdictKind kind) { return kind == VERDICT_HUNG || kind == VERDICT_
 void CollectorCore::OnDigest(const wire::Received& received) {
   auto digest = std::make_shared<DigestEnvelope>();
   if (!Decode(received.message, digest.get())) return;
+  const uint64_t request = digest->request();
   Job* job = nullptr;
+  bool sample = false;
   for (const auto& [key, candidate] : jobs_) {
-    if (candidate->request != 0 && candidate->request == digest->request()) job = candidate.get();
+    sample = candidate->sample_requests.count(request) != 0;
+    if (!sample && (request == 0 || (candidate->full_request != request && candidate->again_request != request))) continue;
+    job = candidate.get();
+    break;
   }
   const std::string host = CleanUtf8(digest->host(), 256);
-  if (job == nullptr || job->analysing || host.empty()) return;
-  ++counters_.digests;
-  job->digest_ns = now_;
-  if (job->complete.count(host) != 0) return;  // twice, after a reconnection
+  if (job == nullptr || host.empty()) {
+    if (request > request_base_ && request <= (request_base_ | requests_)) ++counters_.digests_late;
+    return;
+  }
   JobHost* entry = nullptr;
   if (const auto known = job->hosts.find(host); known != job->hosts.end()) {
     entry = &known->second;
@@ -52,10 +59,6 @@ void CollectorCore::OnDigest(const wire::Received& received) {
     entry->heard_ns = now_;
   }
   if (entry == nullptr) return;
-  if (!entry->direct) {
-    entry->address = {received.peer, received.message.header.route};
-    entry->life = digest->job().life();  // as its agent tells jobs of one name apart
-  }
   // Which ranks these are stands inside; a first look is enough here.
   Ranks ranks;
   for (const std::string& packed : digest->ranks()) {
@@ -63,14 +66,66 @@ void CollectorCore::OnDigest(const wire::Received& received) {
     if (rank < 0 || rank > kMostRank) continue;
     ranks.Add(rank);
   }
-  job->got.Unite(ranks);
-  if (!entry->direct) entry->ranks.Unite(ranks);
-  const uint32_t part = ++job->parts[host];
+  if (!entry->direct) {
+    entry->address = {received.peer, received.message.header.route};
+    entry->life = digest->job().life();  // as its agent tells jobs of one name apart
+    entry->ranks.Unite(ranks);
+  }
+  sample ? OnSample(job, ranks, std::move(digest)) : OnFullDigest(job, host, ranks, std::move(digest));
+}
+
+void CollectorCore::OnFullDigest(Job* job, const std::string& host, const Ranks& ranks, std::shared_ptr<DigestEnvelope> digest) {
+  const uint64_t request = digest->request();
+  if (job->request != job->full_request || job->analysing) {
+    if (job->complete.count(host) != 0) return;
+    ++counters_.digests_late;
+    // Only where that makes the next round wait longer: a fleet that is slow is not asked again and again for it.
+    const int64_t took = std::min(now_ - job->full_asked_ns, options_.digest_most_ns);
+    if (took <= job->patience_ns) return;
+    job->patience_ns = std::min(took + took / 2, options_.digest_most_ns);
+    job->gather_again = true;
+    return;
+  }
+  ++counters_.digests;
+  job->digest_ns = std::max(job->digest_ns, now_);
+  if (job->complete.count(host) != 0) return;  // twice, after a reconnection
+  const uint32_t part = ++job->parts[{host, request}];
   if (!digest->refused().empty() || part >= std::max<uint32_t>(digest->parts(), 1)) job->complete.insert(host);
-  const std::shared_ptr<DigestRound> round = job->round;
-  const bool samples = job->samples;
-  actions_->Work({CoreTask::Lane::kAnalysis,
-                  [round, digest, samples, now = now_] { samples ? round->Sample(*digest, now) : round->Add(*digest); }, [](int64_t) {}});
+  if (job->again_request != 0 && job->got.Intersects(ranks)) {
+    // The first answer was on its way after all.
+    google::protobuf::RepeatedPtrField<std::string> packed;
+    packed.Swap(digest->mutable_ranks());
+    for (std::string& one : packed) {
+      if (!job->got.Contains(RankOfDigest(one))) digest->add_ranks(std::move(one));
+    }
+  }
+  job->got.Unite(ranks);
+  actions_->Work({CoreTask::Lane::kAnalysis, [round = job->round, digest, now = now_] { round->Add(*digest, now); }, [](int64_t) {}});
+}
+
+// Of whichever sample it is the answer: a slow agent's comes when the next has been asked for.
+void CollectorCore::OnSample(Job* job, const Ranks& ranks, std::shared_ptr<DigestEnvelope> digest) {
+  const int64_t asked_ns = job->sample_requests[digest->request()];
+  if (job->analysing) {
+    // Whoever judges relies on nobody working on the round meanwhile.
+    const size_t bytes = digest->ByteSizeLong();
+    if (job->held.size() >= kMostHeld || job->held_bytes + bytes > kMostHeldBytes) {
+      ++counters_.digests_late;
+      return;
+    }
+    ++counters_.digests;
+    job->held_bytes += bytes;
+    job->held.push_back({std::move(digest), asked_ns, now_});
+    return;
+  }
+  if (job->round == nullptr) return;
+  ++counters_.digests;
+  if (job->request != 0) {
+    job->got.Unite(ranks);
+    job->digest_ns = now_;
+  }
+  actions_->Work({CoreTask::Lane::kAnalysis, [round = job->round, digest, asked_ns, now = now_] { round->Sample(*digest, asked_ns, now); },
+                  [](int64_t) {}});
 }
 
 // Each by the number under which it knows the job.
@@ -88,14 +143,18 @@ void CollectorCore::AskHosts(Job* job, CollectRequest request, const Ranks& rank
 
 void CollectorCore::StartRound(Job* job, bool by_hand) {
   ++counters_.rounds;
-  job->request = NextRequest();
-  job->samples = false;
+  job->request = job->full_request = NextRequest();
+  job->again_request = 0;
+  job->samples = job->gather_again = false;
   job->by_hand = by_hand;
-  job->asked_ns = job->digest_ns = now_;
+  job->asked_ns = job->full_asked_ns = job->digest_ns = now_;
   job->wanted = job->All();
   job->got = Ranks();
   job->parts.clear();
   job->complete.clear();
+  job->sample_requests.clear();
+  job->held.clear();
+  job->held_bytes = 0;
   job->round = std::make_shared<DigestRound>();
   CollectRequest request;
   request.set_request(job->request);
@@ -112,8 +171,8 @@ void CollectorCore::StartSamples(Job* job, const std::vector<int32_t>& ranks) {
   job->asked_ns = job->digest_ns = now_;
   job->wanted = Ranks::Of(ranks);
   job->got = Ranks();
-  job->parts.clear();
-  job->complete.clear();
+  job->sample_requests[job->request] = now_;
+  if (job->sample_requests.size() > kMostSampleRequests) job->sample_requests.erase(job->sample_requests.begin());
   CollectRequest request;
   request.set_request(job->request);
   *request.mutable_job() = job->identity;
@@ -122,32 +181,57 @@ void CollectorCore::StartSamples(Job* job, const std::vector<int32_t>& ranks) {
   AskHosts(job, request, job->wanted);
 }
 
-bool CollectorCore::RoundIsIn(const Job& job) const {
+bool CollectorCore::AllAreIn(const Job& job) const {
   bool all = job.got.ContainsAll(job.wanted);
-  if (!job.samples) {
-    for (const auto& [name, host] : job.hosts) {
-      if (host.direct && !host.silent && job.complete.count(name) == 0) all = false;
-      // What a silent agent, or one that has refused, speaks for will not come.
-    }
-    if (!all) {
-      Ranks left = job.wanted;
-      left.Subtract(job.got);
-      bool only_silent = true;
-      for (const auto& [name, host] : job.hosts) {
-        if (!host.direct) continue;
-        if (host.silent || job.complete.count(name) != 0) left.Subtract(host.seen.All());
-        else only_silent = false;
-      }
-      for (const auto& [at, relay] : job.relays) {
-        if (relay.silent) left.Subtract(relay.seen.All());
-      }
-      all = left.empty() && only_silent;
-    }
+  if (job.samples) return all;
+  for (const auto& [name, host] : job.hosts) {
+    if (host.direct && !host.silent && job.complete.count(name) == 0) all = false;
+    // What a silent agent, or one that has refused, speaks for will not come.
   }
   if (all) return true;
-  const int64_t since = now_ - job.asked_ns;
+  Ranks left = job.wanted;
+  left.Subtract(job.got);
+  for (const auto& [name, host] : job.hosts) {
+    if (!host.direct) continue;
+    if (!host.silent && job.complete.count(name) == 0) return false;
+    left.Subtract(host.seen.All());
+  }
+  for (const auto& [at, relay] : job.relays) {
+    if (relay.silent) left.Subtract(relay.seen.All());
+  }
+  return left.empty();
+}
+
+bool CollectorCore::RoundIsIn(Job* job) {
+  const int64_t since = now_ - job->asked_ns;
+  if (AllAreIn(*job)) {
+    if (!job->samples) job->patience_ns = std::min(since + since / 2, options_.digest_most_ns);
+    return true;
+  }
   if (since >= options_.digest_most_ns) return true;
-  return since >= options_.digest_least_ns && now_ - job.digest_ns >= options_.digest_quiet_ns;
+  const int64_t quiet = now_ - job->digest_ns;
+  if (job->samples) return since >= options_.digest_least_ns && quiet >= options_.digest_quiet_ns;
+  // As long as nobody has answered they may all be slow: asking again, or going on without them, would only make them slower.
+  if (job->got.empty() || since < std::max(options_.digest_least_ns, job->patience_ns)) return false;
+  if (quiet < std::max(options_.digest_quiet_ns, since / 4)) return false;
+  if (job->again_request != 0) return true;
+  AskOnceMore(job);
+  return false;
+}
+
+// A request, or an answer, that was lost in a full queue; or an agent that is slow, and gets its time by this.
+void CollectorCore::AskOnceMore(Job* job) {
+  job->again_request = NextRequest();
+  job->digest_ns = now_ + options_.digest_quiet_ns;  // two of these for the answers
+  Ranks missing = job->wanted;
+  missing.Subtract(job->got);
+  if (missing.empty()) return;
+  CollectRequest request;
+  request.set_request(job->again_request);
+  *request.mutable_job() = job->identity;
+  request.set_phase(CollectRequest::DIGEST);
+  missing.To(request.mutable_ranks());
+  AskHosts(job, request, missing);
 }
 
 void CollectorCore::FinishRound(Job* job) {
@@ -158,7 +242,7 @@ void CollectorCore::FinishRound(Job* job) {
   const std::shared_ptr<bool> alive = alive_;
   ++tasks_out_;
   if (job->samples) {
-    actions_->Work({CoreTask::Lane::kAnalysis, [] {}, [this, alive, key](int64_t now) {
+    actions_->Work({CoreTask::Lane::kAnalysis, [round] { round->LookForRoot(); }, [this, alive, key](int64_t now) {
                       if (!*alive) return;
                       --tasks_out_;
                       now_ = std::max(now_, now);
@@ -169,7 +253,7 @@ void CollectorCore::FinishRound(Job* job) {
   DigestRound::Facts facts;
   facts.job = job->identity.job();
   facts.ranks_expected = job->world_size;
-  facts.holes = job->Holes(now_);
+  facts.holes = job->holes = job->Holes(now_);
   facts.clocks = clocks_;
   facts.asked_ns = job->asked_ns;
   facts.late_after_ns = options_.limits.late_after;
@@ -204,10 +288,17 @@ void CollectorCore::AfterAnalysis(Job* job) {
 void CollectorCore::Judge(Job* job, bool all_ranks) {
   job->analysing = false;
   job->request = 0;
+  std::vector<Job::HeldSample> held;
+  held.swap(job->held);
+  job->held_bytes = 0;
   if (job->detector.level() == Level::kHung) return;
   const Decision decision = job->detector.Judge(now_, job->round->root(), all_ranks);
   Decide(job, decision);
-  if (decision.hung()) Declare(job, &decision);
+  if (decision.hung()) return Declare(job, &decision);
+  for (Job::HeldSample& sample : held) {
+    actions_->Work({CoreTask::Lane::kAnalysis, [round = job->round, sample] { round->Sample(*sample.digest, sample.asked_ns, sample.received_ns); },
+                    [](int64_t) {}});
+  }
 }
 
 // By an earlier life of this collector. The job may have stood still all the while; and who is told of it, is told once.
@@ -278,12 +369,15 @@ void CollectorCore::TickJob(Job* job) {
   if (job->analysing) return;
   if (job->request != 0 && job->over && !job->by_hand) {
     job->request = 0;  // whom it asked speaks of the job no more
+    if (!job->samples) job->round = nullptr;
   } else if (job->request != 0) {
-    if (RoundIsIn(*job)) FinishRound(job);
+    if (RoundIsIn(job)) FinishRound(job);
   } else if (job->dump_wanted) {
     job->dump_wanted = false;
     StartRound(job, true);
   } else if (judged && !job->over) {
+    if (job->gather_again) job->detector.GatherAgain();
+    job->gather_again = false;
     const Wish wish = job->detector.Wanted(now_);
     if (wish.digests) {
       StartRound(job, false);

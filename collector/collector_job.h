@@ -104,10 +104,24 @@ struct Job {
   uint64_t request = 0;                          // 0: none
   bool samples = false, by_hand = false, analysing = false;
   int64_t asked_ns = 0, digest_ns = 0, digests_in_ns = 0;
+  // The last round of all ranks: its number, and that under which the ranks that were missing were asked once more (0: not yet).
+  uint64_t full_request = 0, again_request = 0;
+  int64_t full_asked_ns = 0;
+  int64_t patience_ns = 0;                       // how long a round of all ranks may need, as answers to earlier ones took
+  bool gather_again = false;                     // an answer came after its round was over: the next one waits longer
+  // Samples asked for since: number -> when. Their answers are used whenever they come.
+  std::map<uint64_t, int64_t> sample_requests;
+  struct HeldSample {
+    std::shared_ptr<DigestEnvelope> digest;
+    int64_t asked_ns = 0, received_ns = 0;
+  };
+  std::vector<HeldSample> held;                  // came while a round was judged
+  size_t held_bytes = 0;
   int64_t said_late_ns = 0, said_round_ns = 0;   // when it was last said; 0: never
   Ranks wanted, got;
-  std::map<std::string, uint32_t> parts;         // host -> messages received
+  std::map<std::pair<std::string, uint64_t>, uint32_t> parts;  // host and number of the request -> messages received
   std::set<std::string> complete;                // hosts of which all parts are in
+  std::vector<DigestHole> holes;                 // of the last round of all ranks
   std::shared_ptr<DigestRound> round;            // being filled, or the last one
   std::vector<std::pair<Address, uint64_t>> asking;  // clients that wait for a dump by hand
   bool asked_everything = false;

@@ -316,6 +316,7 @@ class CollectorProcess : public CoreActions {
     count("collector_verdicts", "Incidents begun.", core.verdicts);
     count("collector_rounds", "Rounds of digests asked for.", core.rounds);
     count("collector_digests", "Messages with digests.", core.digests);
+    count("collector_digests_late", "Messages with digests that came after their round was over, and were of no use any more.", core.digests_late);
     count("collector_evidence", "Messages with evidence.", core.evidence);
     count("collector_chunks", "Chunks of hosts' files received.", core.chunks);
     count("collector_chunk_bytes", "Their bytes, packed.", core.chunk_bytes);

@@ -91,6 +91,7 @@ void Fleet::Restart(uint64_t instance) {
   core.reset();
   tasks_.clear();
   disk_.clear();
+  on_their_way_.clear();
   for (FleetAgent& agent : agents) agent.peer += 1000;
   Start(instance);
   for (FleetAgent& agent : agents) Resend(&agent);
@@ -160,7 +161,18 @@ std::string Fleet::Packed(int32_t number) const {
     process->set_cpu_ns_between_samples(0);
     process->set_io_bytes_between_samples(0);
   }
+  if (amend) amend(number, &digest);
   return digest.SerializeAsString();
+}
+
+void Fleet::Deliver() {
+  while (!on_their_way_.empty() && on_their_way_.begin()->first <= now) {
+    const OnItsWay one = std::move(on_their_way_.begin()->second);
+    on_their_way_.erase(on_their_way_.begin());
+    for (FleetAgent& agent : agents) {
+      if (agent.host == one.host && agent.connected) Say(&agent, wire::Type::kDigest, one.digest);
+    }
+  }
 }
 
 void Fleet::Answer(FleetAgent* agent, const wire::Message& message) {
@@ -193,15 +205,20 @@ void Fleet::Answer(FleetAgent* agent, const wire::Message& message) {
     for (int32_t rank : agent->ranks) {
       if (asked(rank)) ranks.push_back(rank);
     }
+    const auto send = [&] {
+      const int64_t delay = agent->digest_delay ? agent->digest_delay(request) : 0;
+      if (delay == 0) return Say(agent, wire::Type::kDigest, digest);
+      if (delay > 0) on_their_way_.insert({now + delay, {agent->host, digest}});
+    };
     if (!agent->digests_in_parts) {
       for (int32_t rank : ranks) digest.add_ranks(Packed(rank));
-      return Say(agent, wire::Type::kDigest, digest);
+      return send();
     }
     digest.set_parts(static_cast<uint32_t>(ranks.size()));
     for (int32_t rank : ranks) {
       digest.clear_ranks();
       digest.add_ranks(Packed(rank));
-      Say(agent, wire::Type::kDigest, digest);
+      send();
     }
   }
   if (request.phase() == CollectRequest::EVIDENCE && agent->answers_evidence) {
@@ -388,6 +405,7 @@ bool Fleet::PassUntil(int64_t most_ns, const std::function<bool()>& condition) {
       next_heartbeat_ = now + kSecond;
       Heartbeats();
     }
+    Deliver();
     core->Tick(now, now + real_offset);
     DoWork();
   }

@@ -24,6 +24,8 @@ struct FleetAgent {
   std::vector<int32_t> ranks;
   bool connected = true, answers_digests = true, answers_evidence = true, sends_files = true;
   bool digests_in_parts = false;
+  // How long each digest takes to arrive, made when it was asked for; negative: it is lost. Null: no time at all.
+  std::function<int64_t(const CollectRequest& request)> digest_delay;
   std::vector<CollectRequest> requests;    // received
   std::map<std::string, Chunk> unacknowledged;
   std::set<std::string> acknowledged, refused;
@@ -48,6 +50,7 @@ class Fleet : public CoreActions {
   bool hold_disk = false;                                 // disk work waits
   bool lose_acks = false;
   bool sends_stacks = true;                               // false: agents of a version before there were merged stacks
+  std::function<void(int32_t rank, RankDigest* digest)> amend;  // what a rank's digest says besides `bundle`
 
   void Start(uint64_t instance = 7);
   void Restart(uint64_t instance);                        // the collector dies and comes again; who is late is told again
@@ -71,6 +74,7 @@ class Fleet : public CoreActions {
  private:
   void Heartbeats();
   void Answer(FleetAgent* agent, const wire::Message& message);
+  void Deliver();
   void SendFile(FleetAgent* agent, const CollectRequest& request);
   void Resend(FleetAgent* agent);
   void DoWork();
@@ -81,6 +85,11 @@ class Fleet : public CoreActions {
   int64_t next_heartbeat_ = 0, started_ns_ = 0;
   uint64_t beats_ = 0;
   std::deque<CoreTask> tasks_, disk_;
+  struct OnItsWay {
+    std::string host;
+    DigestEnvelope digest;
+  };
+  std::multimap<int64_t, OnItsWay> on_their_way_;         // when it arrives -> digest
   uint64_t chunk_ids_;
 };
 

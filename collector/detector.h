@@ -116,6 +116,8 @@ class Detector {
   // Nothing has been heard of a host's agent for `silent_ns`.
   void HostSilent(int64_t now, const std::string& host, int64_t silent_ns);
   void HostBack(const std::string& host);
+  // There is more to be had than the last digests showed.
+  void GatherAgain() { gather_again_ = true; }
   // Nothing is held against the time before `now`: the collector, or the whole job, was stopped.
   void Rebase(int64_t now);
 

@@ -38,9 +38,11 @@ bool Busy(const RootView& root) { return AtWork(root.sample_gap_ns, root.cpu_ns,
 }  // namespace
 
 void Detector::NoteSamples(int64_t now, const RootFinding& finding) {
-  const int64_t at = AsOf(now, finding);
   for (const RootView& root : finding.roots) {
     if (!root.known || root.ended || root.sample_gap_ns < limits_.sample_gap) continue;
+    // What was idle at the latest moment at which this can have been seen: a rank that worked while its answer was awaited
+    // must not count as idle for that time.
+    const int64_t at = std::min(now, AsOf(now, finding) + root.after_ns);
     Watched& watched = watched_[root.rank];
     if (watched.last_sample_ns == 0 || at - watched.last_sample_ns >= limits_.sample_gap / 2) {
       ++watched.samples;
@@ -79,7 +81,8 @@ void Detector::FillSamples(int64_t now, const RootFinding& finding, Decision* de
     if (root.ended || !root.known) continue;
     const auto found = watched_.find(root.rank);
     const bool sampled = found != watched_.end();
-    const int64_t idle = sampled && found->second.idle_since_ns != 0 ? AsOf(now, finding) - found->second.idle_since_ns : (sampled ? 0 : -1);
+    const bool idles = sampled && found->second.idle_since_ns != 0;
+    const int64_t idle = idles ? std::max<int64_t>(0, AsOf(now, finding) - found->second.idle_since_ns) : (sampled ? 0 : -1);
     if (!first && idle >= decision->idle_ns) continue;
     first = false;
     decision->idle_ns = idle;

@@ -217,6 +217,28 @@ TEST_F(DetectorTest, AVerdictFromOldDigestsIsNoHangWhereTheRootWorksSince) {
   EXPECT_FALSE(detector_.Judge(now_, finding, false).hung());
 }
 
+// The answer was asked for while the root worked, and made when it had just stopped: until then it did not sleep.
+TEST_F(DetectorTest, TimeInWhichAnAnswerWasAwaitedDoesNotCountAsIdle) {
+  Warm();
+  Stall();
+  Pass(6 * kSecond);
+  RootFinding late = Finding();
+  late.as_of_ns = now_;
+  late.roots[0].after_ns = 8 * kSecond;
+  Pass(8 * kSecond);
+  EXPECT_FALSE(detector_.Judge(now_, late).hung());
+  const int64_t seen = now_;
+  while (now_ - seen < 20 * kSecond) {
+    RootFinding finding = Finding();
+    finding.as_of_ns = now_;
+    if (detector_.Judge(now_, finding).hung()) break;
+    Pass(kSecond);
+  }
+  EXPECT_EQ(detector_.level(), Level::kHung);
+  EXPECT_GE(now_ - seen, 3 * kSecond) << "it was idle for a second when it was seen";
+  EXPECT_LE(now_ - seen, 4 * kSecond);
+}
+
 TEST_F(DetectorTest, ARootThatComputesReadsOrWritesIsAtMostLate) {
   Warm();
   Stall();

@@ -89,7 +89,7 @@ int32_t RankOfDigest(const std::string& packed) {
   return -1;
 }
 
-void DigestRound::Add(const DigestEnvelope& digest) {
+void DigestRound::Add(const DigestEnvelope& digest, int64_t received_ns) {
   if (!digest.host().empty() && (!digest.rack().empty() || !digest.leaf_switch().empty())) {
     builder_.AddPlace({CleanUtf8(digest.host(), 256), CleanUtf8(digest.rack(), 256), CleanUtf8(digest.leaf_switch(), 256)});
   }
@@ -100,10 +100,10 @@ void DigestRound::Add(const DigestEnvelope& digest) {
     CommunicatorInfo info;
     if (wire::CheckShape(packed, info).ok() && info.ParseFromString(packed)) builder_.AddComm(FactsOf(info), MembersOf(info));
   }
-  for (const std::string& packed : digest.ranks()) AddRank(digest, packed);
+  for (const std::string& packed : digest.ranks()) AddRank(digest, packed, received_ns);
 }
 
-void DigestRound::AddRank(const DigestEnvelope& host, const std::string& packed) {
+void DigestRound::AddRank(const DigestEnvelope& host, const std::string& packed, int64_t received_ns) {
   const google::protobuf::LogSilencer silencer;
   RankDigest digest;
   const auto refuse = [&](const std::string& why) {
@@ -133,7 +133,7 @@ void DigestRound::AddRank(const DigestEnvelope& host, const std::string& packed)
   loose.rank.path = DumpFileName(loose.rank.host);
   const int32_t rank = loose.rank.rank;
   if (!loose.rank.boot_id.empty() && loose.rank.captured_ns > 0) answered_.emplace_back(loose.rank.boot_id, loose.rank.captured_ns);
-  motion_[rank] = {MotionIn(digest), 0};
+  motion_[rank] = {MotionIn(digest), 0, received_ns};
   builder_.AddRank(std::move(loose));
 }
 
@@ -211,21 +211,22 @@ void DigestRound::LookForRoot() {
   root_.as_of_ns = now_ns_;
 }
 
-// Of ranks that were not sampled again, the heartbeats would have told that they moved.
+// That a rank which was not sampled again made progress, the heartbeats would have told; not that it used CPU.
 RankMotion DigestRound::MotionOfRank(int32_t rank) const {
   const auto found = motion_.find(rank);
   if (found == motion_.end()) return {};
   RankMotion motion = found->second.then;
-  const int64_t since = now_ns_ - (found->second.at_ns == 0 ? asked_ns_ : found->second.at_ns);
-  if (motion.progress_age_ns >= 0) motion.progress_age_ns += since;
+  const int64_t asked = found->second.asked_ns == 0 ? asked_ns_ : found->second.asked_ns;
+  const int64_t since = std::max<int64_t>(0, now_ns_ - std::max(asked, found->second.received_ns));
+  motion.after_ns = std::max<int64_t>(0, found->second.received_ns - now_ns_);
+  if (motion.progress_age_ns >= 0) motion.progress_age_ns += now_ns_ - asked;
   if (motion.activity_age_ns >= 0) motion.activity_age_ns += since;
   if (motion.idle_ns >= 0) motion.idle_ns += since;
   if (motion.silent_ns > 0) motion.silent_ns += since;
   return motion;
 }
 
-void DigestRound::Sample(const DigestEnvelope& host, int64_t now_ns) {
-  now_ns_ = std::max(now_ns_, now_ns);
+void DigestRound::Sample(const DigestEnvelope& host, int64_t asked_ns, int64_t received_ns) {
   const google::protobuf::LogSilencer silencer;
   for (const std::string& packed : host.ranks()) {
     RankDigest digest;
@@ -233,15 +234,17 @@ void DigestRound::Sample(const DigestEnvelope& host, int64_t now_ns) {
     const auto found = place_.find(digest.rank().rank());
     if (found == place_.end()) continue;
     Rank& rank = bundle_.ranks[found->second];
+    Motion& motion = motion_[rank.rank];
+    if (motion.asked_ns > asked_ns) continue;
+    now_ns_ = std::max(now_ns_, asked_ns);
     const bool consequence = rank.process.consequence;
     Process process = DecodeRank(digest.rank()).process;
     process.consequence = consequence;
     if (process.stack.empty()) process.stack = std::move(rank.process.stack);
     if (process.python_stack.empty()) process.python_stack = std::move(rank.process.python_stack);
     rank.process = std::move(process);
-    motion_[rank.rank] = {MotionIn(digest), now_ns};
+    motion = {MotionIn(digest), asked_ns, received_ns};
   }
-  LookForRoot();
 }
 
 void DigestRound::TakeEvidence(const HostEvidence& evidence) {

@@ -1,6 +1,9 @@
 // Digests of a job's ranks on their way to a verdict: from messages of hosts to the analysis' bundle, the verdict, and what
 // the detector wants to know of its root. Plain work without I/O: a thread of the collector's does it while another goes on
 // receiving. One thread at a time.
+//
+// The ages in an answer were true at a moment between asking for it and receiving it; nobody says at which. They count as of
+// the asking; what is added to the time without activity, which nobody else would contradict, counts from the receiving.
 #ifndef LOCKSTEP_COLLECTOR_DIGEST_ROUND_H_
 #define LOCKSTEP_COLLECTOR_DIGEST_ROUND_H_
 
@@ -35,7 +38,7 @@ struct DigestHole {
 class DigestRound {
  public:
   // A host's message, or a part of it, as it came from the network: what makes no sense is left out and said.
-  void Add(const DigestEnvelope& digest);
+  void Add(const DigestEnvelope& digest, int64_t received_ns);
 
   struct Facts {
     std::string job;
@@ -58,8 +61,11 @@ class DigestRound {
   void StoodStill(int64_t stalled_ns);
   // Where people will find the ranks' files.
   void LiesIn(const std::string& folder);
-  // Newer samples, taken at `now_ns`, of processes that are in the bundle, and the root anew.
-  void Sample(const DigestEnvelope& digest, int64_t now_ns);
+  // Newer samples of processes that are in the bundle, asked for at `asked_ns`. They may come in any order: of each rank the
+  // newest that was asked for counts. LookForRoot() uses them.
+  void Sample(const DigestEnvelope& digest, int64_t asked_ns, int64_t received_ns);
+  // root() anew from the samples since. Linear in all ranks.
+  void LookForRoot();
   // Stacks and process states of ranks in the bundle; Reanalyse() uses them.
   void TakeEvidence(const HostEvidence& evidence);
 
@@ -75,9 +81,8 @@ class DigestRound {
   int64_t still_ns() const { return root_.still_ns; }
 
  private:
-  void AddRank(const DigestEnvelope& host, const std::string& packed);
+  void AddRank(const DigestEnvelope& host, const std::string& packed, int64_t received_ns);
   void MarkEnds(const HostClocks& clocks);
-  void LookForRoot();
   RankMotion MotionOfRank(int32_t rank) const;
 
   BundleBuilder builder_;
@@ -87,7 +92,7 @@ class DigestRound {
   AnalyzeOptions options_;
   struct Motion {
     RankMotion then;
-    int64_t at_ns = 0;  // 0: in the round itself
+    int64_t asked_ns = 0, received_ns = 0;  // asked_ns 0: in the round itself
   };
   absl::flat_hash_map<int32_t, Motion> motion_;
   int64_t asked_ns_ = 0, now_ns_ = 0;

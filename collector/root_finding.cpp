@@ -85,6 +85,7 @@ RootView ViewOfRoot(const Rank& rank, FindingKind kind, const RankMotion& motion
   view.io_bytes = process.io_bytes_between_samples;
   view.activity_age_ns = motion.activity_age_ns;
   view.idle_ns = motion.idle_ns;
+  view.after_ns = motion.after_ns;
   return view;
 }
 

@@ -18,6 +18,7 @@ struct RankMotion {
   int64_t activity_age_ns = -1;  // Lateness::ActivityOf, likewise
   int64_t silent_ns = 0;         // nothing was heard of its host's agent for so long
   int64_t idle_ns = -1;          // samples a second apart, since it made progress, have seen it do nothing for so long; -1 not known
+  int64_t after_ns = 0;          // the ages hold at RootFinding::as_of_ns or up to so long after it: when its data came, at the latest
 };
 
 // A process that is named as a root.
@@ -36,6 +37,7 @@ struct RootView {
   int64_t cpu_ns = -1, io_bytes = -1;  // between the samples; -1 unknown
   int64_t idle_ns = -1;                // RankMotion::idle_ns
   int64_t activity_age_ns = -1;        // since it entered or left a recorded call or wait; -1 unknown
+  int64_t after_ns = 0;                // RankMotion::after_ns
 };
 
 struct RootFinding {
