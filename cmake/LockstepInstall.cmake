@@ -44,6 +44,7 @@ if(TARGET lockstep_front)
     DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep COMPONENT common USE_SOURCE_PERMISSIONS)
   # Beside the distribution's own units where the prefix is /usr, and to be linked from elsewhere.
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/packaging/systemd/" DESTINATION lib/systemd/system COMPONENT common FILES_MATCHING PATTERN "*.service")
+  install(FILES "${PROJECT_SOURCE_DIR}/packaging/systemd/lockstep.sysusers" DESTINATION lib/sysusers.d RENAME lockstep.conf COMPONENT common)
 endif()
 
 if(TARGET lockstep-archive)

@@ -75,10 +75,15 @@ foreach(pair IN ITEMS RECORDER:lockstep-recorder:recorder TOOLS:lockstep:tools V
 endforeach()
 set(CPACK_DEBIAN_TOOLS_PACKAGE_DEPENDS "lockstep-recorder (= ${PROJECT_VERSION})")
 set(CPACK_DEBIAN_VIEWER_PACKAGE_RECOMMENDS "lockstep (= ${PROJECT_VERSION})")
-set(CPACK_DEBIAN_TOOLS_PACKAGE_CONTROL_EXTRA "${PROJECT_SOURCE_DIR}/packaging/debian/postrm")
+set(CPACK_DEBIAN_TOOLS_PACKAGE_CONTROL_EXTRA "${PROJECT_SOURCE_DIR}/packaging/debian/postinst" "${PROJECT_SOURCE_DIR}/packaging/debian/prerm"
+  "${PROJECT_SOURCE_DIR}/packaging/debian/postrm")
+foreach(script IN ITEMS POST_INSTALL PRE_UNINSTALL POST_UNINSTALL)
+  string(TOLOWER ${script} name)
+  set(CPACK_RPM_TOOLS_${script}_SCRIPT_FILE "${PROJECT_SOURCE_DIR}/packaging/rpm/${name}")
+endforeach()
 set(CPACK_DEBIAN_RECORDER_PACKAGE_CONTROL_EXTRA "${PROJECT_SOURCE_DIR}/packaging/debian/triggers")
 set(CPACK_RPM_TOOLS_PACKAGE_REQUIRES "lockstep-recorder = ${PROJECT_VERSION}")
 # Folders that every system has are not ours.
 set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION /usr/share/man /usr/share/man/man1 /usr/share/bash-completion /usr/share/bash-completion/completions
-  /usr/lib/systemd /usr/lib/systemd/system /usr/share/doc)
+  /usr/lib/systemd /usr/lib/systemd/system /usr/lib/sysusers.d /usr/share/doc)
 include(CPack)

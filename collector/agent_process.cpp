@@ -182,13 +182,15 @@ class AgentProcess {
       Log(absl::StrCat("tools on this host will not find the collector by themselves: ", folder.status().message()));
       return;
     }
+    // Relays are named first, and answer no tools.
+    const std::string& collector = options_.collectors.back();
     // A collector on this host knows better how it is reached.
     const absl::StatusOr<CollectorPlace> there = ReadCollectorPlace(*folder);
-    if (there.ok() && wire::IsLocal(there->endpoint) && !wire::IsLocal(options_.collectors[0])) return;
-    const absl::Status status = WriteCollectorPlace(*folder, {options_.collectors[0], options_.security.server_key});
+    if (there.ok() && wire::IsLocal(there->endpoint) && !wire::IsLocal(collector)) return;
+    const absl::Status status = WriteCollectorPlace(*folder, {collector, options_.security.server_key});
     if (!status.ok()) {
       Log(absl::StrCat("tools on this host will not find the collector by themselves: ", status.message()));
-    } else if (!there.ok() || there->endpoint != options_.collectors[0]) {
+    } else if (!there.ok() || there->endpoint != collector) {
       word_ = *folder;
     }
   }

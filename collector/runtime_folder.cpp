@@ -28,7 +28,8 @@ std::string Variable(const char* name) {
 }
 
 // Of whose folders anyone is believed: nobody but root makes a folder in /run.
-constexpr const char* kServices[] = {"/run/lockstep", "/run/lockstep-collector"};
+// The collector's own comes first: it knows how it is reached, an agent may know a relay.
+constexpr const char* kServices[] = {"/run/lockstep-collector", "/run/lockstep"};
 
 // Not a link, and nobody but its owner may write there.
 absl::Status CheckFolder(const std::string& path, struct stat* info) {
@@ -67,7 +68,7 @@ absl::Status CheckPrivateFolder(const std::string& path) {
 absl::StatusOr<std::string> MakeRuntimeFolder() {
   std::string path = RuntimeFolderPath();
   while (path.size() > 1 && path.back() == '/') path.pop_back();
-  if (mkdir(path.c_str(), path == kServices[0] ? 0755 : 0700) != 0 && errno != EEXIST) {
+  if (mkdir(path.c_str(), path == "/run/lockstep" ? 0755 : 0700) != 0 && errno != EEXIST) {
     return absl::UnavailableError(
         absl::StrCat("cannot make the folder ", path, ": ", strerror(errno), "; set LOCKSTEP_RUNTIME_DIR to another place"));
   }

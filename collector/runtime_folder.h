@@ -12,7 +12,7 @@ namespace lockstep {
 
 // $LOCKSTEP_RUNTIME_DIR, else /run/lockstep as root, else $XDG_RUNTIME_DIR/lockstep, else /tmp/lockstep-UID.
 std::string RuntimeFolderPath();
-// Folders of services, which a host's root or init made: /run/lockstep (agent), /run/lockstep-collector.
+// Folders of services, which a host's root or init made, in the order to ask them: /run/lockstep-collector, /run/lockstep (agent).
 std::vector<std::string> ServiceFolders();
 // RuntimeFolderPath, made when it is missing (0700; root's /run/lockstep 0755: what lies there for all to read are an endpoint and the place of a
 // public key). Fails when it belongs to somebody else, is a link, or others may write to it; the message says what to do.

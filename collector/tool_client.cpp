@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "absl/strings/match.h"
@@ -95,11 +96,12 @@ absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options) {
   if (address.endpoint.empty()) {
     // A host's own agent runs as root; a user's collector leaves word in the user's folder.
     std::vector<std::string> looked;
-    std::vector<std::string> folders = {RuntimeFolderPath()};
-    if (Environment("LOCKSTEP_RUNTIME_DIR").empty()) {
-      for (std::string& service : ServiceFolders()) {
-        if (service != folders[0]) folders.push_back(std::move(service));
-      }
+    std::vector<std::string> folders = ServiceFolders();
+    const std::string own = RuntimeFolderPath();
+    if (!Environment("LOCKSTEP_RUNTIME_DIR").empty()) {
+      folders = {own};
+    } else if (std::find(folders.begin(), folders.end(), own) == folders.end()) {
+      folders.insert(folders.begin(), own);
     }
     for (const std::string& folder : folders) {
       const absl::StatusOr<CollectorPlace> place = ReadCollectorPlace(folder);

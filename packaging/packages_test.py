@@ -281,9 +281,20 @@ class CleanRoot(unittest.TestCase):
         for check in ("linked calls", "opened by hand"):
             self.assertRegex(doctor, rf"(?m)^ok +{check} +recorded and read back")
         self.assertEqual(inside("env", "QT_QPA_PLATFORM=offscreen", "lockstep", "view", "--version").split()[-1], VERSION)
-        # What the services leave.
+        # What the services leave, and those who set them up: root, the services' user, other users.
         inside("lockstep", "keygen", "--role", "agent", "/etc/lockstep/keys")
+        inside("chown", "lockstep:", "/etc/lockstep/keys/agent.key")
         (root / "var/lib/lockstep/spool").mkdir(parents=True)
+        (root / "etc/lockstep.conf").write_text("late-after = 5\n")
+        for place in ("var/lib/lockstep-collector/lockstep-incident-x", "var/lib/lockstep-archive", "run/lockstep", "run/lockstep-collector",
+                      "run/lockstep-relay-r7", "run/lockstep-slurm/n1", "dev/shm/lockstep-slurm/n1", "dev/shm/lockstep-0/a", "dev/shm/lockstep-1000/b"):
+            (root / place).mkdir(parents=True)
+            (root / place / "file").write_text("x")
+        wants = root / "etc/systemd/system/multi-user.target.wants"
+        for unit in ("lockstep-agent.service", "lockstep-collector.service", "lockstep-archive.service"):
+            inside("deb-systemd-helper", "enable", unit)
+            self.assertTrue((wants / unit).is_symlink())
+        (wants / "lockstep-relay@r7.service").symlink_to("/lib/systemd/system/lockstep-relay@.service")
 
         inside("dpkg", "--purge", "lockstep-viewer", "lockstep", "lockstep-recorder")
         shutil.rmtree(work)
@@ -292,6 +303,8 @@ class CleanRoot(unittest.TestCase):
         self.assertEqual({name: before[name] for name in set(before) - set(after)}, {})
         self.assertEqual([name for name in before if before[name] != after[name]], [])
         self.assertEqual(os.listdir(root / "dev/shm"), [])
+        self.assertEqual([path.name for path in (root / "run").iterdir() if "lockstep" in path.name], [])
+        self.assertNotIn("lockstep", (root / "etc/passwd").read_text() + (root / "etc/group").read_text())
         self.assertNotIn("lockstep", inside("dpkg-query", "-W", "-f", "${Package}\n"))
 
 

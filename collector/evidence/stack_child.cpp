@@ -40,8 +40,8 @@ constexpr size_t kMostNativeFrames = 256;
 constexpr size_t kMostPythonFrames = 256;
 constexpr int64_t kSendEvery = 150'000'000;
 
-// What the owner of the process may read, and no more: its files may be made to mislead their reader.
-void DropRights(pid_t pid) {
+// What the owner of the process may read, and no more: its files may be made to mislead their reader. Says why that cannot be had; empty: it was.
+std::string DropRights(pid_t pid) {
   const struct {
     int what;
     rlim_t limit;
@@ -60,12 +60,17 @@ void DropRights(pid_t pid) {
     if (words[0] == "Uid:") known = absl::SimpleAtoi(words[2], &uid);
     if (words[0] == "Gid:" && !absl::SimpleAtoi(words[2], &gid)) known = false;
   }
-  if (known && geteuid() == 0 && uid != 0) {
-    if (setgroups(0, nullptr) == 0 && setresgid(gid, gid, gid) == 0) (void)!setresuid(uid, uid, uid);
+  std::string why;
+  if (!known && geteuid() == 0) {
+    why = "whose the process is could not be read";
+  } else if (geteuid() == 0 && uid != 0) {
+    if (setgroups(0, nullptr) != 0 || setresgid(gid, gid, gid) != 0 || setresuid(uid, uid, uid) != 0 || geteuid() != uid)
+      why = absl::StrCat("root may not become user ", uid, " here (", strerror(errno), "; grant CAP_SETUID and CAP_SETGID)");
   }
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   __user_cap_data_struct none[2] = {};
-  syscall(SYS_capset, &header, none);
+  if (syscall(SYS_capset, &header, none) != 0 && why.empty()) why = absl::StrCat("capabilities could not be given up (", strerror(errno), ")");
+  return why;
 }
 
 struct Python {
@@ -172,7 +177,12 @@ class StackChild {
     if (!maps.empty()) python = FindPython(memory_, MappedFiles(maps), &unwinder, &evidence_);
     Take(maps, python ? &*python : nullptr);
     if (!Describe(python ? &*python : nullptr)) return 1;
-    if (options_.drop_rights) DropRights(pid_);
+    if (const std::string why = options_.drop_rights ? DropRights(pid_) : ""; !why.empty()) {
+      // A file that misleads the unwinder must never meet the rights of root.
+      evidence_.set_stacks_refused(absl::StrCat(evidence_.stacks_refused(), evidence_.stacks_refused().empty() ? "" : "; ",
+                                                "native stacks were not unwound: ", why));
+      return Send() ? 0 : 1;
+    }
     if (!Unwind(&unwinder)) return 1;
     return AddLines(&unwinder) ? 0 : 1;
   }

@@ -189,6 +189,18 @@ class RefusalTest(unittest.TestCase):
         self.assertIn(f"the process runs as user 0, we as user {NOBODY}", line)
         self.assertIn("--cap-add SYS_PTRACE", line)
 
+    @unittest.skipUnless(os.geteuid() == 0 and shutil.which("setpriv"), "needs root and setpriv")
+    def test_foreign_files_are_not_read_with_the_rights_of_root(self):
+        """A root that may not become another user (a service whose unit forgot CAP_SETUID) reads that user's memory, and none of its files."""
+        pid, _ = self.rank()
+        text = self.look(pid, None, None)
+        native = r"#\d+ +(python3\S* at 0x|[a-z_]+ \(.*python3)"
+        self.assertRegex(text, native, "with all rights")
+        text = self.look(pid, None, None, ["setpriv", "--bounding-set", "-setuid,-setgid", "--inh-caps", "-setuid,-setgid"])
+        self.assertRegex(text, rf"native stacks were not unwound: root may not become user {NOBODY} .*CAP_SETUID")
+        self.assertIn("load_batch (<string>:", text)
+        self.assertNotRegex(text, native)
+
     def test_another_user_namespace(self):
         pid, _ = self.rank()
         inside = ["unshare", "--user", "--map-current-user"]
