@@ -10,7 +10,6 @@
 #include <cstring>
 #include <functional>
 #include <memory>
-#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -20,6 +19,7 @@
 #include "analyzer/fr_groups.h"
 #include "analyzer/fr_names.h"
 #include "analyzer/fr_text.h"
+#include "analyzer/load_parallel.h"
 
 namespace lockstep {
 namespace {
@@ -107,22 +107,6 @@ uint64_t HashBytes(std::string_view bytes) {
   return hash;
 }
 
-// Calls work(i, thread) for every i below `count` on as many threads as there are processors.
-void Parallel(size_t count, const std::function<void(size_t, size_t)>& work) {
-  size_t threads = std::min<size_t>(std::max(1u, std::thread::hardware_concurrency()), std::max<size_t>(count, 1));
-  std::atomic<size_t> next{0};
-  auto run = [&](size_t thread) {
-    for (size_t i = next.fetch_add(1, std::memory_order_relaxed); i < count;
-         i = next.fetch_add(1, std::memory_order_relaxed)) {
-      work(i, thread);
-    }
-  };
-  std::vector<std::thread> others;
-  for (size_t thread = 1; thread < threads; thread++) others.emplace_back(run, thread);
-  run(0);
-  for (std::thread& other : others) other.join();
-}
-
 struct Workspace {
   Buffer buffer;
   fr::ReadSpace read;
@@ -187,7 +171,9 @@ bool LooksLikeFlightRecorder(std::string_view head) {
   return first < head.size() && head[first] == '{';
 }
 
-void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle) {
+void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle, const std::atomic<bool>* cancel,
+                        const std::function<void()>& read) {
+  auto cancelled = [cancel] { return cancel != nullptr && cancel->load(std::memory_order_relaxed); };
   std::vector<std::string> names = paths;
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
@@ -202,13 +188,16 @@ void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle) {
       order.emplace_back(stat(names[i].c_str(), &info) == 0 ? -static_cast<int64_t>(info.st_size) : 0, i);
     }
     std::sort(order.begin(), order.end());
-    std::vector<Workspace> spaces(std::max(1u, std::thread::hardware_concurrency()));
+    std::vector<Workspace> spaces(WorkerCount(names.size()));
     Parallel(names.size(), [&](size_t place, size_t thread) {
+      if (cancelled()) return;
       const size_t i = order[place].second; 
       const bool rivals = files_of_rank.find(fr::ParseFileName(names[i]).rank)->second > 1;
       loaded[i] = LoadFile(names[i], rivals, &spaces[thread]);
+      if (read) read();
     });
   }
+  if (cancelled()) return;
 
   std::vector<Problem> problems;
   auto take_problems = [&](FileData* file) {

@@ -97,7 +97,7 @@ class Loader {
 
   absl::StatusOr<Bundle> Load(const std::vector<std::string>& paths) {
     FoundFiles found;
-    if (absl::Status status = FindFiles(paths, &found); !status.ok()) return status;
+    if (absl::Status status = FindFiles(paths, &found, progress_ == nullptr ? nullptr : progress_->cancel); !status.ok()) return status;
     problems_ = std::move(found.problems);
     if (progress_ != nullptr) progress_->files_found = static_cast<int64_t>(found.files.size());
     total_ = static_cast<int64_t>(found.files.size());
@@ -185,7 +185,7 @@ class Loader {
     Parallel(paths.size(), [&](size_t i, size_t worker) {
       if (Cancelled()) return;
       with_file(i, [&](int fd) {
-        auto file = std::make_unique<LsdFile>(paths[i]);
+        auto file = std::make_unique<LsdFile>(paths[i], progress_ == nullptr ? nullptr : progress_->cancel);
         if (absl::Status status = file->Scan(fd, &spaces[worker]); status.ok()) {
           files[i] = std::move(file);
         } else {
@@ -231,20 +231,30 @@ class Loader {
     return all;
   }
 
+  // Else what is wrong with it is noted, where somebody may have wanted it read.
+  bool BeginsAsFlightRecorder(const FoundFile& other) {
+    const std::string& path = other.path;
+    const Descriptor file(path);
+    char head[512];
+    const ssize_t n = file.get() < 0 ? -1 : pread(file.get(), head, sizeof(head), 0);
+    if (n > 0 && LooksLikeFlightRecorder({head, static_cast<size_t>(n)})) return true;
+    if (other.named || absl::EndsWith(path, ".lsd") || absl::EndsWith(path, ".ring")) {
+      problems_.push_back(
+          {path, -1, n == 0 ? "is empty" : "neither a ring file nor a .lsd dump: damaged at its start, or something else", -1});
+    }
+    Read();
+    return false;
+  }
+
+  void ReadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle) {
+    if (progress_ == nullptr) return LoadFlightRecorder(paths, bundle);
+    LoadFlightRecorder(paths, bundle, progress_->cancel, [this] { Read(); });
+  }
+
   Bundle FromOurs(const std::vector<const FoundFile*>& others, const Manifest& manifest) {
     std::vector<std::string> flight_recorder;
     for (const FoundFile* other : others) {
-      const std::string& path = other->path;
-      const Descriptor file(path);
-      char head[512];
-      const ssize_t n = file.get() < 0 ? -1 : pread(file.get(), head, sizeof(head), 0);
-      if (n > 0 && LooksLikeFlightRecorder({head, static_cast<size_t>(n)})) {
-        flight_recorder.push_back(path);
-      } else if (other->named || absl::EndsWith(path, ".lsd") || absl::EndsWith(path, ".ring")) {
-        problems_.push_back(
-            {path, -1,
-             n == 0 ? "is empty" : "neither a ring file nor a .lsd dump: damaged at its start, or something else", -1});
-      }
+      if (BeginsAsFlightRecorder(*other)) flight_recorder.push_back(other->path);
     }
     if (!manifest.job.empty()) builder_.SetJob(manifest.job);
     AddRings(std::move(rings_), &builder_);
@@ -254,11 +264,10 @@ class Loader {
     Bundle bundle = builder_.Finish();
     if (!flight_recorder.empty()) {
       Bundle dumps;
-      LoadFlightRecorder(flight_recorder, &dumps);
+      ReadFlightRecorder(flight_recorder, &dumps);
       // Other files beside the dumps, which merely begin like one.
       for (Problem& problem : dumps.problems) problem.note |= problem.rank < 0;
       JoinFlightRecorder(dumps, &bundle);
-      if (progress_ != nullptr) progress_->files_read += static_cast<int64_t>(flight_recorder.size());
     }
     return bundle;
   }
@@ -266,10 +275,13 @@ class Loader {
   Bundle FromFlightRecorder(const std::vector<const FoundFile*>& others, const Manifest& manifest) {
     Bundle bundle;
     std::vector<std::string> paths;
-    for (const FoundFile* other : others) paths.push_back(other->path);
-    if (!paths.empty()) LoadFlightRecorder(paths, &bundle);
+    for (const FoundFile* other : others) {
+      // What says that it is ours and is not, is not judged as another's.
+      if ((absl::EndsWith(other->path, ".lsd") || absl::EndsWith(other->path, ".ring")) && !BeginsAsFlightRecorder(*other)) continue;
+      paths.push_back(other->path);
+    }
+    if (!paths.empty()) ReadFlightRecorder(paths, &bundle);
     LeaveOutForeignDumps(&bundle);
-    if (progress_ != nullptr) progress_->files_read += static_cast<int64_t>(paths.size());
     bundle.problems.insert(bundle.problems.end(), problems_.begin(), problems_.end());
     bundle.ranks_expected = std::max(bundle.ranks_expected, manifest.ranks_expected);
     if (bundle.job.empty()) bundle.job = manifest.job;

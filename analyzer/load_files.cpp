@@ -30,7 +30,7 @@ bool HoldsNoData(const std::string& name) {
 
 class Walk {
  public:
-  explicit Walk(FoundFiles* found) : found_(found) {}
+  Walk(FoundFiles* found, const std::atomic<bool>* cancel) : found_(found), cancel_(cancel) {}
 
   absl::Status Start(const std::string& path) {
     struct stat info;
@@ -43,6 +43,8 @@ class Walk {
     Visit(path, info, 0);
     return absl::OkStatus();
   }
+
+  bool Cancelled() const { return cancel_ != nullptr && *cancel_; }
 
  private:
   void Problem(const std::string& path, int error) {
@@ -80,6 +82,7 @@ class Walk {
     closedir(dir);
     std::sort(names.begin(), names.end());
     for (const std::string& name : names) {
+      if (Cancelled()) return;
       const std::string child = absl::EndsWith(path, "/") ? path + name : absl::StrCat(path, "/", name);
       struct stat info;
       if (stat(child.c_str(), &info) == 0) {
@@ -119,15 +122,17 @@ class Walk {
   }
 
   FoundFiles* found_;
+  const std::atomic<bool>* const cancel_;
   std::set<std::pair<dev_t, ino_t>> seen_;
 };
 
 }  // namespace
 
-absl::Status FindFiles(const std::vector<std::string>& paths, FoundFiles* found) {
-  Walk walk(found);
+absl::Status FindFiles(const std::vector<std::string>& paths, FoundFiles* found, const std::atomic<bool>* cancel) {
+  Walk walk(found, cancel);
   for (const std::string& path : paths) {
     if (absl::Status status = walk.Start(path); !status.ok()) return status;
+    if (walk.Cancelled()) return absl::CancelledError("cancelled");
   }
   std::sort(found->files.begin(), found->files.end(),
             [](const FoundFile& a, const FoundFile& b) { return a.path < b.path; });

@@ -135,6 +135,7 @@ absl::Status LsdFile::Scan(int fd, LsdWorkspace* workspace) {
   input.Skip(kLsdMagic.size());
   int damaged_run = 0;
   while (!ended_) {
+    if (Cancelled()) return absl::CancelledError("cancelled");
     const LsdMessage message = NextLsdMessage(&input);
     if (message.kind == LsdMessage::Kind::kStop) {
       Damage(message.start, message.text);
@@ -349,6 +350,7 @@ absl::Status LsdFile::UnpackInto(const OpChunk& chunk, LsdWorkspace::Parts* part
 }
 
 bool LsdFile::Unpack(int fd, ReadRank* read, const Chunk& chunk, LsdWorkspace::Parts* parts, Rank* rows) {
+  if (Cancelled()) return false;
   absl::Status status = ReadAt(fd, chunk.offset, chunk.length, &parts->message);
   if (status.ok() && (!parts->record.ParseFromString(parts->message) || !parts->record.has_ops() ||
                       parts->record.ops().count() != chunk.count))

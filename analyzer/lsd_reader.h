@@ -3,6 +3,7 @@
 #ifndef LOCKSTEP_ANALYZER_LSD_READER_H_
 #define LOCKSTEP_ANALYZER_LSD_READER_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -80,7 +81,8 @@ class LsdFile {
     bool damaged = false;
   };
 
-  explicit LsdFile(std::string path) : path_(std::move(path)) {}
+  // When *cancel (may be null) turns true, Scan() fails with CANCELLED, and what the other steps leave is of no use.
+  explicit LsdFile(std::string path, const std::atomic<bool>* cancel = nullptr) : path_(std::move(path)), cancel_(cancel) {}
 
   // Errors as ReadLsd's. Different files may be scanned at the same time, each with a workspace of its own.
   absl::Status Scan(int fd, LsdWorkspace* workspace);
@@ -112,7 +114,10 @@ class LsdFile {
   void LoadPart(int fd, ReadRank* read, const LsdPlan& plan, LsdWorkspace::Parts* parts);
   uint32_t Place(const ReadRank& read, uint32_t index) const;
 
+  bool Cancelled() const { return cancel_ != nullptr && cancel_->load(std::memory_order_relaxed); }
+
   const std::string path_;
+  const std::atomic<bool>* const cancel_;
   DumpHeader header_;
   TextIndexes texts_;              // file's index -> bundle's
   std::vector<std::string> strings_, shapes_;  // until InternTexts()

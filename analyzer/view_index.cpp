@@ -196,7 +196,7 @@ class Maker {
   // is worth anybody's while.
   void ShowFirstRanks() {
     FoundFiles found;
-    if (!options_.partial || !FindFiles(paths_, &found).ok()) return;
+    if (!options_.partial || !FindFiles(paths_, &found, &progress_->cancel).ok()) return;
     std::vector<std::string> data, beside;
     for (const FoundFile& file : found.files) (file.kind == FileKind::kManifest ? beside : data).push_back(file.path);
     double whole_s = 0;

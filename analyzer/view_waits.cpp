@@ -154,16 +154,20 @@ class Folding {
   void AddMismatches() {
     std::vector<uint32_t> node_of(in_.analysis.mismatches.size(), kNoIndex);
     for (uint32_t r = 0; r < ranks_; ++r) {
-      const int32_t index = waits_[r].front.mismatch;
-      if (waits_[r].front.front != Front::kMismatched || index < 0 || Ends(r)) continue;
-      const Mismatch& m = in_.analysis.mismatches[static_cast<size_t>(index)];
-      if (!m.majority || std::binary_search(m.odd_ranks.begin(), m.odd_ranks.end(), static_cast<int32_t>(r))) continue;
-      uint32_t& node = node_of[static_cast<size_t>(index)];
-      if (node == kNoIndex) {
-        node = AddNode();
-        for (const int32_t odd : m.odd_ranks) arcs_[node].push_back({static_cast<uint32_t>(odd), "calls differ", m.comm, nullptr});
+      if (Ends(r)) continue;
+      // Whichever of its streams stands there: another may say more of where the rank is.
+      for (uint32_t q = graph_->FirstQueue(r); q < graph_->FirstQueue(r + 1); ++q) {
+        const GpuFront& front = graph_->queues[q].front;
+        if (front.front != Front::kMismatched || front.mismatch < 0) continue;
+        const Mismatch& m = in_.analysis.mismatches[static_cast<size_t>(front.mismatch)];
+        if (!m.majority || std::binary_search(m.odd_ranks.begin(), m.odd_ranks.end(), static_cast<int32_t>(r))) continue;
+        uint32_t& node = node_of[static_cast<size_t>(front.mismatch)];
+        if (node == kNoIndex) {
+          node = AddNode();
+          for (const int32_t odd : m.odd_ranks) arcs_[node].push_back({static_cast<uint32_t>(odd), "calls differ", m.comm, nullptr});
+        }
+        arcs_[r].push_back({node, "in it", m.comm, front.op});
       }
-      arcs_[r].push_back({node, "in it", m.comm, waits_[r].front.op});
     }
     in_circle_.resize(arcs_.size());
   }

@@ -84,8 +84,9 @@ int Once(TopSession* session, wire::Client* client, bool json) {
     Wait(client, false);
   }
   const std::string why = client->last_error();
-  fprintf(stderr, "lockstep top: no answer from %s in 10 s%s%s\n", client->endpoint().c_str(), why.empty() ? "" : ": ",
-          PrintableText(why).c_str());
+  // Without a connection there is no endpoint; `why` names those that were tried.
+  const std::string from = client->endpoint().empty() ? "" : absl::StrCat(" from ", client->endpoint());
+  fprintf(stderr, "lockstep top: no answer%s in 10 s%s%s\n", from.c_str(), why.empty() ? "" : ": ", PrintableText(why).c_str());
   return 1;
 }
 
