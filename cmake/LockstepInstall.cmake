@@ -1,8 +1,8 @@
 # What is installed where, in components; which of them make which package is in LockstepPackages.cmake.
 #   recorder  liblockstep.so alone, for images of jobs
-#   tools     the programs, with the distribution's libraries
+#   tools     the programs, with the distribution's libraries, man pages, completion
 #   single    the static `lockstep` in their place, and links of their names to it (packages made of it run on any distribution)
-#   common    what goes with either: the doctor's probe, units, recipes, documentation, man pages, completion
+#   common    what goes with either: the doctor's probe, units, recipes, documentation
 #   viewer    lockstep-view (gui/ has its own rules)
 # `cmake --install` without a component leaves out "single".
 include(GNUInstallDirs)
@@ -43,12 +43,14 @@ if(TARGET lockstep_front)
     "${PROJECT_SOURCE_DIR}/packaging/enroot"
     DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep COMPONENT common USE_SOURCE_PERMISSIONS)
   # Beside the distribution's own units where the prefix is /usr, and to be linked from elsewhere.
-  install(DIRECTORY "${PROJECT_SOURCE_DIR}/packaging/systemd/" DESTINATION lib/systemd/system COMPONENT common FILES_MATCHING PATTERN "*.service")
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/packaging/systemd/" DESTINATION lib/systemd/system COMPONENT common FILES_MATCHING PATTERN "*.service"
+    PATTERN "lockstep-archive.service" EXCLUDE)
   install(FILES "${PROJECT_SOURCE_DIR}/packaging/systemd/lockstep.sysusers" DESTINATION lib/sysusers.d RENAME lockstep.conf COMPONENT common)
 endif()
 
 if(TARGET lockstep-archive)
   install(TARGETS lockstep-archive RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
+  install(FILES "${PROJECT_SOURCE_DIR}/packaging/systemd/lockstep-archive.service" DESTINATION lib/systemd/system COMPONENT tools)
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/collector/archive/sql/" DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep/archive COMPONENT tools FILES_MATCHING
     PATTERN "*.sql")
 endif()
@@ -62,30 +64,38 @@ if(TARGET lockstep_single)
 endif()
 
 if(TARGET lockstep_front AND NOT CMAKE_CROSSCOMPILING)
-  # Made from what the programs say, so when they are there.
-  find_package(Python3 COMPONENTS Interpreter)
-  if(Python3_FOUND)
-    set(pages "${CMAKE_BINARY_DIR}/pages")
+  # Made from what the programs say, so when they are there. WITHOUT: verbs that the package has not.
+  function(lockstep_install_pages COMPONENT WITHOUT MAN)
+    set(pages "${CMAKE_BINARY_DIR}/pages/${COMPONENT}")
+    set(make "COMMAND \"${Python3_EXECUTABLE}\" \"${PROJECT_SOURCE_DIR}/packaging/pages.py\" --without \"${WITHOUT}\" \"${CMAKE_RUNTIME_OUTPUT_DIRECTORY}\"")
     install(CODE "
-      file(REMOVE_RECURSE \"${pages}/man\" \"${pages}/view\")
+      file(REMOVE_RECURSE \"${pages}\")
       foreach(kind IN ITEMS man completion)
-        execute_process(COMMAND \"${Python3_EXECUTABLE}\" \"${PROJECT_SOURCE_DIR}/packaging/pages.py\" \"${CMAKE_RUNTIME_OUTPUT_DIRECTORY}\" \${kind}
-          \"${pages}/\${kind}\" COMMAND_ERROR_IS_FATAL ANY)
+        execute_process(${make} \${kind} \"${pages}/\${kind}\" COMMAND_ERROR_IS_FATAL ANY)
       endforeach()
-      file(GLOB made \"${pages}/man/*.1\")
+      file(GLOB made \"${pages}/man/${MAN}.1\")
       if(NOT \"${LOCKSTEP_GZIP}\" STREQUAL \"LOCKSTEP_GZIP-NOTFOUND\")
         execute_process(COMMAND \"${LOCKSTEP_GZIP}\" -9nf \${made} COMMAND_ERROR_IS_FATAL ANY)
-      endif()" COMPONENT common)
-    install(DIRECTORY "${pages}/man/" DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT common OPTIONAL PATTERN "lockstep-view.1*" EXCLUDE)
-    install(DIRECTORY "${pages}/completion/" DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT common OPTIONAL)
+      endif()" COMPONENT ${COMPONENT} ${ARGN})
+    if(COMPONENT STREQUAL "viewer")
+      set(others "")
+    else()
+      set(others PATTERN "lockstep-view.1*" EXCLUDE)
+    endif()
+    install(DIRECTORY "${pages}/man/" DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT ${COMPONENT} ${ARGN} OPTIONAL FILES_MATCHING PATTERN "${MAN}.1*"
+      ${others})
+    if(NOT COMPONENT STREQUAL "viewer")
+      install(DIRECTORY "${pages}/completion/" DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT ${COMPONENT} ${ARGN} OPTIONAL)
+    endif()
+  endfunction()
+  find_package(Python3 COMPONENTS Interpreter)
+  if(Python3_FOUND)
+    lockstep_install_pages(tools "" "lockstep*")
+    if(TARGET lockstep_single)
+      lockstep_install_pages(single "archive,view" "lockstep*" EXCLUDE_FROM_ALL)
+    endif()
     if(TARGET lockstep-view)
-      install(CODE "
-        execute_process(COMMAND \"${Python3_EXECUTABLE}\" \"${PROJECT_SOURCE_DIR}/packaging/pages.py\" \"${CMAKE_RUNTIME_OUTPUT_DIRECTORY}\" man
-          \"${pages}/view\" COMMAND_ERROR_IS_FATAL ANY)
-        if(NOT \"${LOCKSTEP_GZIP}\" STREQUAL \"LOCKSTEP_GZIP-NOTFOUND\")
-          execute_process(COMMAND \"${LOCKSTEP_GZIP}\" -9nf \"${pages}/view/lockstep-view.1\" COMMAND_ERROR_IS_FATAL ANY)
-        endif()" COMPONENT viewer)
-      install(DIRECTORY "${pages}/view/" DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT viewer OPTIONAL FILES_MATCHING PATTERN "lockstep-view.1*")
+      lockstep_install_pages(viewer "" "lockstep-view")
     endif()
   endif()
 endif()

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 import unittest
 
 from release import CHANGELOG, SOURCE, VERSION
@@ -125,7 +126,8 @@ class Whole(unittest.TestCase):
             links[relation["spdxElementId"], relation["relationshipType"]].add(relation["relatedSpdxElement"].removeprefix("SPDXRef-Package-"))
         self.assertLessEqual({"libprotobuf32", "libzmq5", "libdw1", "libc6"}, links["SPDXRef-Package-lockstep", "DYNAMIC_LINK"])
         self.assertEqual(links["SPDXRef-Package-lockstep-recorder", "DYNAMIC_LINK"], {"libc6"})
-        self.assertLessEqual({"libprotobuf-dev", "libzmq3-dev", "libdw-dev", "libc6-dev"}, links["SPDXRef-Package-lockstep-static", "STATIC_LINK"])
+        self.assertEqual(links["SPDXRef-Package-lockstep", "STATIC_LINK"], {"nlohmann-json3-dev"})
+        self.assertLessEqual({"libprotobuf-dev", "libzmq3-dev", "libdw-dev", "libc6-dev", "nlohmann-json3-dev"}, links["SPDXRef-Package-lockstep-static", "STATIC_LINK"])
 
     def test_symbols_lie_where_debuggers_look(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -149,6 +151,22 @@ class Tarball(unittest.TestCase):
             library = self.top / "lib" / name / "liblockstep.so"
             self.assertRegex(run("readelf", "-hW", library), rf"Machine:.*{machine}")
             run(sys.executable, SOURCE / "recorder/library_test.py", library, SOURCE / "recorder/exports.txt", env=None)
+
+    def test_the_pods_init_container_takes_the_library_of_its_node(self):
+        recipe = (SOURCE / "packaging/kubernetes/Containerfile").read_text()
+        for pattern in re.findall(r"lockstep\S*_\*_amd64\.deb|lockstep-\*\S*\.tar\.gz", recipe):
+            one(pattern)
+        command = re.search(r"command: \[sh, -c, '(cp .*)'\]", (SOURCE / "packaging/kubernetes/training-pod.yaml").read_text()).group(1)
+        shared = self.scratch / "shared"
+        shared.mkdir()
+        tools = self.scratch / "tools"
+        tools.mkdir()
+        for name, machine in (("x86_64", "X86-64"), ("aarch64", "AArch64")):
+            (tools / "uname").write_text(f"#!/bin/sh\necho {name}\n")
+            (tools / "uname").chmod(0o755)
+            run("sh", "-c", command.replace("/opt/", f"{self.top.parent}/").replace(" /lockstep/", f" {shared}/"),
+                env={**PLAIN, "PATH": f"{tools}:{PLAIN['PATH']}"})
+            self.assertRegex(run("readelf", "-hW", shared / "liblockstep.so"), rf"Machine:.*{machine}")
 
     def test_from_any_folder_a_job_is_run_and_its_hang_named_in_an_empty_root(self):
         place = self.scratch / "some" / "other-place"
@@ -178,6 +196,51 @@ class Tarball(unittest.TestCase):
             self.assertIn("lockstep", run("chroot", root, "/lockstep", verb, "--help"))
         run("chroot", root, "/lockstep", "keygen", "--role", "agent", "/keys")
         self.assertTrue((root / "keys/agent.key").exists())
+        self.assertFalse([path.name for path in place.rglob("lockstep-archive*")], "what the static program lacks")
+        self.assertNotIn("archive", (place / "share/bash-completion/completions/lockstep").read_text())
+        self.watch(root)
+
+    def watch(self, root):
+        """Agent and collector of the empty root watch a job of this machine; top and dump ask them."""
+        for name in ("run", "tmp", "spool", "incidents", "rings", "proc"):
+            (root / name).mkdir()
+        run("mount", "-t", "proc", "proc", root / "proc")
+        self.addCleanup(run, "umount", "-l", root / "proc", status=None)
+        started = []
+
+        def start(name, words, **environment):
+            with open(self.scratch / f"{name}.log", "wb") as log:
+                started.append(subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                                env={**PLAIN, **environment}, start_new_session=True))
+
+        def stop():
+            for process in started:
+                process.kill()
+                process.wait()
+
+        self.addCleanup(stop)
+        port = "29541"
+        inside = ["chroot", root, "/lockstep"]
+        start("collector", [*inside, "collector", "--listen", f"tcp://127.0.0.1:{port}", "--out", "/incidents"], LOCKSTEP_RUNTIME_DIR="/run/collector")
+        start("agent", [*inside, "agent", "--collector", f"tcp://127.0.0.1:{port}", "--rings", "/rings", "--spool", "/spool"],
+              LOCKSTEP_RUNTIME_DIR="/run/agent")
+        for rank in range(2):
+            start(f"rank{rank}", [BUILD / "bin/trainsim", "--tp", "1", "--pp", "1", "--dp", "2", "--steps", "1000000", "--pace-ms", "20"],
+                  LD_PRELOAD=str(BUILD / "lib/liblockstep.so"), LD_LIBRARY_PATH=str(BUILD / "standin/lib"), LOCKSTEP_DIR=str(root / "rings"),
+                  LOCKSTEP_JOB="watched", RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2", LOCAL_WORLD_SIZE="2", MASTER_ADDR="127.0.0.1",
+                  MASTER_PORT="29542")
+        environment = {**PLAIN, "LOCKSTEP_RUNTIME_DIR": "/run/agent"}  # the agent's word names the collector
+        until, said = time.monotonic() + 90, ""
+        while "watched" not in said and time.monotonic() < until:
+            time.sleep(0.2)
+            said = run(*inside, "top", "--once", "watched", status=None, env=environment)
+        self.assertIn("watched", said)
+        verdict = {}
+        while verdict.get("ranks_read") != 2 and time.monotonic() < until:
+            asked = subprocess.run([str(word) for word in (*inside, "dump", "watched", "--json")], capture_output=True, text=True, timeout=120, env=environment)
+            verdict = json.loads(asked.stdout) if asked.returncode in (0, 1) else {}
+        self.assertEqual((verdict.get("verdict"), verdict.get("ranks_read")), ("HEALTHY", 2), said)
+        self.assertTrue(list((root / "incidents").glob("lockstep-incident-watched-*/verdict.json")))
 
 
 class Again(unittest.TestCase):

@@ -251,11 +251,16 @@ def write(folder, name, text):
 
 
 def main(arguments):
+    left_out = ()
+    if "--without" in arguments[:-1]:
+        at = arguments.index("--without")
+        left_out = arguments[at + 1].split(",")
+        arguments = arguments[:at] + arguments[at + 2:]
     if len(arguments) < 2 or arguments[1] not in ("man", "completion", "reference") or (arguments[1] != "reference") != (len(arguments) == 3):
         print(__doc__, file=sys.stderr)
         return 2
     bin_folder = arguments[0]
-    made = pages(bin_folder)
+    made = [page for page in pages(bin_folder) if page.verb not in left_out]
     version = subprocess.run([os.path.join(bin_folder, "lockstep"), "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout.split()[-1]
     if arguments[1] == "reference":
         sys.stdout.write(reference(made, settings(bin_folder)))

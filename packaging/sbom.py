@@ -92,6 +92,9 @@ def document(build, made):
             if path.exists():
                 bill[part][0].update(needed(path))
     # The compiler's runtime is linked into the recorder; it needs libc alone.
+    # Of headers alone there is nothing that a linker could tell.
+    for part in ("tools", "viewer", "static"):
+        bill[part][1].add("nlohmann-json3-dev")
     linked = build / "static/linked.txt"
     if linked.exists():
         bill["static"][1].update(held(linked))

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/wait.h>
@@ -64,14 +65,19 @@ const std::set<std::string>& KnownVariables() {
 
 struct Ran {
   std::string error;   // could not be run, or ended badly
+  bool too_new = false;  // the loader refused it: this host's glibc is older than the probe's, not than the recorder's
   std::map<std::string, std::string> said;
 };
 
 // Runs the probe, at most kProbeSeconds, and takes what it prints.
 Ran RunProbe(const std::vector<std::string>& words, const Environment& environment) {
   Ran ran;
-  int pipes[2];
-  if (pipe2(pipes, O_CLOEXEC) != 0) return {strerror(errno), {}};
+  int pipes[2], complaints = -1;
+  if (pipe2(pipes, O_CLOEXEC) != 0) {
+    ran.error = strerror(errno);
+    return ran;
+  }
+  complaints = memfd_create("complaints", MFD_CLOEXEC);
   std::vector<char*> argv, envp;
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   for (const std::string& variable : environment) envp.push_back(const_cast<char*>(variable.c_str()));
@@ -80,14 +86,17 @@ Ran RunProbe(const std::vector<std::string>& words, const Environment& environme
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, pipes[1], STDOUT_FILENO);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  if (complaints < 0 || posix_spawn_file_actions_adddup2(&actions, complaints, STDERR_FILENO) != 0)
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
   pid_t pid = -1;
   const int failed = posix_spawn(&pid, words[0].c_str(), &actions, nullptr, argv.data(), envp.data());
   posix_spawn_file_actions_destroy(&actions);
   close(pipes[1]);
   if (failed != 0) {
     close(pipes[0]);
-    return {absl::StrCat("cannot run ", words[0], ": ", strerror(failed)), {}};
+    if (complaints >= 0) close(complaints);
+    ran.error = absl::StrCat("cannot run ", words[0], ": ", strerror(failed));
+    return ran;
   }
   std::string text;
   const int64_t end = MonotonicNs() + int64_t{kProbeSeconds} * 1'000'000'000;
@@ -108,6 +117,12 @@ Ran RunProbe(const std::vector<std::string>& words, const Environment& environme
   close(pipes[0]);
   int status = 0;
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (complaints >= 0) {
+    char said[4096];
+    const ssize_t size = pread(complaints, said, sizeof said, 0);
+    ran.too_new = WIFEXITED(status) && WEXITSTATUS(status) != 0 && absl::StrContains(absl::string_view(said, size > 0 ? static_cast<size_t>(size) : 0), "version `GLIBC_");
+    close(complaints);
   }
   if (ran.error.empty() && WIFSIGNALED(status)) ran.error = absl::StrCat("it was killed by signal ", WTERMSIG(status));
   for (const absl::string_view line : absl::StrSplit(text, '\n')) {
@@ -261,6 +276,10 @@ std::vector<Check> HookChecks(const Environment& environment, const ProbePlaces&
     const Folder folder(environment);
     if (folder.path().empty()) return {Bad("recorder", folder.error(), "set LOCKSTEP_DIR to a folder that can be written to")};
     Ran ran = RunProbe(way.words, ProbeEnvironment(environment, *library, folder.path()));
+    if (ran.too_new) {
+      return {Note("recorder", *library + "; could not be tried here: this host's glibc is older than 2.34, which the probe needs",
+                   "the recorder itself needs 2.17; try it where jobs run: LD_PRELOAD=" + *library + " and lockstep top")};
+    }
     if (!ran.error.empty()) {
       checks.push_back(Bad(way.name, absl::StrCat("the probe failed with ", *library, " preloaded: ", ran.error),
                            "run it by hand: LD_PRELOAD=" + *library + " " + absl::StrJoin(way.words, " ")));
@@ -343,6 +362,10 @@ std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces&
     const Folder folder(environment);
     if (folder.path().empty()) return {Bad("NCCL", folder.error(), "set LOCKSTEP_DIR to a folder that can be written to")};
     Ran ran = RunProbe({probe.program, "opened", paths[i]}, ProbeEnvironment(environment, *library, folder.path()));
+    if (ran.too_new) {
+      checks.push_back(Note("NCCL", paths[i] + "; could not be tried here: this host's glibc is older than 2.34, which the probe needs"));
+      continue;
+    }
     const std::string what = absl::StrCat(NcclVersion(ran.said["version"]), " at ", paths[i]);
     if (!ran.error.empty()) {
       const std::string text = absl::StrCat(paths[i], " cannot be used: ", ran.error);

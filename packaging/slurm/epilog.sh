@@ -10,6 +10,8 @@ run=${LOCKSTEP_SLURM_RUN:-/run/lockstep-slurm}/$host
 as_user=
 [ "$(id -u)" = 0 ] && [ "${SLURM_JOB_UID:-0}" != 0 ] && as_user="setpriv --reuid $SLURM_JOB_UID --regid ${SLURM_JOB_GID:-$SLURM_JOB_UID} --clear-groups"
 $as_user "${LOCKSTEP_PROGRAM:-lockstep}" clean --dir "${LOCKSTEP_SLURM_RINGS:-/dev/shm/lockstep-slurm}/$host" >/dev/null 2>&1
+# No prolog may find the agent alive that this ends (prolog.sh).
+[ -d "$run" ] && exec 9>"$run/lock" && flock -w 20 9
 rm -f "$run/jobs.$SLURM_JOB_ID"
 for job in "$run"/jobs.*; do
   [ -e "$job" ] && exit 0

@@ -17,13 +17,15 @@ rings=${LOCKSTEP_SLURM_RINGS:-/dev/shm/lockstep-slurm}/$LOCKSTEP_HOST
 mkdir -p -m 0755 "$run" || exit 0
 # Jobs of several users write below it; each ring's own folder and file are private to its user.
 mkdir -p "$rings" && chmod 1777 "$rings"
+# The epilog of another job on this node must not end the agent between our look and our word.
+exec 9>"$run/lock" && flock -w 20 9
 touch "$run/jobs.$SLURM_JOB_ID" 2>/dev/null
 if [ -s "$run/agent.pid" ] && kill -0 "$(cat "$run/agent.pid")" 2>/dev/null; then exit 0; fi
 mkdir -p -m 0700 "$run/runtime"
 rm -f "$run/agent.pid"
 LOCKSTEP_RUNTIME_DIR=$run/runtime LOCKSTEP_SPOOL=${LOCKSTEP_SPOOL:-$run/spool} \
   setsid sh -c 'echo $$ >"$1.new" && mv "$1.new" "$1" && exec "$2" agent --rings "$3"' agent \
-  "$run/agent.pid" "${LOCKSTEP_PROGRAM:-lockstep}" "$rings" </dev/null >>"$run/agent.out" 2>&1 &
+  "$run/agent.pid" "${LOCKSTEP_PROGRAM:-lockstep}" "$rings" </dev/null >>"$run/agent.out" 2>&1 9>&- &
 # slurmd kills the prolog's process group when the prolog ends: the agent must have left it by then.
 tries=0
 while [ ! -s "$run/agent.pid" ] && [ $tries -lt 100 ]; do

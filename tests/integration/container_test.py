@@ -16,6 +16,11 @@ import unittest
 
 from cluster import BIN, BUILD, LIBRARY, wait_for
 
+try:
+    import yaml
+except ImportError:
+    yaml = None
+
 LOCKSTEP = os.path.join(BIN, "lockstep")
 TRAINSIM = os.path.join(BIN, "trainsim")
 STALL = [TRAINSIM, "--tp", "2", "--pp", "1", "--dp", "2", "--steps", "1000000", "--pace-ms", "20", "--fault", "rank=2,step=20,kind=stall-host,comm=dp"]
@@ -41,7 +46,7 @@ class ContainerTest(unittest.TestCase):
     """Each test plays a host in namespaces of its own (so that an agent that looks everywhere finds this test's jobs alone), and in that host
     a container."""
 
-    def play(self, options, setup, drop=True):
+    def play(self, options, setup, drop=True, agent=()):
         reason = refused("-m", "-p", "-f", "-i", "-n", "--mount-proc")
         if reason is None:
             reason = refused("-m", "-p", "-f", "--mount-proc", *options, "--kill-child")
@@ -52,7 +57,7 @@ class ContainerTest(unittest.TestCase):
         folder = tempfile.mkdtemp(prefix="lockstep-container-")
         self.addCleanup(shutil.rmtree, folder, True)
         done = subprocess.run(["unshare", "-m", "-p", "-f", "-i", "-n", "--mount-proc", "--kill-child", sys.executable, os.path.abspath(__file__), "--as-host",
-                               json.dumps({"options": options, "setup": setup, "drop": drop})],
+                               json.dumps({"options": options, "setup": setup, "drop": drop, "agent": list(agent)})],
                               env=clean_environment(LOCKSTEP_BUILD=BUILD, **{INSIDE: folder}), capture_output=True, text=True, timeout=280)
         logs = ""
         for path in glob.glob(folder + "/*.log"):
@@ -78,6 +83,22 @@ class ContainerTest(unittest.TestCase):
         self.play(["-i", "-U", "-r"], "mount -t tmpfs -o size=64m tmpfs /dev/shm", drop=False)
 
 
+    @unittest.skipIf(yaml is None, "python3-yaml is not installed")
+    def test_an_agent_in_a_pod_with_the_capabilities_of_the_manifest(self):
+        """The DaemonSet's agent: processes of the host, everything else its own, and no more rights than the runtime's and the manifest's."""
+        with open(os.path.join(os.path.dirname(__file__), "../../packaging/kubernetes/lockstep.yaml")) as file:
+            pod = next(document for document in yaml.safe_load_all(file) if document["kind"] == "DaemonSet")["spec"]["template"]["spec"]
+        self.assertTrue(pod["hostPID"])
+        security = pod["containers"][0]["securityContext"]
+        self.assertEqual(security["runAsUser"], 0)
+        granted = [name.lower() for name in security["capabilities"]["add"]]
+        usual = ["chown", "dac_override", "fowner", "fsetid", "kill", "setgid", "setuid", "setpcap", "net_bind_service", "sys_chroot", "mknod", "audit_write",
+                 "setfcap"]  # container runtimes give these to root
+        bounds = ",".join(["-all", *("+" + name for name in usual + granted)])
+        self.play(["-i"], "mount -t tmpfs -o size=64m tmpfs /dev/shm", agent=[
+            "unshare", "-m", "-i", "sh", "-c", f'mount -t tmpfs tmpfs /dev/shm && exec setpriv --bounding-set={bounds} --inh-caps=-all "$0" "$@"'])
+
+
 def as_host(plan):
     """In namespaces of its own: the host's shared memory, an agent alone, a container with the job. Prints what the verdict names."""
     folder = os.environ.pop(INSIDE)  # what is left of our variables goes with clean_environment
@@ -89,7 +110,7 @@ def as_host(plan):
         with open(f"{folder}/{name}.log", "ab") as log:
             return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**environment, **more}, start_new_session=True)
 
-    agent = start("agent", [os.path.join(BIN, "lockstep-agent"), "--alone", "--spool", folder + "/spool", "--out", folder + "/incidents", "--late-after", "1"])
+    agent = start("agent", [*plan["agent"], os.path.join(BIN, "lockstep-agent"), "--alone", "--spool", folder + "/spool", "--out", folder + "/incidents", "--late-after", "1"])
     drop = "setpriv --bounding-set=-all --inh-caps=-all --no-new-privs " if plan["drop"] else ""
     job = start("job", ["unshare", "-m", "-p", "-f", *plan["options"], "--mount-proc", "--kill-child", "sh", "-c",
                         f'{plan["setup"]} && export LD_PRELOAD={LIBRARY} && exec {drop}sh -c "$0" sh "$@"', RANKS, *STALL],

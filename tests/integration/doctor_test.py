@@ -125,6 +125,31 @@ class DoctorTest(unittest.TestCase):
         status, checks = self.doctor("--nccl", "/nowhere/libnccl.so.2")
         self.assertEqual(status, 1)
 
+    def test_a_probe_that_is_too_new_for_the_host_says_nothing_of_the_recorder(self):
+        for name in ("lockstep", "lockstep-doctor"):
+            os.makedirs(os.path.join(self.folder, "bin"), exist_ok=True)
+            shutil.copy(os.path.join(BUILD, "bin", name), os.path.join(self.folder, "bin", name))
+        os.makedirs(os.path.join(self.folder, "lib/lockstep"))
+        shutil.copy(os.path.join(BUILD, "lib/lockstep/liblockstep-probe-nccl.so"), os.path.join(self.folder, "lib/lockstep"))
+        probe = os.path.join(self.folder, "lib/lockstep/probe")
+
+        def told(complaint):
+            with open(probe, "w") as file:
+                file.write(f"#!/bin/sh\necho \"{complaint}\" >&2\nexit 1\n")
+            os.chmod(probe, 0o755)
+            done = subprocess.run([os.path.join(self.folder, "bin/lockstep"), "doctor", "--json"], capture_output=True, text=True, timeout=100, check=False,
+                                  env={**self.environment, "LOCKSTEP_LIBRARY": os.path.join(BUILD, "lib/liblockstep.so")})
+            return done.returncode, {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+
+        # As glibc's loader says it.
+        status, checks = told(f"{probe}: /lib64/libc.so.6: version \\`GLIBC_2.34' not found (required by {probe})")
+        self.assertEqual(status, 0, checks)
+        self.assertEqual(checks["recorder"]["health"], "note")
+        self.assertIn("could not be tried here", checks["recorder"]["text"])
+        self.assertNotIn("linked calls", checks)
+        status, checks = told("something else")
+        self.assertEqual((status, checks["linked calls"]["health"]), (1, "bad"))
+
     def test_keys(self):
         keys = os.path.join(self.folder, "keys")
         made = subprocess.run([LOCKSTEP, "keygen", "--role", "operator", keys], env=self.environment, capture_output=True, text=True, check=False)

@@ -11,6 +11,8 @@ import sys
 import tempfile
 import unittest
 
+import no_skip
+
 from cluster import BIN, LIBRARY, Cluster, free_port, wait_for
 
 BUILD = os.path.dirname(BIN)
@@ -202,4 +204,4 @@ class KilledTest(LaunchTest):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    no_skip.main(verbosity=2)

@@ -8,10 +8,12 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
 import kubernetes_schema
+from cluster import wait_for
 
 try:
     import yaml
@@ -120,6 +122,59 @@ class KubernetesTest(unittest.TestCase):
                             self.assertIn(variable["name"], text, name)
         self.assertEqual(verbs, 2)
 
+    def test_images_are_those_of_the_recipe_and_incidents_fit_the_volume(self):
+        with open(os.path.join(SOURCE, "packaging/kubernetes/Containerfile")) as file:
+            recipe = file.read()
+        made = set(re.findall(r"-t (\S+)", recipe))
+        self.assertEqual(set(re.findall(r"^FROM \S+ AS (\S+)$", recipe, re.M)), set(re.findall(r"--target (\S+)", recipe)))
+        used = {container["image"] for _, document in self.documents() for pod in pods(document)
+                for container in pod["containers"] + pod.get("initContainers", [])}
+        self.assertEqual(used - {"training"}, made)
+        by_kind = {document["kind"]: document for _, document in self.documents()}
+        args = by_kind["Deployment"]["spec"]["template"]["spec"]["containers"][0]["args"]
+        keep, quota = (int(args[args.index(option) + 1].removesuffix("G")) for option in ("--keep-bytes", "--quota"))
+        volume = int(by_kind["PersistentVolumeClaim"]["spec"]["resources"]["requests"]["storage"].removesuffix("Gi"))
+        self.assertLess(keep, quota)
+        self.assertLess(quota, volume)
+
+    def test_the_collectors_own_key_and_folder_in_a_volume_of_roots(self):
+        """An emptyDir belongs to root, and all may write there; pods run as a user."""
+        if os.geteuid() != 0 or not shutil.which("setpriv"):
+            self.skipTest("needs root, and setpriv")
+        pod = next(document for _, document in self.documents() if document["kind"] == "Deployment")["spec"]["template"]["spec"]
+        container = pod["containers"][0]
+        with tempfile.TemporaryDirectory(prefix="lockstep-pod-") as folder:
+            os.chmod(folder, 0o755)
+            for name, mode in (("run/keys", 0o2777), ("etc/lockstep/keys", 0o755), ("incidents", 0o2777)):
+                os.makedirs(os.path.join(folder, name))
+                os.chmod(os.path.join(folder, name), mode)
+            secret = os.path.join(folder, "etc/lockstep/keys")
+            for role in ("collector", "agent"):
+                subprocess.run([LOCKSTEP, "keygen", "--role", role, secret], check=True, capture_output=True, timeout=60)
+            user = pod["securityContext"]["runAsUser"]
+            os.chown(os.path.join(secret, "collector.key"), 0, user)
+            os.chmod(os.path.join(secret, "collector.key"), 0o440)
+
+            def here(words):
+                return [re.sub(r"(/run/keys|/etc/lockstep|/incidents)\b", folder + r"\1", word) for word in words]
+
+            become = ["setpriv", "--reuid", str(user), "--regid", str(user), "--clear-groups"]
+            subprocess.run(become + here(pod["initContainers"][0]["command"]), check=True, timeout=60)
+            variables = {variable["name"]: here([variable["value"]])[0] for variable in container["env"]}
+            words = [word.replace("0.0.0.0:9470", "127.0.0.1:0").replace("127.0.0.1:9471", "127.0.0.1:0") for word in here(container["args"])]
+            with subprocess.Popen([*become, LOCKSTEP, "collector", *words], env={"PATH": os.environ["PATH"], **variables}, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, text=True) as collector:
+                said = ""
+                try:
+                    for line in collector.stderr:
+                        said += line
+                        if "listens on" in line:
+                            break
+                    self.assertIn("listens on", said)
+                    self.assertTrue(wait_for(lambda: os.path.exists(os.path.join(variables["LOCKSTEP_RUNTIME_DIR"], "collector")), 30), said)
+                finally:
+                    collector.kill()
+
     def test_volumes_that_are_mounted_exist(self):
         for name, document in self.documents():
             for pod in pods(document):
@@ -176,6 +231,39 @@ class ScriptsTest(unittest.TestCase):
                         "LOCKSTEP_SLURM_RUN": os.path.join(folder, "run"), "LOCKSTEP_SLURM_RINGS": os.path.join(folder, "rings"),
                         "LOCKSTEP_PROGRAM": "true"})
                     self.assertEqual(done.returncode, 0, f"{script}, {text!r}: {done.stderr}")
+
+    @unittest.skipUnless(shutil.which("flock"), "no flock")
+    def test_a_job_that_begins_while_another_ends_has_an_agent(self):
+        with tempfile.TemporaryDirectory(prefix="lockstep-slurm-race-") as folder:
+            program = os.path.join(folder, "lockstep")
+            with open(program, "w") as file:
+                file.write('#!/bin/sh\n[ "$1" = agent ] && exec sleep 600\n')
+            os.chmod(program, 0o755)
+
+            def start(script, job):
+                return subprocess.Popen([os.path.join(SOURCE, f"packaging/slurm/{script}.sh")], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL, env={
+                                            "PATH": os.environ["PATH"], "SLURM_JOB_ID": str(job), "SLURMD_NODENAME": "n1", "LOCKSTEP_PROGRAM": program,
+                                            "LOCKSTEP_SLURM_ENVIRONMENT": "/nowhere", "LOCKSTEP_SLURM_RUN": os.path.join(folder, "run"),
+                                            "LOCKSTEP_SLURM_RINGS": os.path.join(folder, "rings")})
+
+            def agent():
+                with open(os.path.join(folder, "run/n1/agent.pid")) as file:
+                    return int(file.read())
+
+            self.assertEqual(start("prolog", 0).wait(60), 0)
+            try:
+                for job in range(1, 25):
+                    both = [start("epilog", job - 1), start("prolog", job)]
+                    self.assertEqual([each.wait(60) for each in both], [0, 0])
+                    with open(f"/proc/{agent()}/cmdline") as file:  # fails where there is none
+                        self.assertIn("sleep", file.read().replace("agent", "sleep"))
+                self.assertEqual(start("epilog", 24).wait(60), 0)
+                self.assertEqual(os.listdir(os.path.join(folder, "run/n1")), [name for name in os.listdir(os.path.join(folder, "run/n1"))
+                                                                           if not name.startswith(("jobs.", "agent.pid"))])
+            finally:
+                if os.path.exists(os.path.join(folder, "run/n1/agent.pid")):
+                    os.kill(agent(), 9)
 
     def test_without_settings_the_library_is_where_the_package_puts_it(self):
         with open(os.path.join(SOURCE, "cmake/LockstepInstall.cmake")) as file:
@@ -312,6 +400,22 @@ class SystemdTest(unittest.TestCase):
             said = known_variables(verb)
             for name in set(re.findall(r"LOCKSTEP_\w+", text)) - {"LOCKSTEP_RUNTIME_DIR"}:
                 self.assertIn(name, said, unit)
+
+
+class NoSkipTest(unittest.TestCase):
+    def test_what_must_not_be_skipped_fails(self):
+        with tempfile.TemporaryDirectory(prefix="lockstep-no-skip-") as folder:
+            script = os.path.join(folder, "some_test.py")
+            with open(script, "w") as file:
+                file.write('import sys\nsys.path.insert(0, sys.argv.pop())\nimport unittest\nimport no_skip\n'
+                           '@unittest.skip("no tool")\nclass ATest(unittest.TestCase):\n    def test_it(self):\n        pass\n'
+                           'class BTest(unittest.TestCase):\n    def test_it(self):\n        pass\n'
+                           'no_skip.main()\n')
+            for names, status in (("", 0), ("other_test,some_test.BTest,some_test.A", 0), ("some_test.ATest", 1), ("other_test,some_test", 1)):
+                done = subprocess.run([sys.executable, script, os.path.dirname(os.path.abspath(__file__))], capture_output=True, text=True, timeout=60,
+                                      env={**os.environ, "LOCKSTEP_NO_SKIP": names}, check=False)
+                self.assertEqual(done.returncode, status, f"{names}: {done.stderr}")
+                self.assertEqual("some_test.ATest.test_it was skipped (no tool)" in done.stderr, status == 1)
 
 
 class GrafanaTest(unittest.TestCase):

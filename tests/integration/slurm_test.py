@@ -13,6 +13,8 @@ import tempfile
 import time
 import unittest
 
+import no_skip
+
 import slurm_cluster
 
 BUILD = os.path.abspath(os.environ.get("LOCKSTEP_BUILD", "build"))
@@ -227,4 +229,4 @@ class SlurmTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    no_skip.main()

@@ -1,0 +1,27 @@
+"""unittest.main() of tests that skip where a tool is absent. LOCKSTEP_NO_SKIP=SCRIPT,SCRIPT.CLASS,.. names those that must not: what of them is
+skipped then fails, so that a machine which is meant to have the tools cannot be green without them."""
+
+import os
+import sys
+import unittest
+
+
+def forbidden(script, skipped, names):
+    """Of `skipped`, pairs of test id and reason, those that `names` forbids: lines to print."""
+    lines = []
+    for test, reason in skipped:
+        full = test.replace("__main__", script)
+        whole = any(name == script for name in names)
+        if whole or any("." in name and (full + ".").startswith(name + ".") for name in names):
+            lines.append(f"{full} was skipped ({reason}), which LOCKSTEP_NO_SKIP forbids")
+    return lines
+
+
+def main(**options):
+    script = os.path.splitext(os.path.basename(sys.argv[0]))[0]
+    names = [name for name in os.environ.get("LOCKSTEP_NO_SKIP", "").split(",") if name]
+    result = unittest.main(exit=False, **options).result
+    lines = forbidden(script, [(test.id(), reason) for test, reason in result.skipped], names)
+    for line in lines:
+        print(line, file=sys.stderr)
+    sys.exit(0 if result.wasSuccessful() and not lines else 1)
