@@ -14,7 +14,9 @@
 namespace lockstep::gui {
 namespace {
 
-constexpr int kEveryMs = 2000;
+constexpr int kEveryMs = 2000, kTickMs = 500;
+constexpr int kSilentMs = 3000;       // a collector that is there answers in a fraction of it
+constexpr int kGiveUpMs = 30'000;     // lockstep-top gives up after 10 s by itself
 constexpr qsizetype kMostJobs = 1000;
 constexpr qint64 kMostOutput = 32 << 20;
 
@@ -41,7 +43,7 @@ bool Whole(const QString& path) { return QFileInfo::exists(path + "/manifest.jso
 LivePane::LivePane(const QString& programs, const QString& endpoint, QWidget* parent) : QWidget(parent), programs_(programs), endpoint_(endpoint) {
   setObjectName("live");
   setAccessibleName("Live");
-  state_ = new QLabel(QString("Asking %1 ..").arg(endpoint.isEmpty() ? "the collector" : endpoint), this);
+  state_ = new QLabel(QString("Asking %1 ..").arg(Name()), this);
   state_->setAccessibleName("State of the collector");
   state_->setTextFormat(Qt::PlainText);
   state_->setWordWrap(true);
@@ -60,8 +62,14 @@ LivePane::LivePane(const QString& programs, const QString& endpoint, QWidget* pa
   dump_->setAccessibleName("Take an incident now");
   dump_->setToolTip("Has the collector take an incident of the job, and opens it where its folder can be read from here");
   dump_->setEnabled(false);
+  again_ = new QPushButton("&Try again", this);
+  again_->setAccessibleName("Try again");
+  again_->setToolTip("Asks the collector anew, now");
+  again_->hide();
+  connect(again_, &QPushButton::clicked, this, &LivePane::AskAgain);
   auto* row = new QHBoxLayout;
   row->addWidget(state_, 1);
+  row->addWidget(again_);
   row->addWidget(dump_);
   auto* layout = new QVBoxLayout(this);
   layout->setContentsMargins(4, 4, 4, 4);
@@ -73,15 +81,16 @@ LivePane::LivePane(const QString& programs, const QString& endpoint, QWidget* pa
     if (path.isEmpty()) return;
     Open(path, "%1 lies on the collector's host and cannot be read from here");
   });
-  connect(&top_, &QProcess::finished, this, [this](int status) {
-    if (status == 0) return Show(top_.readAllStandardOutput().left(kMostOutput));
-    state_->setText(QString::fromUtf8(top_.readAllStandardError()).simplified().left(500));
+  connect(&top_, &QProcess::finished, this, [this](int status, QProcess::ExitStatus how) {
+    if (how == QProcess::NormalExit && status == 0) return Show(top_.readAllStandardOutput().left(kMostOutput));
+    const QString why = QString::fromUtf8(top_.readAllStandardError()).simplified().left(500);
+    Silent(!why.isEmpty() ? why : how == QProcess::CrashExit ? QString("lockstep-top was killed") : QString("lockstep-top ended with status %1").arg(status));
   });
   connect(&top_, &QProcess::errorOccurred, this, [this](QProcess::ProcessError error) {
-    if (error == QProcess::FailedToStart) state_->setText(QString("%1/lockstep-top cannot be started: it comes with Lockstep's tools").arg(programs_));
+    if (error == QProcess::FailedToStart) Silent(QString("%1/lockstep-top cannot be started: it comes with Lockstep's tools").arg(programs_));
   });
   connect(&dumping_, &QProcess::finished, this, [this](int status) {
-    dump_->setEnabled(table_->rowCount() > 0);
+    dump_->setEnabled(table_->rowCount() > 0 && again_->isHidden());
     const QString said = QString::fromUtf8(dumping_.readAllStandardError());
     const qsizetype at = said.lastIndexOf("incident in ");
     if (status > 1 || at < 0) return Say("No incident: " + said.simplified().right(300));
@@ -94,9 +103,8 @@ LivePane::LivePane(const QString& programs, const QString& endpoint, QWidget* pa
     dump_->setEnabled(true);
     Say(QString("%1/lockstep-dump cannot be started: it comes with Lockstep's tools").arg(programs_));
   });
-  connect(&timer_, &QTimer::timeout, this, &LivePane::Ask);
-  connect(&timer_, &QTimer::timeout, this, &LivePane::LookAtGathered);
-  timer_.start(kEveryMs);
+  connect(&timer_, &QTimer::timeout, this, &LivePane::Tick);
+  timer_.start(kTickMs);
   Ask();
 }
 
@@ -111,7 +119,40 @@ LivePane::~LivePane() {
 QStringList LivePane::Arguments() const { return endpoint_.isEmpty() ? QStringList() : QStringList{"--collector", endpoint_}; }
 
 void LivePane::Ask() {
-  if (top_.state() == QProcess::NotRunning) top_.start(programs_ + "/lockstep-top", QStringList("--json") + Arguments());
+  if (top_.state() != QProcess::NotRunning) return;
+  asked_.start();
+  top_.start(programs_ + "/lockstep-top", QStringList("--json") + Arguments());
+}
+
+void LivePane::AskAgain() {
+  // What was asked before is not heard any more, and its end is no news.
+  const QSignalBlocker quiet(top_);
+  top_.kill();
+  top_.waitForFinished(200);
+  told_ = false;
+  state_->setText(QString("Asking %1 again ..").arg(Name()));
+  Ask();
+}
+
+void LivePane::Tick() {
+  LookAtGathered();
+  if (top_.state() == QProcess::NotRunning) {
+    if (asked_.hasExpired(kEveryMs)) Ask();
+  } else if (asked_.hasExpired(kGiveUpMs)) {
+    AskAgain();
+  } else if (asked_.hasExpired(kSilentMs) && !told_) {
+    Silent(QString("%1 has not answered for %2 s").arg(Name()).arg(asked_.elapsed() / 1000));
+    told_ = false;   // the seconds go on
+  }
+}
+
+void LivePane::Silent(const QString& why) {
+  told_ = true;
+  QString text = why;
+  if (heard_.isValid()) text += QString("; the jobs below are as of %1 s ago").arg(heard_.elapsed() / 1000);
+  state_->setText(text + ". It is asked again every few seconds.");
+  again_->show();
+  dump_->setEnabled(false);
 }
 
 void LivePane::Dump() {
@@ -124,6 +165,9 @@ void LivePane::Dump() {
 }
 
 void LivePane::Show(const QByteArray& lines) {
+  heard_.start();
+  told_ = false;
+  again_->hide();
   QList<QJsonObject> jobs;
   for (const QByteArray& line : lines.split('\n')) {
     const QJsonObject job = QJsonDocument::fromJson(line).object();

@@ -3,6 +3,7 @@
 #ifndef LOCKSTEP_GUI_APP_LIVE_PANE_H_
 #define LOCKSTEP_GUI_APP_LIVE_PANE_H_
 
+#include <QElapsedTimer>
 #include <QLabel>
 #include <QProcess>
 #include <QPushButton>
@@ -22,9 +23,11 @@ class LivePane : public QWidget {
   LivePane(const QString& programs, const QString& endpoint, QWidget* parent);
   ~LivePane() override;   // ends what runs
 
-  void Ask();                       // now, rather than at the next tick
+  void Ask();                       // now, rather than at the next tick; a question without an answer is waited for
+  void AskAgain();                  // likewise, but gives that question up
   void Dump();                      // of the job in the current row
   QTableWidget* table() const { return table_; }
+  QPushButton* again() const { return again_; }   // seen while nothing is heard
   QString state() const { return state_->text(); }
 
  Q_SIGNALS:
@@ -36,6 +39,9 @@ class LivePane : public QWidget {
 
  private:
   void Show(const QByteArray& lines);
+  void Silent(const QString& why);   // says so, and how old the jobs in the table are
+  void Tick();
+  QString Name() const { return endpoint_.isEmpty() ? "the collector" : endpoint_; }
   void Say(const QString& text);
   void Open(const QString& path, const QString& otherwise);
   void LookAtGathered();
@@ -44,12 +50,14 @@ class LivePane : public QWidget {
   const QString programs_, endpoint_;
   QLabel* state_;
   QTableWidget* table_;
-  QPushButton* dump_;
+  QPushButton *dump_, *again_;
   QTimer timer_;
   QProcess top_, dumping_;
+  QElapsedTimer asked_, heard_;     // not valid: never
   std::set<QString> known_;         // incidents told of before
   std::set<QString> gathering_;     // of them, those that grow
   bool first_ = true;
+  bool told_ = false;               // what went wrong with the last question that ended stands in state_
 };
 
 }  // namespace lockstep::gui

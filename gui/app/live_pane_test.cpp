@@ -93,5 +93,30 @@ TEST_F(LiveTest, WhatGoesWrongIsSaid) {
   EXPECT_TRUE(Until([&] { return live.state().contains("cannot be started"); }));
 }
 
+// A collector that says nothing is told of long before lockstep-top gives up, and what was heard before is not taken for new.
+TEST_F(LiveTest, ACollectorThatSaysNothingIsToldOfAndAskedAgain) {
+  Program("lockstep-top", "echo x >> questions; if [ -e silent ]; then exec sleep 60; fi; cat jobs");
+  LivePane live(folder_.path(), "tcp://head:9470", nullptr);
+  ASSERT_TRUE(Until([&] { return live.table()->rowCount() == 1; }));
+  EXPECT_TRUE(live.again()->isHidden());
+  Write("silent", "");
+  live.AskAgain();
+  ASSERT_TRUE(Until([&] { return live.state().contains("tcp://head:9470 has not answered for "); })) << live.state().toStdString();
+  EXPECT_TRUE(live.state().contains("as of ")) << live.state().toStdString();
+  EXPECT_FALSE(live.again()->isHidden());
+  EXPECT_EQ(live.table()->rowCount(), 1);   // whose last incident can still be opened
+  QFile::remove(folder_.filePath("silent"));
+  Write("questions", "");
+  live.again()->click();
+  ASSERT_TRUE(Until([&] { return live.again()->isHidden(); })) << live.state().toStdString();
+  EXPECT_TRUE(live.state().contains("1 job")) << live.state().toStdString();
+  EXPECT_GE(QFileInfo(folder_.filePath("questions")).size(), 2);
+  // One that is killed says nothing by itself.
+  Program("lockstep-top", "kill -9 $$");
+  live.AskAgain();
+  EXPECT_TRUE(Until([&] { return live.state().contains("lockstep-top was killed"); })) << live.state().toStdString();
+  EXPECT_FALSE(live.again()->isHidden());
+}
+
 }  // namespace
 }  // namespace lockstep::gui

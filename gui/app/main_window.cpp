@@ -7,6 +7,7 @@
 #include <QScrollBar>
 #include <QStatusBar>
 #include <QTabBar>
+#include <QTimer>
 #include <QToolBar>
 #include <QVBoxLayout>
 
@@ -50,26 +51,11 @@ MainWindow::MainWindow(const WindowOptions& options, QWidget* parent)
   actions_ = new Actions(this, options.embedded);
   MakePanes();
   actions_->FillMenus(menuBar());
-  QMenu* panes = actions_->menu("View")->addMenu("&Panes");
-  panes->setAccessibleName("Panes");
-  panes->setToolTipsVisible(true);
-  panes->menuAction()->setToolTip("Menu: Panes");
-  for (size_t i = 0; i < docks_.size(); ++i) {
-    QDockWidget* dock = docks_[i].second;
-    QAction* action = actions_->Add("pane-" + docks_[i].first.toLower().replace(' ', '-'), docks_[i].first, QString("Alt+%1").arg(i + 1),
-                                    QString("Goes to %1; hides it where the keys go there already").arg(docks_[i].first.toLower()));
-    connect(action, &QAction::triggered, this, [dock] {
-      const QWidget* focus = dock->window()->focusWidget();
-      if (dock->isVisible() && focus != nullptr && dock->isAncestorOf(focus)) {
-        dock->hide();
-        return;
-      }
-      dock->show();
-      dock->raise();
-      dock->widget()->setFocus(Qt::ShortcutFocusReason);
-    });
-    panes->addAction(action);
-  }
+  panes_ = actions_->menu("View")->addMenu("&Panes");
+  panes_->setAccessibleName("Panes");
+  panes_->setToolTipsVisible(true);
+  panes_->menuAction()->setToolTip("Menu: Panes");
+  for (size_t i = 0; i < docks_.size(); ++i) AddPaneAction(docks_[i].first, docks_[i].second, QString("Alt+%1").arg(i + 1));
   QMenu* recent = actions_->menu("File")->addMenu("Open &recent");
   recent->setAccessibleName("Open recent");
   recent->setToolTipsVisible(true);
@@ -93,6 +79,11 @@ MainWindow::MainWindow(const WindowOptions& options, QWidget* parent)
   tabs_->currentWidget()->setFocus();   // single letters are keys: the search box comes by one of them
   first_state_ = saveState(kStateVersion);
   if (options_.restore) RestoreSession();
+  if (options_.restore && !options_.embedded) {
+    auto* keep = new QTimer(this);
+    connect(keep, &QTimer::timeout, this, &MainWindow::KeepWhatChanged);
+    keep->start(options_.keep_every_ms);
+  }
   FillRecent();
   EnableActs();
   UpdateTitle();
@@ -111,6 +102,22 @@ QDockWidget* MainWindow::AddDock(const QString& title, QWidget* content, Qt::Doc
   dock->setWidget(content);
   addDockWidget(area, dock);
   return dock;
+}
+
+void MainWindow::AddPaneAction(const QString& title, QDockWidget* dock, const QString& keys) {
+  QAction* action = actions_->Add("pane-" + title.toLower().replace(' ', '-'), title, keys,
+                                  QString("Goes to %1; hides it where the keys go there already").arg(title.toLower()));
+  connect(action, &QAction::triggered, this, [dock] {
+    const QWidget* focus = dock->window()->focusWidget();
+    if (dock->isVisible() && focus != nullptr && dock->isAncestorOf(focus)) {
+      dock->hide();
+      return;
+    }
+    dock->show();
+    dock->raise();
+    dock->widget()->setFocus(Qt::ShortcutFocusReason);
+  });
+  panes_->addAction(action);
 }
 
 void MainWindow::MakePanes() {
@@ -240,6 +247,17 @@ void MainWindow::RestoreSession() {
   verdict_->SetCollapsed(session_.Number("folded", 0) == 1);
 }
 
+// Whoever ends the viewer by a signal finds it as it was too: it is kept when it has changed and is at rest.
+void MainWindow::KeepWhatChanged() {
+  if (!isVisible()) return;
+  Kept now{saveGeometry(), saveState(kStateVersion), tabs_->currentIndex(), text_percent_, verdict_->collapsed(), navigator_.place(), paths_};
+  if (now == seen_ && now != kept_ && !loading_) {
+    SaveSession();
+    kept_ = now;
+  }
+  seen_ = std::move(now);
+}
+
 void MainWindow::SaveSession() {
   if (!options_.restore || options_.embedded) return;
   KeepPlace();
@@ -255,6 +273,8 @@ LivePane* MainWindow::Follow(const QString& programs, const QString& endpoint) {
   auto* live = new LivePane(programs, endpoint, nullptr);
   QDockWidget* pane = AddDock("Live", live, Qt::BottomDockWidgetArea, "live");
   tabifyDockWidget(dock("Communicators"), pane);
+  AddPaneAction("Live", pane, "Alt+L");
+  live->setFocusProxy(live->table());
   pane->show();
   pane->raise();
   connect(live, &LivePane::Incident, this, [this](const QString& path) { OpenNext(path); });

@@ -35,6 +35,7 @@ struct WindowOptions {
   QString settings;          // as Session takes it
   bool restore = true;       // geometry, panes, tab, text size, colours, and where one was in an incident
   bool embedded = false;     // one half of a comparison
+  int keep_every_ms = 3000;  // how often it is looked at whether what is restored has changed
 };
 
 class MainWindow : public QMainWindow {
@@ -88,10 +89,12 @@ class MainWindow : public QMainWindow {
  private:
   // main_window.cpp
   void MakePanes();
+  void AddPaneAction(const QString& title, QDockWidget* dock, const QString& keys);
   QDockWidget* AddDock(const QString& title, QWidget* content, Qt::DockWidgetArea area, const QString& key);
   void DefaultLayout();
   void RestoreSession();
   void SaveSession();
+  void KeepWhatChanged();
   // main_window_load.cpp
   void JoinLoader();
   void Take(DocumentPtr document, bool partial);
@@ -134,6 +137,7 @@ class MainWindow : public QMainWindow {
   Place before_place_;
   Notes notes_;
   bool notes_locked_ = false;            // their file is not ours to write
+  bool notes_unsaved_ = false;           // they differ from their file
   QStringList paths_, opening_, next_;
   bool loading_ = false, partial_ = false;
   Place wanted_;                         // shown once every view has the document
@@ -156,11 +160,21 @@ class MainWindow : public QMainWindow {
   std::vector<View*> views_;             // in the order in which they get a document
   std::vector<std::pair<QString, QDockWidget*>> docks_;
   std::vector<QAction*> recent_;
+  QMenu* panes_ = nullptr;
   size_t given_ = 0;                     // views that have the document
   bool paint_wanted_ = false, verdict_painted_ = false, matrix_painted_ = false;
   QLabel *status_, *selected_, *load_state_;
   QByteArray first_state_;
   QPointer<QDialog> help_;
+  struct Kept {
+    QByteArray geometry, panes;
+    int tab = -1, text = 0;
+    bool folded = false;
+    Place place;
+    QStringList paths;
+    bool operator==(const Kept&) const = default;
+  };
+  Kept seen_, kept_;                     // at the last look; as written by this window
 };
 
 }  // namespace lockstep::gui

@@ -5,6 +5,7 @@
 #include <QCursor>
 #include <QDragEnterEvent>
 #include <QFileDialog>
+#include <QFontInfo>
 #include <QInputDialog>
 #include <QMenu>
 #include <QMessageBox>
@@ -65,7 +66,8 @@ void MainWindow::JoinActs() {
   on(Id::kOpen, [this, choose] { choose("Open files", false, [this](const QStringList& paths) { Open(paths); }); });
   on(Id::kOpenFolder, [this, choose] { choose("Open folder", true, [this](const QStringList& paths) { Open(paths); }); });
   on(Id::kCompare, [this, choose] {
-    choose("Compare with", true, [this](const QStringList& paths) {
+    // Of the kind that is open: a folder, or files.
+    choose("Compare with", paths_.isEmpty() || QFileInfo(paths_.first()).isDir(), [this](const QStringList& paths) {
       if (!paths.isEmpty()) Q_EMIT CompareWanted(paths);
     });
   });
@@ -439,7 +441,8 @@ void MainWindow::OpenPalette() {
   std::vector<PaletteItem> items;
   for (QAction* action : actions_->all()) {
     if (!action->isEnabled() || !action->isVisible() || action->text() == "-" || action == actions_->Get(Id::kPalette)) continue;
-    items.push_back({action->text().remove('&').remove(".."), action->shortcut().toString(QKeySequence::NativeText), [action] { action->trigger(); }});
+    items.push_back({action->text().remove('&').remove(".."), action->shortcut().toString(QKeySequence::NativeText), [action] { action->trigger(); },
+                     action->objectName() + ' ' + action->statusTip()});
   }
   auto* palette = new Palette("Find a command", std::move(items), this);
   palette->setAttribute(Qt::WA_DeleteOnClose);
@@ -484,6 +487,13 @@ void MainWindow::Help(const QString& title, const QString& html) {
 void MainWindow::SetText(int percent) {
   text_percent_ = std::clamp(percent, 50, 300);
   ApplyTextPercent(text_percent_);
+  // Qt draws a pane's title in the font that the application had when the pane was made, unless the pane has one of its own.
+  QFont font;
+  if (text_percent_ != 100) {
+    font = QApplication::font();
+    font.setPointSizeF(QFontInfo(font).pointSizeF() + 0.01);
+  }
+  for (QDockWidget* pane : findChildren<QDockWidget*>()) pane->setFont(font);
 }
 
 void MainWindow::dragEnterEvent(QDragEnterEvent* event) {

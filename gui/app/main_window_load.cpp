@@ -177,7 +177,11 @@ void MainWindow::Take(DocumentPtr document, bool partial) {
   given_ = 0;
   views_[given_++]->SetDocument(document_);
   views_[given_++]->SetDocument(document_);
-  if (!partial) LoadNotes();
+  if (same && notes_unsaved_) {
+    marks_->Show(document_.get(), notes_);
+  } else {
+    LoadNotes();   // of a part too: a mark made meanwhile is not for what was open before
+  }
   if (!filters.isEmpty()) search_->SetFilters(filters);
   EnableActs();
   UpdateTitle();
@@ -213,7 +217,8 @@ void MainWindow::GiveNext() {
 }
 
 void MainWindow::KeepPlace() {
-  if (document_ == nullptr || partial_ || !options_.restore || options_.embedded) return;
+  // What is to be restored is not the place yet.
+  if (document_ == nullptr || partial_ || place_wanted_ || given_ < views_.size() || !options_.restore || options_.embedded) return;
   session_.SetPlace(paths_, navigator_.place(), CommIdentity(*document_, navigator_.place().matrix_comm));
 }
 
@@ -250,7 +255,7 @@ void MainWindow::FillRecent() {
 
 void MainWindow::LoadNotes() {
   notes_ = {};
-  notes_locked_ = false;
+  notes_locked_ = notes_unsaved_ = false;
   if (document_ != nullptr) {
     auto notes = ReadNotes(NotesPath(document_->paths()));
     if (notes.ok()) {
@@ -265,12 +270,14 @@ void MainWindow::LoadNotes() {
 
 void MainWindow::SaveNotes() {
   marks_->Show(document_.get(), notes_);
+  notes_unsaved_ = true;
   if (notes_locked_) {
     strip_->ShowError("The marks are kept until this window closes: their file holds something else and is left as it is (load log).");
     return;
   }
   const absl::Status status = WriteNotes(NotesPath(document_->paths()), notes_);
-  if (!status.ok()) strip_->ShowError(QString("%1. The marks are kept until this window closes.").arg(QString::fromStdString(std::string(status.message()))));
+  notes_unsaved_ = !status.ok();
+  if (notes_unsaved_) strip_->ShowError(QString("%1. The marks are kept until this window closes.").arg(QString::fromStdString(std::string(status.message()))));
 }
 
 void MainWindow::WantNoPaint() {

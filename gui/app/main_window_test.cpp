@@ -200,6 +200,16 @@ TEST_F(WindowTest, ThePaletteFindsAndRuns) {
   Key(window.get(), "Ctrl+Shift+P");
   auto* palette = window->findChild<Palette*>();
   ASSERT_NE(palette, nullptr);
+  // By what it does where its name has no such letters; and where nothing has, that is said.
+  QTest::keyClicks(palette->field(), "desktop's colours to light");
+  ASSERT_EQ(palette->list()->count(), 1);
+  EXPECT_EQ(palette->list()->item(0)->text(), "Light or dark");
+  palette->field()->setText("zzzz");
+  ASSERT_EQ(palette->list()->count(), 1);
+  EXPECT_EQ(palette->list()->item(0)->text(), "Nothing is found by these letters");
+  QTest::keyClick(palette->field(), Qt::Key_Return);
+  ASSERT_TRUE(palette->isVisible());
+  palette->field()->clear();
   QTest::keyClicks(palette->field(), "nextano");
   ASSERT_GT(palette->list()->count(), 0);
   EXPECT_EQ(palette->list()->item(0)->text(), "Next anomaly");
@@ -261,6 +271,39 @@ TEST_F(WindowTest, MarksAreKeptBesideTheFiles) {
   QTest::keyClick(window->marks()->table(), Qt::Key_Delete);
   EXPECT_TRUE(window->notes().marks.empty());
   EXPECT_TRUE(ReadNotes(NotesPath(document_->paths()))->marks.empty());
+}
+
+// Marks that cannot be written are kept as long as the window is, also when the incident is read again; another incident, and be it a
+// part of one, has none of them.
+TEST_F(WindowTest, MarksThatCannotBeWrittenOutliveAReload) {
+  const QString incident = folder_.filePath("incident");
+  QDir(folder_.path()).mkdir("incident");
+  QDir(folder_.path()).mkdir("incident.notes.json");
+  testing::Job job(2, 2, 2, 6);
+  job.ranks[5].host_fault_at = job.Find(5, "dp", 4);
+  job.ranks[5].host_fault = testing::HostFault::kStall;
+  const Bundle bundle = job.Run();
+  ASSERT_TRUE(WriteLsd(bundle, {0, 1, 2, 3, 4, 5, 6, 7}, DumpHeader(), (incident + "/all.lsd").toStdString()).ok());
+  const auto window = MakeWindow();
+  window->Open({incident});
+  ASSERT_TRUE(Until([&] { return !window->loading() && window->Idle(); }));
+  Key(window.get(), "]");
+  Key(window.get(), "M");
+  auto* dialog = window->findChild<QInputDialog*>("mark-dialog");
+  ASSERT_NE(dialog, nullptr);
+  dialog->setTextValue("look here");
+  dialog->accept();
+  QCoreApplication::processEvents();
+  EXPECT_TRUE(window->strip()->error()) << window->strip()->text().toStdString();
+  ASSERT_EQ(window->notes().marks.size(), 1u);
+  Key(window.get(), "Ctrl+R");
+  ASSERT_TRUE(Until([&] { return !window->loading() && window->Idle(); }));
+  EXPECT_EQ(window->notes().marks.size(), 1u);
+  EXPECT_EQ(window->marks()->table()->rowCount(), 1);
+  const DocumentPtr other = HungJob();
+  Q_EMIT window->loader()->Partial(other);
+  EXPECT_EQ(window->document(), other);
+  EXPECT_TRUE(window->notes().marks.empty());
 }
 
 // Wherever loading is when it is cancelled: what was open stays, is told so, and nothing follows.
@@ -368,6 +411,8 @@ TEST_F(WindowTest, TheSessionComesBack) {
   const auto window = MakeWindow();
   EXPECT_EQ(window->size(), QSize(1000, 700));
   EXPECT_EQ(window->tabs()->currentIndex(), 2);
+  EXPECT_NEAR(QFontInfo(window->dock("Legend")->font()).pointSizeF(), QFontInfo(QApplication::font()).pointSizeF(), 0.1) << "titles of panes grow with the text";
+  EXPECT_NE(window->dock("Legend")->font(), QApplication::font("QDockWidget"));
   EXPECT_TRUE(window->dock("Details")->isHidden());
   EXPECT_EQ(window->session()->Recent(), QList<QStringList>{paths});
   window->ShowDocument(document_);
@@ -378,6 +423,29 @@ TEST_F(WindowTest, TheSessionComesBack) {
   Key(window.get(), "Ctrl+Shift+L");
   EXPECT_FALSE(window->dock("Details")->isHidden());
   EXPECT_EQ(window->tabs()->currentIndex(), 0);
+}
+
+// A terminal that is closed, a signal, a crash: what has come to rest is kept without the window being closed.
+TEST_F(WindowTest, TheSessionComesBackAfterAKill) {
+  WindowOptions options;
+  options.settings = folder_.filePath("viewer.ini");
+  options.keep_every_ms = 10;
+  MainWindow window(options);
+  window.show();
+  document_ = HungJob();
+  window.ShowDocument(document_);
+  ASSERT_TRUE(Until([&] { return window.Idle(); }));
+  QStringList paths;
+  for (const std::string& path : document_->paths()) paths << QString::fromStdString(path);
+  window.session()->AddRecent(paths);
+  window.tabs()->setCurrentIndex(2);
+  Place place = window.navigator()->place();
+  place.grouping = RowGrouping::kState;
+  window.navigator()->Go(place);
+  EXPECT_TRUE(Until([&] {
+    const Session other(options.settings);
+    return other.Number("tab", 0) == 2 && other.PlaceOf(paths).place.grouping == RowGrouping::kState;
+  }));
 }
 
 TEST_F(WindowTest, AHostileSessionFileIsAsNone) {
@@ -438,6 +506,8 @@ TEST_F(WindowTest, WritesPicturesAndTables) {
       EXPECT_TRUE(format != "csv" || QString::fromUtf8(bytes) == view->Csv());
     }
   }
+  // Every picture has its text twin.
+  for (const char* name : {"Matrix", "Wait-for graph"}) EXPECT_TRUE(ExportFormats(window->view(name)).contains("csv")) << name;
   View* matrix = window->view("Matrix");
   EXPECT_EQ(ExportView(matrix, folder_.filePath("x.bmp"), QSize(10, 10)).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(ExportView(matrix, folder_.filePath("absent/x.png"), QSize(10, 10)).code(), absl::StatusCode::kUnavailable);

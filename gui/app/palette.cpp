@@ -13,6 +13,7 @@
 namespace lockstep::gui {
 namespace {
 
+constexpr qsizetype kFewestLetters = 3;
 constexpr int kHintRole = Qt::UserRole + 1, kIndexRole = Qt::UserRole;
 
 // The hint at the right end of its line.
@@ -65,9 +66,10 @@ Palette::Palette(const QString& name, std::vector<PaletteItem> items, QWidget* p
 
 void Palette::Fill() {
   std::vector<std::pair<int, size_t>> best;
-  const QString pattern = field_->text();
+  const QString pattern = field_->text(), words = pattern.simplified();
   for (size_t i = 0; i < items_.size(); ++i) {
-    const int score = FuzzyScore(pattern, items_[i].text);
+    int score = FuzzyScore(pattern, items_[i].text);
+    if (score < 0 && words.size() >= kFewestLetters && items_[i].also.contains(words, Qt::CaseInsensitive)) score = 0;
     if (score >= 0) best.emplace_back(-score, i);
   }
   const size_t shown = std::min(best.size(), static_cast<size_t>(kMostShown));
@@ -80,12 +82,15 @@ void Palette::Fill() {
     row->setData(kHintRole, item.hint);
     row->setData(Qt::AccessibleTextRole, item.hint.isEmpty() ? item.text : item.text + ", " + item.hint);
   }
-  if (shown > 0) list_->setCurrentRow(0);
+  if (shown > 0) return list_->setCurrentRow(0);
+  auto* nothing = new QListWidgetItem("Nothing is found by these letters", list_);
+  nothing->setFlags(Qt::NoItemFlags);
+  list_->setCurrentItem(nullptr);
 }
 
 void Palette::Choose() {
   const QListWidgetItem* row = list_->currentItem();
-  if (row == nullptr) return;
+  if (row == nullptr || !row->flags().testFlag(Qt::ItemIsEnabled)) return;
   const std::function<void()> run = items_[static_cast<size_t>(row->data(kIndexRole).toULongLong())].run;
   accept();
   if (run) run();

@@ -15,6 +15,7 @@ struct PaletteItem {
   QString text;
   QString hint;                // shown faint: a key, what it is
   std::function<void()> run;
+  QString also = {};           // found by words of it too, behind those found by their text
 };
 
 // Closes, then runs what Enter or a click chose. Shows the best kMostShown of any number of items.

@@ -312,9 +312,12 @@ void Maker::Several(const RankIntervals& ranks, const std::atomic<bool>* cancel)
       Aspect{"state", [](const Document& d, const IncidentColumns&, int row) { return row < d.facts().ranks_size() ? Plain(d.facts().ranks(row).state(), 120) : QString(); }},
       Aspect{"class", [](const Document& d, const IncidentColumns&, int row) { return WaitClassWord(d, row); }},
       Aspect{"host", [](const Document& d, const IncidentColumns&, int row) { return Plain(d.HostAt(row), 60); }},
-      Aspect{"GPU", [](const Document& d, const IncidentColumns&, int row) { return QString::number(d.index().ranks()[static_cast<size_t>(row)].gpu); }},
+      Aspect{"GPU", [](const Document& d, const IncidentColumns&, int row) {
+        const int32_t gpu = d.index().ranks()[static_cast<size_t>(row)].gpu;
+        return gpu < 0 ? QString() : QString::number(gpu);
+      }},
       Aspect{"stage", [](const Document& d, const IncidentColumns&, int row) { return row < d.facts().ranks_size() && d.facts().ranks(row).stage() >= 0 ? QString::number(d.facts().ranks(row).stage()) : QString(); }},
-      Aspect{"lag", [](const Document& d, const IncidentColumns&, int row) { return row < d.facts().ranks_size() ? QString::number(d.facts().ranks(row).lag()) : QString(); }},
+      Aspect{"lag", [](const Document& d, const IncidentColumns&, int row) { return row < d.facts().ranks_size() && d.facts().ranks(row).lag() >= 0 ? QString::number(d.facts().ranks(row).lag()) : QString(); }},
       Aspect{"in flight", [](const Document&, const IncidentColumns& c, int row) { return QString::number(c.InFlightOf(row)); }},
       Aspect{"recorder", [](const Document& d, const IncidentColumns&, int row) { return row < d.facts().ranks_size() ? Plain(d.facts().ranks(row).recorder(), 60) : QString(); }},
   };

@@ -197,8 +197,9 @@ class Row {
     switch (term.key) {
       case Key::kRank: return yes(Compares(term, rank_.rank));
       case Key::kHost: return yes(QueryPatternMatches(term.text, p_.document->HostAt(row_), true));
-      case Key::kStage: return yes(Compares(term, facts.stage()));
-      case Key::kLag: return yes(Compares(term, facts.lag()));
+      // What is not known is neither below nor above anything.
+      case Key::kStage: return yes(facts.stage() >= 0 && Compares(term, facts.stage()));
+      case Key::kLag: return yes(facts.lag() >= 0 && Compares(term, facts.lag()));
       case Key::kClass: return yes(p_.row_marked[t][static_cast<size_t>(row_)]);
       case Key::kState:
         if (term.text == "nodata") return yes(p_.row_marked[t][static_cast<size_t>(row_)]);

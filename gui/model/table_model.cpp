@@ -55,13 +55,22 @@ bool Stopped(const std::atomic<bool>& cancel) { return cancel.load(std::memory_o
 
 void Sort(const TableRows& rows, int column, bool number, bool descending, const std::atomic<bool>& cancel, std::vector<uint32_t>* order) {
   if (number) {
-    std::vector<std::pair<int64_t, uint32_t>> keys(order->size());
-    for (size_t i = 0; i < keys.size(); ++i) keys[i] = {rows.Number(static_cast<int>((*order)[i]), column), (*order)[i]};
-    std::stable_sort(keys.begin(), keys.end(), [descending](const auto& a, const auto& b) {
-      if ((a.first == INT64_MIN) != (b.first == INT64_MIN)) return b.first == INT64_MIN;
-      return descending ? a.first > b.first : a.first < b.first;
+    struct Key {
+      int64_t number;
+      int prior;
+      uint32_t row;
+    };
+    std::vector<Key> keys(order->size());
+    for (size_t i = 0; i < keys.size(); ++i) {
+      const int row = static_cast<int>((*order)[i]);
+      keys[i] = {rows.Number(row, column), rows.Prior(row), (*order)[i]};
+    }
+    std::stable_sort(keys.begin(), keys.end(), [descending](const Key& a, const Key& b) {
+      if ((a.number == INT64_MIN) != (b.number == INT64_MIN)) return b.number == INT64_MIN;
+      if (a.number == b.number) return a.prior > b.prior;
+      return descending ? a.number > b.number : a.number < b.number;
     });
-    for (size_t i = 0; i < keys.size(); ++i) (*order)[i] = keys[i].second;
+    for (size_t i = 0; i < keys.size(); ++i) (*order)[i] = keys[i].row;
     return;
   }
   // Most rows of a large table say what others say: words are compared once for each that differs.

@@ -34,6 +34,8 @@ class TableRows {
   virtual int64_t Number(int row, int column) const = 0;      // of number columns; INT64_MIN: not known, sorts last in both directions
   // The mark before the first column's text; kOutside: none.
   virtual ViewState Mark(int row) const = 0;
+  // Of rows with equal numbers the higher comes first, in both directions.
+  virtual int Prior(int row) const { return (void)row, 0; }
   virtual Selection Select(std::span<const int> rows) const = 0;
   virtual bool Shows(int row, const Selection& selection) const = 0;
   virtual bool Among(int row, const RankIntervals& ranks) const = 0;   // has to do with one of them

@@ -119,6 +119,15 @@ TEST(TableModelTest, CommunicatorsTellWhoIsMissing) {
   }
   EXPECT_TRUE(seen);
   EXPECT_FALSE(Cell(model, 0, ColumnOf(model, "Oldest in flight")).isEmpty()) << "the oldest comes first";
+  // Of equals, what the verdict names.
+  for (const Qt::SortOrder order : {Qt::AscendingOrder, Qt::DescendingOrder}) {
+    const int missing = ColumnOf(model, "Missing");
+    model.sort(missing, order);
+    ASSERT_TRUE(Settles(model));
+    int row = 0;
+    while (model.Source(row) != cause.comm()) ++row;
+    for (int before = 0; before < row; ++before) EXPECT_NE(Cell(model, before, missing), Cell(model, row, missing)) << before;
+  }
 }
 
 TEST(TableModelTest, RanksAndInFlight) {

@@ -140,8 +140,10 @@ WaitGraph BuildWaitGraph(const ViewFacts& facts, const std::function<QString(int
       arrow.from = ends.first;
       arrow.to = ends.second;
       arrow.why = QString::fromStdString(edge.why());
-      const QString operation = QString::fromStdString(facts.classes(static_cast<int>(edge.from())).operation());
-      QString what = graph.level == WaitGraph::Level::kClasses ? operation : QString();
+      // What the class says of itself may be of another of its streams than the one that waits here.
+      const WaitClass& from = facts.classes(static_cast<int>(edge.from()));
+      const bool same = from.comm() < 0 || edge.comm() < 0 || from.comm() == edge.comm();
+      QString what = same && graph.level == WaitGraph::Level::kClasses ? QString::fromStdString(from.operation()) : QString();
       if (edge.sequence() >= 0 && graph.level == WaitGraph::Level::kClasses && !what.contains('#')) what += QString(" #%1").arg(edge.sequence());
       if (edge.comm() >= 0) what += (what.isEmpty() ? "" : " of ") + comm_name(edge.comm());
       if (!what.isEmpty()) arrow.why += (arrow.why.isEmpty() ? "" : ", ") + what.trimmed();

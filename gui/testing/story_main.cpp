@@ -5,6 +5,8 @@
 // incident.
 #include <QApplication>
 #include <QElapsedTimer>
+#include <QJsonDocument>
+#include <QJsonObject>
 #include <QSocketNotifier>
 #include <QTest>
 #include <QTimer>
@@ -20,6 +22,7 @@
 #include "gui/app/live_pane.h"
 #include "gui/app/main_window.h"
 #include "gui/app/session.h"
+#include "gui/model/wait_layout.h"
 
 namespace {
 
@@ -33,7 +36,10 @@ bool Until(const std::function<bool()>& done) {
 void Tell(lockstep::gui::MainWindow* window) {
   QTest::keySequence(window, QKeySequence("]"));
   Until([&] { return window->Idle(); });
-  fputs(lockstep::gui::DescribeJson(*window->document(), window->navigator()->selection()).constData(), stdout);
+  QJsonObject said = QJsonDocument::fromJson(lockstep::gui::DescribeJson(*window->document(), window->navigator()->selection())).object();
+  const lockstep::gui::Document& document = *window->document();
+  said.insert("wait_for", WaitGraphText(lockstep::gui::BuildWaitGraph(document.facts(), [&](int32_t comm) { return document.CommName(comm); })));
+  puts(QJsonDocument(said).toJson(QJsonDocument::Compact).constData());
   fflush(stdout);
 }
 

@@ -15,6 +15,7 @@
 #include <cmath>
 #include <utility>
 
+#include "gui/model/safe_text.h"
 #include "recorder/ring/calls.h"
 
 namespace lockstep::gui {
@@ -23,6 +24,8 @@ namespace {
 constexpr double kShortestShown = 200;   // nanoseconds
 constexpr double kNear = 3;              // pixels around the cursor that count as hit
 constexpr double kLeastStreamLane = 10;  // pixels; lanes that bins cannot draw are never many
+constexpr size_t kMostCsvPieces = 100'000;
+constexpr int64_t kCsvOperations = 2'000'000;   // that are looked at for them
 constexpr int kTwicePressed = 600;       // milliseconds between two presses of F
 
 }  // namespace
@@ -383,6 +386,32 @@ QString TimelinePane::SelectionText() const {
     if (timeline_->PiecesOf(row, document_->OpAt(row, s.record), pieces) > 0) lines << HitText(hit);
   }
   return lines.join('\n');
+}
+
+QString TimelinePane::Csv() const {
+  if (timeline_ == nullptr) return {};
+  const Viewport shown = Shown();
+  const auto count = static_cast<int>(lanes_->lanes.size());
+  const int first = std::clamp(static_cast<int>(shown.y0), 0, count), last = std::clamp(static_cast<int>(std::ceil(shown.y1)), first, count);
+  QString out = "rank,host,stream,operation,piece,begin (ns),end (ns)\n";
+  size_t room = kMostCsvPieces;
+  int64_t budget = kCsvOperations;
+  for (int i = first; i < last; ++i) {
+    const TimelineLane& lane = lanes_->lanes[static_cast<size_t>(i)];
+    for (uint32_t r = lane.first; r < lane.first + lane.count; ++r) {
+      const int row = lanes_->rows[r];
+      const std::vector<TimelineHit> hits = timeline_->Pieces(row, lane.filter, shown.x0, shown.x1, 0, room, &budget);
+      const QString who = QString("%1,%2,").arg(document_->RankAt(row)).arg(CsvCell(document_->HostAt(row)));
+      for (const TimelineHit& hit : hits) {
+        out += who + (hit.piece.gpu && hit.stream != kIndexNoStream ? QString::number(hit.stream) : QString()) + ',' +
+               CsvCell(document_->OpText(document_->OpAt(row, hit.record))) + ',' + TimelineLookName(hit.piece.look) +
+               QString(",%1,%2\n").arg(hit.piece.begin).arg(hit.piece.end);
+      }
+      room -= std::min(room, hits.size());
+      if (room == 0 || budget <= 0) return out + "# and more: zoom in for fewer\n";
+    }
+  }
+  return out;
 }
 
 void TimelinePane::Select(Selection selection) {

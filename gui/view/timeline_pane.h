@@ -57,6 +57,7 @@ class TimelinePane : public QWidget {
   TimelineHit HitAt(const QPointF& at) const;
   QString HitText(const TimelineHit& hit) const;   // at most six lines
   QString SelectionText() const;
+  QString Csv() const;                     // the pieces of what is shown, as many as kMostCsvPieces
   int cursor_lane() const { return cursor_lane_; }
 
  Q_SIGNALS:

@@ -127,6 +127,8 @@ void TimelineView::ShowBars() {
 
 QString TimelineView::CopyText() const { return pane_->SelectionText(); }
 
+QString TimelineView::Csv() const { return pane_->Csv(); }
+
 bool TimelineView::Paint(QPainter* painter, const QSize& size) {
   painter->save();
   painter->setFont(font());

@@ -21,6 +21,7 @@ class TimelineView : public View {
   explicit TimelineView(Navigator* navigator, QWidget* parent = nullptr);
   void SetDocument(DocumentPtr document) override;
   QString CopyText() const override;   // the selected range and operation
+  QString Csv() const override;        // the pieces in sight, at most 100,000
   bool Paint(QPainter* painter, const QSize& size) override;
   void Zoom(double factor) override;
   void ZoomRows(double factor) override;

@@ -16,6 +16,8 @@
 #include <limits>
 #include <utility>
 
+#include "gui/model/safe_text.h"
+
 namespace lockstep::gui {
 namespace {
 
@@ -279,6 +281,24 @@ QString WaitGraphView::NodeText(int node) const {
   if (!waits.isEmpty()) lines << "waits for " + several(waits);
   if (!waiters.isEmpty()) lines << "waited for by " + several(waiters);
   return lines.join('\n');
+}
+
+QString WaitGraphView::Csv() const {
+  if (graph_.nodes.empty()) return {};
+  static constexpr const char* kKinds[] = {"goes on", "waits", "cause", "in a circle", "no data"};
+  QString out = "node,what,ranks,state,waits for,why,in a circle\n";
+  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+    const WaitNode& node = graph_.nodes[i];
+    const QString own = CsvCell(node.title) + ',' + kKinds[std::clamp(static_cast<int>(node.kind), 0, 4)] + ',' + CsvCell(node.ranks.Text()) + ',' + CsvCell(node.state);
+    bool any = false;
+    for (const WaitArrow& arrow : graph_.arrows) {
+      if (arrow.from != static_cast<int>(i)) continue;
+      any = true;
+      out += own + ',' + CsvCell(graph_.nodes[static_cast<size_t>(arrow.to)].title) + ',' + CsvCell(arrow.why) + (arrow.in_cycle ? ",yes\n" : ",no\n");
+    }
+    if (!any) out += own + ",,,\n";
+  }
+  return out;
 }
 
 QString WaitGraphView::CopyText() const { return graph_.nodes.empty() ? QString() : WaitGraphText(graph_); }

@@ -21,6 +21,7 @@ class WaitGraphView : public View {
   explicit WaitGraphView(Navigator* navigator, QWidget* parent = nullptr);
   void SetDocument(DocumentPtr document) override;
   QString CopyText() const override;   // the chain, causes first
+  QString Csv() const override;        // a line an arrow; nodes that wait for nobody have one too
   bool Paint(QPainter* painter, const QSize& size) override;
   void Zoom(double factor) override;
   void Pan(double right, double down) override;

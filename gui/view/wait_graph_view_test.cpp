@@ -184,6 +184,10 @@ TEST(WaitGraphViewTest, ARealHang) {
   for (const WaitArrow& arrow : view.graph().arrows) {
     EXPECT_LT(view.NodeRect(arrow.to).right(), view.NodeRect(arrow.from).left()) << "who is waited for stands left";
   }
+  const QStringList lines = view.Csv().split('\n', Qt::SkipEmptyParts);
+  EXPECT_GT(static_cast<size_t>(lines.size()), view.graph().arrows.size() + 1) << "a line an arrow, one for the cause, the heading";
+  EXPECT_EQ(lines.filter(",cause,").size(), 1);
+  EXPECT_TRUE(lines.filter(",cause,").first().endsWith(",,,")) << "who causes it waits for nobody";
   QTest::keyClick(&view, Qt::Key_Home);
   EXPECT_EQ(view.focused(), cause);
   QTest::keyClick(&view, Qt::Key_Return);
