@@ -140,11 +140,31 @@ std::vector<std::string> TakeLegalOperations(const Model& model, std::vector<Cau
   return legal;
 }
 
+constexpr double kProven = 0.8;
+constexpr double kAnyone = 0.5;  // below it a set holds whom nothing clears
+
 // A host that waits for a GPU of which nothing is recorded is most likely a victim, once calls are known that disagree.
 void DropDoubtful(std::vector<Cause>* causes) {
-  constexpr double kProven = 0.8;
   const bool proven = std::any_of(causes->begin(), causes->end(), [](const Cause& c) { return !c.doubtful && c.confidence >= kProven; });
   if (proven) std::erase_if(*causes, [](const Cause& c) { return c.doubtful; });
+}
+
+// Hosts that wait for files at once wait for one thing, whether anybody waits for each of them yet or not.
+void JoinStorage(std::vector<Cause>* causes) {
+  const auto files = [](const Cause& c) {
+    return c.kind == HOST_STALL && c.missing.empty() && (c.stall == Stall::kCheckpoint || c.stall == Stall::kStorage);
+  };
+  const auto first = std::find_if(causes->begin(), causes->end(), [&](const Cause& c) { return files(c) && !c.beside; });
+  if (first == causes->end()) return;
+  for (Cause& c : *causes) {
+    if (!files(c) || !c.beside) continue;
+    first->ranks.insert(first->ranks.end(), c.ranks.begin(), c.ranks.end());
+    first->nodes.insert(first->nodes.end(), c.nodes.begin(), c.nodes.end());
+    for (auto& evidence : c.evidence) first->evidence.push_back(std::move(evidence));
+    c.kind = FINDING_UNSPECIFIED;
+  }
+  std::sort(first->ranks.begin(), first->ranks.end());
+  std::erase_if(*causes, [](const Cause& c) { return c.kind == FINDING_UNSPECIFIED; });
 }
 
 // A GPU that reported a CUDA error explains why its own host stands still: one finding, the GPU's.
@@ -232,6 +252,15 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options, const s
   append(finder.FromDeaths(causes));
   DropDoubtful(&causes);
   append(finder.FromBeside(causes));
+  // Who is named only because the records of what they are in are gone need no naming beside one that is seen to stand still.
+  if (std::any_of(causes.begin(), causes.end(), [](const Cause& c) { return c.beside && !c.doubtful && c.confidence >= kProven; })) {
+    const size_t before = causes.size();
+    std::erase_if(causes, [](const Cause& c) { return c.doubtful && c.confidence < kAnyone; });
+    if (causes.size() < before && std::all_of(causes.begin(), causes.end(), [](const Cause& c) { return c.beside; })) {
+      for (Cause& c : causes) c.beside = false;
+    }
+  }
+  JoinStorage(&causes);
   if (causes.empty()) append(finder.FromAbsence());
   if (causes.empty()) append(finder.FromHashes());
   if (causes.empty()) append(finder.FromAsyncErrors());

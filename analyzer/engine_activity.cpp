@@ -221,6 +221,8 @@ void Motion(const Process& process, ActivityView* view) {
   }
 }
 
+bool WaitsForFiles(Stall stall) { return stall == Stall::kCheckpoint || stall == Stall::kStorage; }
+
 // How many ranks' evidence is written out; the rest are counted.
 constexpr size_t kRanksShown = 3;
 
@@ -313,13 +315,12 @@ ActivityView ClassifyActivity(const Process& process) {
 }
 
 bool SameStall(Stall a, Stall b) {
-  auto files = [](Stall s) { return s == Stall::kCheckpoint || s == Stall::kStorage; };
-  return a == b || a == Stall::kUnknown || b == Stall::kUnknown || (files(a) && files(b));
+  return a == b || a == Stall::kUnknown || b == Stall::kUnknown || (WaitsForFiles(a) && WaitsForFiles(b));
 }
 
 void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Finding* finding) {
   std::map<Stall, std::vector<std::pair<int32_t, std::string>>> by_stall;  // rank, evidence
-  std::map<std::string, int32_t> on_host;
+  std::map<std::string, int32_t> on_host, waiting_for_files;  // named ranks by host; of these, seen to wait for files
   int32_t moving = 0, still = 0;
   std::string motion;
   for (int32_t index : ranks) {
@@ -327,6 +328,7 @@ void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Find
     const ActivityView view = ClassifyActivity(rank.process);
     ++on_host[rank.host];
     if (view.stall != Stall::kUnknown) by_stall[view.stall].push_back({rank.rank, view.evidence});
+    if (WaitsForFiles(view.stall) && !rank.host.empty()) ++waiting_for_files[rank.host];
     moving += view.moving == Moving::kYes;
     still += view.moving == Moving::kNo;
     if (motion.empty() && view.moving != Moving::kUnknown) motion = absl::StrCat("rank ", rank.rank, ": ", view.motion);
@@ -355,7 +357,16 @@ void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Find
     }
   }
   // Files that several ranks of one host wait for are that host's trouble.
-  const bool files = stall == Stall::kCheckpoint || stall == Stall::kStorage;
+  const bool files = WaitsForFiles(stall);
+  if (files && waiting_for_files.size() > 1) {
+    // Files that hosts wait for at once are the trouble of what serves them: no host is to be drained for it.
+    int32_t waiting = 0;
+    for (const auto& [host, count] : waiting_for_files) waiting += count;
+    finding->add_evidence()->set_text(absl::StrCat(waiting, " ranks on ", waiting_for_files.size(),
+                                                   " hosts wait for files at once: what they share is the file system, not a host"));
+    finding->set_advice("1. Look at the file system itself: its servers, quota, and the network to it; several hosts wait for it at once.\n"
+                        "2. If it moves, wait; if not, move the checkpoint elsewhere and restart from the one before. Drain no host for it.");
+  }
   if (files && on_host.size() == 1 && ranks.size() > 1 && !on_host.begin()->first.empty() && !finding->has_common_factor()) {
     CommonFactor* factor = finding->mutable_common_factor();
     factor->set_kind("host");

@@ -143,6 +143,27 @@ TEST(Activity, StorageOfAHostIsOneFinding) {
   EXPECT_EQ(v.verdict(), VERDICT_HUNG);
 }
 
+TEST(Activity, StorageOfSeveralHostsAtOnceIsNoHosts) {
+  Bundle b = StalledHosts({1, 2, 5, 6});
+  for (int r : {1, 2, 5, 6}) {
+    Process& p = b.ranks[r].process;
+    p = Sampled(0, 0);
+    p.state = "D";
+    p.wchan = "nfs_wait_bit_killable";
+    p.written_files = {"/nfs/ckpt/" + std::to_string(r) + ".pt"};
+  }
+  const Verdict v = Analyze(b);
+  ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+  const Finding& f = v.findings(0);
+  EXPECT_EQ(Culprits(f), (std::vector<int32_t>{1, 2, 5, 6}));
+  EXPECT_EQ(f.activity() + ", " + f.moving(), "checkpoint, not moving");
+  EXPECT_NE(f.common_factor().kind(), "host");
+  bool told = false;
+  for (const Evidence& e : f.evidence()) told |= e.text() == "4 ranks on 2 hosts wait for files at once: what they share is the file system, not a host";
+  EXPECT_TRUE(told) << f.DebugString();
+  EXPECT_NE(f.advice().find("Drain no host"), std::string::npos);
+}
+
 TEST(Activity, AMovingRankIsLateUnlessTheJobIsKnownToStandStill) {
   Bundle b = StalledHosts({0});
   b.ranks[0].process = Sampled(1'950'000'000, 0);

@@ -111,7 +111,9 @@ class Causes {
   std::set<uint32_t> SilentVictims() const;
   void AddAbsentFromMismatch(const GpuFront& front, std::vector<Cause>* causes) const;
   // Nobody is known to hold up the rest: those whose records of what they are in are gone.
-  std::vector<Cause> FromOverwritten() const;
+  std::vector<Cause> FromOverwritten();
+  Cause FromCounts();
+  void NarrowByCounts(std::vector<Cause>* circle);
   // Whether the GPU of a member is known to have failed.
   bool GpuFailed(uint32_t comm) const;
   void AddNetworkSteps(const GpuFront& front, Cause* cause) const;

@@ -293,7 +293,49 @@ void Causes::AddNetworkSteps(const GpuFront& front, Cause* cause) const {
   }
 }
 
-std::vector<Cause> Causes::FromOverwritten() const {
+// Who differs by what outlives the records: counts of pairs, counts of calls, hashes of calls. Empty ranks: nobody, or too many.
+Cause Causes::FromCounts() {
+  constexpr size_t kMost = 2;
+  Cause c;
+  const auto found = [&](std::vector<int32_t> ranks) {
+    if (ranks.empty() || ranks.size() > kMost) return false;
+    c.ranks = std::move(ranks);
+    return true;
+  };
+  c.confidence = 0.7;
+  c.alternatives = {"any of the others that stand in operations whose records are gone"};
+  c.tells_apart = "a longer record (a larger ring), or a dump taken earlier";
+  c.refuted_by = "the ranks in the same role running a different program by design";
+  if (found(FindStrangers(model_))) {
+    c.kind = P2P_UNMATCHED;
+    c.what = "counts one send or receive with a rank that has none with it, while all others exchange many: most likely the wrong peer";
+    c.evidence.push_back({"counts of each pair of ranks, which outlive the records", c.ranks});
+    c.advice = "1. Look at how the named rank computes the peers of its sends and receives.\n2. Record with a larger ring.";
+  } else if (found(FindOddlyCounted(model_))) {
+    c.kind = P2P_UNMATCHED;
+    c.what = "counted other sends and receives than the ranks in the same role, and stand in an operation whose record is gone";
+    c.evidence.push_back({"most ranks in the same role, with as many collectives issued everywhere, made another number of sends and receives", c.ranks});
+    c.advice = "1. Look at the sends and receives of these ranks: one too many, one too few, or one with the wrong peer.\n2. Record with a larger ring.";
+  } else if (found(FindOtherPrograms(model_))) {
+    c.kind = SILENT_DESYNC;
+    c.what = "counted what the program of the ranks in the same role nowhere counts: it left out or added a call, whose record is gone";
+    c.evidence.push_back({"most ranks in the same role agree with each other on how many collectives come before which", c.ranks});
+    c.advice = "1. Look for a call of these ranks that depends on local data.\n2. Record with a larger ring.";
+  } else {
+    // Where the hashes of one communicator part first, or of several in the same way.
+    std::vector<Cause> parted = FromHashes();
+    if (!parted.empty() && std::all_of(parted.begin(), parted.end(), [&](const Cause& p) { return p.ranks == parted[0].ranks; }) &&
+        parted[0].ranks.size() <= kMost) {
+      parted[0].confidence = std::min(parted[0].confidence, 0.7);
+      parted[0].alternatives = c.alternatives;
+      parted[0].tells_apart = c.tells_apart;
+      return parted[0];
+    }
+  }
+  return c;
+}
+
+std::vector<Cause> Causes::FromOverwritten() {
   Cause all;
   std::map<uint32_t, Cause> exchanges;
   for (const auto& sink : graph_->sinks) {
@@ -318,26 +360,19 @@ std::vector<Cause> Causes::FromOverwritten() const {
     c.what = absl::StrCat("are in a send or receive with each other on ", CommText(bundle_.comms[comm]), " that does not end; its record is gone");
     causes.push_back(std::move(c));
   }
-  // What their counters tell where their records do not. More than a few are behind or ahead for a reason of their own.
-  constexpr size_t kFew = 2;
-  Cause odd;
-  if (!all.ranks.empty()) odd.ranks = FindOddlyCounted(model_);
-  const std::set<int32_t> standing(all.ranks.begin(), all.ranks.end());
-  const bool stand = std::all_of(odd.ranks.begin(), odd.ranks.end(), [&](int32_t r) { return standing.contains(r); });
-  if (!odd.ranks.empty() && odd.ranks.size() <= kFew && stand) {
-    odd.kind = P2P_UNMATCHED;
-    odd.confidence = 0.7;
-    for (size_t i = 0; i < all.nodes.size(); ++i) {
-      if (std::binary_search(odd.ranks.begin(), odd.ranks.end(), graph_->RankOf(all.nodes[i]))) odd.nodes.push_back(all.nodes[i]);
+  // What their counters tell where their records do not.
+  if (!all.ranks.empty()) {
+    const std::set<int32_t> standing(all.ranks.begin(), all.ranks.end());
+    Cause odd = FromCounts();
+    const bool stand = std::all_of(odd.ranks.begin(), odd.ranks.end(), [&](int32_t r) { return standing.contains(r); });
+    if (!odd.ranks.empty() && (stand || odd.kind == SILENT_DESYNC)) {
+      for (size_t i = 0; i < all.nodes.size(); ++i) {
+        if (std::binary_search(odd.ranks.begin(), odd.ranks.end(), graph_->RankOf(all.nodes[i]))) odd.nodes.push_back(all.nodes[i]);
+      }
+      return {odd};
     }
-    odd.what = "counted other sends and receives than the ranks in the same role, and stand in an operation whose record is gone";
-    odd.evidence.push_back({"most ranks in the same role, with as many collectives issued everywhere, made another number of sends and receives", odd.ranks});
-    odd.alternatives = {"any of the others that stand in operations whose records are gone"};
-    odd.tells_apart = "a longer record (a larger ring), or a dump taken earlier";
-    odd.advice = "1. Look at the sends and receives of these ranks: one too many, one too few, or one with the wrong peer.\n2. Record with a larger ring.";
-    odd.refuted_by = "the ranks in the same role running a different program by design";
-    return {odd};
   }
+  std::vector<int32_t> stood;
   // Several pairs at once have something in common that is not recorded.
   if (causes.size() > 1) causes.clear();
   if (causes.empty() && !all.ranks.empty()) {
@@ -346,6 +381,7 @@ std::vector<Cause> Causes::FromOverwritten() const {
     all.kind = COLLECTIVE_STUCK;
     all.confidence = 0.35;
     all.what = "are in operations whose records are gone, and nobody else holds up the rest";
+    stood = all.ranks;
     // Where all who wait for them do so in one operation, that is what they are most likely in themselves.
     const Edge* in = nullptr;
     int32_t waiter = -1;
@@ -377,14 +413,29 @@ std::vector<Cause> Causes::FromOverwritten() const {
     for (const auto& [comm, count] : first) {
       if (count == all.nodes.size()) all.first_lost = comm, all.op_rank = all.ranks[0];
     }
-    if (in != nullptr && one) all.op = in->op, all.op_rank = waiter, all.comm = in->comm;
+    if (in != nullptr && one) {
+      all.op = in->op, all.op_rank = waiter, all.comm = in->comm;
+    } else if (all.first_lost == kNoIndex && all.ranks.size() > 2) {
+      // Who stands there need not have made it so: the call that went wrong is gone as well, and may have been anybody's whose ring went on.
+      for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
+        const auto& memberships = bundle_.ranks[r].memberships;
+        if (std::any_of(memberships.begin(), memberships.end(), [](const Membership& ms) { return ms.lost_records > 0; }))
+          all.ranks.push_back(static_cast<int32_t>(r));
+      }
+      std::sort(all.ranks.begin(), all.ranks.end());
+      all.ranks.erase(std::unique(all.ranks.begin(), all.ranks.end()), all.ranks.end());
+      all.confidence = 0.3;
+      all.what = absl::StrCat(stood.size(), " of them are in operations whose records are gone, and nobody else holds up the rest: which call "
+                              "went wrong is no longer recorded");
+    }
     causes.push_back(std::move(all));
   }
   for (Cause& c : causes) {
     c.doubtful = true;
     c.alternatives = {"any of the named ranks, or what lies between them"};
     c.tells_apart = "a longer record (a larger ring), or a dump taken earlier";
-    c.evidence.push_back({"their streams and counters show older operations in flight than the oldest that is still recorded", c.ranks});
+    c.evidence.push_back({"their streams and counters show older operations in flight than the oldest that is still recorded",
+                          stood.empty() ? c.ranks : stood});
     c.advice = "1. Look at these ranks by hand: stacks of their hosts, errors of their GPUs.\n2. Record with a larger ring.";
     c.refuted_by = "the operation that they are in";
   }

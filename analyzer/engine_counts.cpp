@@ -8,6 +8,124 @@
 #include "absl/strings/str_cat.h"
 
 namespace lockstep {
+namespace {
+
+using Counts = std::vector<int64_t>;
+
+constexpr size_t kFew = 2;         // more than these of one role differ for a reason of their own
+constexpr size_t kReferences = 6;  // siblings that a rank is compared with
+constexpr size_t kMostPlaces = 512;
+constexpr int64_t kUsedToEachOther = 8;
+
+bool AtMost(const Counts& a, const Counts& b) {
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i] > b[i]) return false;
+  }
+  return true;
+}
+
+struct Program {
+  int32_t rank = -1;
+  std::vector<Counts> places;      // newest first: when its data was taken, and before each call that is still recorded
+};
+
+// The role, and what was counted of collectives in each of its communicators, at most `most` places; empty role: something is not known.
+std::string Read(const Model& model, size_t index, size_t most, Program* program) {
+  const Rank& rank = model.bundle.ranks[index];
+  if (rank.damaged) return "";
+  program->rank = static_cast<int32_t>(index);
+  std::map<std::string, std::pair<size_t, int64_t>> lanes;  // kind of communicator -> membership, issued
+  std::string role;
+  for (size_t m = 0; m < rank.memberships.size(); ++m) {
+    const Membership& ms = rank.memberships[m];
+    const CommView& view = model.comms[ms.comm];
+    if (view.used_for_p2p) {
+      absl::StrAppend(&role, view.klass, "@", ms.member_rank, ";");
+      continue;
+    }
+    if (ms.issued < 0 && ms.issued != kNone) return "";
+    if (!lanes.try_emplace(view.klass, m, std::max<int64_t>(ms.issued, 0)).second) return "";
+  }
+  std::vector<size_t> lane_of(rank.memberships.size(), lanes.size());
+  Counts now;
+  for (const auto& [klass, lane] : lanes) {
+    absl::StrAppend(&role, klass, ";");
+    lane_of[lane.first] = now.size();
+    now.push_back(lane.second);
+  }
+  program->places.push_back(now);
+  for (size_t i = rank.ops.size(); i-- > 0 && program->places.size() < most;) {
+    const Op& op = rank.ops[i];
+    if (op.membership == kNoIndex || op.recent_only || op.state == OpState::kCaptured || op.state == OpState::kFailed) continue;
+    const size_t lane = lane_of[op.membership];
+    if (lane >= now.size() || !ring::IsCollective(op.kind)) continue;
+    now[lane] = std::min(now[lane], op.seq - 1);
+    program->places.push_back(now);
+  }
+  return now.size() < 2 ? "" : role;
+}
+
+bool Contradicts(const Counts& counts, const Program& sibling) {
+  for (const Counts& c : sibling.places) {
+    if (!AtMost(c, counts) && !AtMost(counts, c)) return true;
+  }
+  const bool between = AtMost(counts, sibling.places.front()) && AtMost(sibling.places.back(), counts);
+  return between && std::find(sibling.places.begin(), sibling.places.end(), counts) == sibling.places.end();
+}
+
+}  // namespace
+
+std::vector<int32_t> FindOtherPrograms(const Model& model) {
+  std::map<std::string, std::vector<Program>> roles;
+  for (size_t r = 0; r < model.ranks.size(); ++r) {
+    Program program;
+    const std::string role = Read(model, r, 1, &program);
+    if (!role.empty()) roles[role].push_back(std::move(program));
+  }
+  std::vector<int32_t> odd;
+  for (const auto& [role, programs] : roles) {
+    if (programs.size() < 3) continue;
+    std::vector<int32_t> here;
+    std::vector<Program> references;
+    const size_t stride = std::max<size_t>(1, programs.size() / kReferences);
+    for (size_t i = 0; i < programs.size(); i += stride) {
+      Read(model, static_cast<size_t>(programs[i].rank), kMostPlaces, &references.emplace_back());
+    }
+    for (const Program& p : programs) {
+      size_t against = 0, compared = 0;
+      for (const Program& reference : references) {
+        if (reference.rank == p.rank) continue;
+        ++compared;
+        against += Contradicts(p.places.front(), reference);
+      }
+      if (against >= 2 && 2 * against > compared) here.push_back(p.rank);
+    }
+    if (here.size() <= kFew && 2 * here.size() < programs.size()) odd.insert(odd.end(), here.begin(), here.end());
+  }
+  std::sort(odd.begin(), odd.end());
+  return odd;
+}
+
+std::vector<int32_t> FindStrangers(const Model& model) {
+  std::vector<int32_t> strangers;
+  int64_t most = 0;
+  for (size_t r = 0; r < model.ranks.size(); ++r) {
+    const Rank& rank = model.bundle.ranks[r];
+    for (const Membership& ms : rank.memberships) {
+      const std::vector<Member>& members = model.comms[ms.comm].members;
+      for (const PeerCount& peer : ms.peers) {
+        most = std::max(most, peer.sends + peer.recvs);
+        if (peer.sends + peer.recvs != 1 || peer.peer < 0 || static_cast<size_t>(peer.peer) >= members.size()) continue;
+        const Member& other = members[static_cast<size_t>(peer.peer)];
+        const auto wanted = peer.sends == 1 ? ring::CallKind::kRecv : ring::CallKind::kSend;
+        if (other.rank_index >= 0 && model.PeerIssued(other, wanted, ms.member_rank) == 0) strangers.push_back(static_cast<int32_t>(r));
+      }
+    }
+  }
+  if (most < kUsedToEachOther) strangers.clear();
+  strangers.erase(std::unique(strangers.begin(), strangers.end()), strangers.end());
+  return strangers;
+}
 
 std::vector<int32_t> FindOddlyCounted(const Model& model) {
   // Role and place -> what was exchanged -> who.

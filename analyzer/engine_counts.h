@@ -15,6 +15,15 @@ namespace lockstep {
 // agree.
 std::vector<int32_t> FindOddlyCounted(const Model& model);
 
+// Ranks that counted what the program of the ranks in their role nowhere counts. Counts of one program only grow, so any two of its
+// places are ordered, and those between two are known while the records last: who is ahead in one communicator and behind in another,
+// or between two places and at none, left out or added a call. At most two of a role, and only against most of at least three.
+std::vector<int32_t> FindOtherPrograms(const Model& model);
+
+// Ranks of which the counts of pairs show one single send or receive that the other side has nothing for, where the others have
+// exchanged many with each of their peers: most likely the wrong peer. Own dumps alone count by pairs.
+std::vector<int32_t> FindStrangers(const Model& model);
+
 }  // namespace lockstep
 
 #endif  // LOCKSTEP_ANALYZER_ENGINE_COUNTS_H_

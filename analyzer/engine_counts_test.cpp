@@ -75,6 +75,76 @@ TEST(Counts, WhoStandsElsewhereInTheProgramIsNotCompared) {
   EXPECT_TRUE(Odd(b).empty());
 }
 
+// Four ranks with two groups of all; of each 16 rounds of an a, a b and an a, the last eight are on record.
+Bundle Rounds() {
+  Bundle b;
+  b.ranks_expected = 4;
+  b.comms.resize(2);
+  for (int c = 0; c < 2; ++c) {
+    b.comms[static_cast<size_t>(c)].name = b.comms[static_cast<size_t>(c)].id = c == 0 ? "tp" : "world";
+    b.comms[static_cast<size_t>(c)].size = 4;
+    b.comms[static_cast<size_t>(c)].members = {0, 1, 2, 3};
+  }
+  for (int r = 0; r < 4; ++r) {
+    Rank rank;
+    rank.rank = r;
+    Membership a, world;
+    a.comm = 0;
+    world.comm = 1;
+    a.member_rank = world.member_rank = r;
+    a.issued = 32;
+    world.issued = 16;
+    rank.memberships = {a, world};
+    for (int64_t round = 9; round <= 16; ++round) {
+      for (int k = 0; k < 3; ++k) {
+        Op op;
+        op.kind = ring::CallKind::kAllReduce;
+        op.membership = k == 1 ? 1 : 0;
+        op.seq = k == 1 ? round : 2 * round - (k == 0 ? 1 : 0);
+        rank.ops.push_back(op);
+      }
+    }
+    b.ranks.push_back(rank);
+  }
+  return b;
+}
+
+std::vector<int32_t> Other(const Bundle& b) { return FindOtherPrograms(Model(b, {})); }
+
+TEST(Counts, APlaceThatNoSiblingsProgramHasIsAnotherProgram) {
+  Bundle b = Rounds();
+  EXPECT_TRUE(Other(b).empty());
+  b.ranks[2].memberships[0].issued = 29;  // behind in tp, and behind all of the world's: a place before
+  b.ranks[2].memberships[1].issued = 15;
+  EXPECT_TRUE(Other(b).empty()) << "round 15 with its first a only";
+  b.ranks[2].memberships[0].issued = 28;
+  EXPECT_EQ(Other(b), std::vector<int32_t>{2}) << "round 15 without its first a";
+  b.ranks[2].memberships[0].issued = 31;
+  b.ranks[2].memberships[1].issued = 17;
+  EXPECT_EQ(Other(b), std::vector<int32_t>{2}) << "ahead in one, behind in the other";
+}
+
+TEST(Counts, AnotherProgramNeedsWitnesses) {
+  Bundle b = Rounds();
+  b.ranks[2].memberships[0].issued = b.ranks[1].memberships[0].issued = b.ranks[0].memberships[0].issued = 28;
+  for (int r : {0, 1, 2}) b.ranks[static_cast<size_t>(r)].memberships[1].issued = 15;
+  EXPECT_TRUE(Other(b).empty()) << "three of four are no few";
+  Bundle unknown = Rounds();
+  unknown.ranks[2].memberships[0].issued = 28;
+  unknown.ranks[2].memberships[1].issued = kUnknown;
+  EXPECT_TRUE(Other(unknown).empty());
+}
+
+TEST(Counts, AFirstSendThatNobodyExpectsIsAStrangers) {
+  Bundle b = Pipelines(4);
+  b.comms[4].size = 8;
+  EXPECT_TRUE(FindStrangers(Model(b, {})).empty());
+  b.ranks[3].memberships[1].peers.push_back({6, 1, 0});
+  EXPECT_EQ(FindStrangers(Model(b, {})), std::vector<int32_t>{3});
+  b.ranks[6].memberships[1].peers.push_back({3, 0, 1});
+  EXPECT_TRUE(FindStrangers(Model(b, {})).empty()) << "the other side expects it";
+}
+
 TEST(Counts, NothingWhereTooFewOrLostCountsTell) {
   Bundle two = Pipelines(2);
   ++two.ranks[2].memberships[0].peers[0].sends;

@@ -41,6 +41,26 @@ bool Names(const std::vector<Cause>& causes, int32_t rank_index) {
   return false;
 }
 
+// Below it a finding that names several ranks says what would tell them apart.
+constexpr double kSure = 0.9;
+
+const char* TellsApart(const Cause& cause) {
+  switch (cause.kind) {
+    case RANK_NO_DATA: return "the dumps of the named ranks, or their hosts' process lists and kernel logs";
+    case RANK_DEAD: return "which process ended first: exit times and the last lines of each one's log";
+    case GPU_STALL: return "Xid errors and a kernel trace of each named GPU; full GPU marks (which of them did not start)";
+    case COLLECTIVE_STUCK: return "the profiler's network steps, link and Xid errors of the named ranks' hosts";
+    case HOST_STALL:
+    case RANK_NOT_ARRIVED:
+    case INIT_INCOMPLETE: return "stacks of the named ranks, taken twice: which of them waits for another";
+    case STRAGGLER:
+    case SLOW_HOST:
+    case SLOW_LINK: return "times of each rank's own computation (the profiler), clocks and temperatures of the named GPUs";
+    case P2P_UNMATCHED: return "the program of both sides at that place: a send or receive too many, too few, or with another peer";
+    default: return "the program at the call sites above: which side does what the others of its role do there; longer records where they are overwritten";
+  }
+}
+
 // Several ranks that stand still in the same way are told together. A framework's dump does not say whether a rank that
 // stands still does so on its host or its GPU unless its peers happen to show it; there the two are one way.
 bool OneFinding(const Bundle& bundle, const Cause& a, const Cause& b) {
@@ -77,6 +97,26 @@ void Causes::Merge(std::vector<Cause>* causes, Cause c) const {
   same->stall = std::max(same->stall, c.stall);
   same->moving |= c.moving;
   same->first_only &= c.first_only;
+}
+
+// Of a circle of several whose records are overwritten: who counts what the program of its siblings nowhere counts closed it.
+void Causes::NarrowByCounts(std::vector<Cause>* circle) {
+  if (circle->size() != 1) return;
+  Cause& c = circle->front();
+  if (c.kind != DEADLOCK_CYCLE || c.hypothesis || c.ranks.size() < 3) return;
+  const bool lost = std::any_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) {
+    const auto& memberships = bundle_.ranks[static_cast<size_t>(r)].memberships;
+    return std::any_of(memberships.begin(), memberships.end(), [](const Membership& ms) { return ms.lost_records > 0; });
+  });
+  if (!lost) return;
+  const Cause odd = FromCounts();
+  if (odd.ranks.empty() || !std::includes(c.ranks.begin(), c.ranks.end(), odd.ranks.begin(), odd.ranks.end())) return;
+  c.evidence.insert(c.evidence.end(), odd.evidence.begin(), odd.evidence.end());
+  c.alternatives = {"the order of calls of any rank of the circle"};
+  c.tells_apart = odd.tells_apart;
+  c.what = absl::StrCat(odd.what, "; with it ", c.ranks.size() - odd.ranks.size(), " others wait in a circle");
+  c.ranks = odd.ranks;
+  c.confidence = odd.confidence;
 }
 
 std::vector<Cause> Causes::FromSinks() {
@@ -133,6 +173,7 @@ std::vector<Cause> Causes::FromSinks() {
       }
       if (here.empty()) here = LeftInCircle(sink);
       if (here.empty()) here = CycleCauses(sink);
+      NarrowByCounts(&here);
     }
     for (Cause& c : here) {
       Narrow(&c);
@@ -567,7 +608,9 @@ Finding Causes::ToFinding(const Cause& cause) const {
   f.set_cause(cause.cause);
   f.set_hypothesis(cause.hypothesis);
   for (const std::string& text : cause.alternatives) f.add_alternatives(text);
-  f.set_tells_apart(cause.tells_apart);
+  f.set_tells_apart(cause.tells_apart.empty() && culprits.size() > 1 && cause.confidence < kSure && !cause.factor.has_value()
+                        ? TellsApart(cause)
+                        : cause.tells_apart);
   if (cause.factor.has_value()) *f.mutable_common_factor() = *cause.factor;
   f.set_cost_ns_per_step(cause.cost_ns_per_step);
   f.set_cost_uncertainty_ns(cause.cost_uncertainty_ns);

@@ -238,7 +238,27 @@ bool FaultMaker::MakeSecond(std::string* error) {
     *error = "no place for a second fault";
     return false;
   }
-  if (random_.Chance(0.5)) {
+  // What a GPU does shows only where its starts are known, and a call left out only among three.
+  const auto skippable = [&](const Instr& in) {
+    return in.act == Act::kCall && IsCollective(in.kind) && Members(rank, in.slot).size() >= 3;
+  };
+  const bool begins = request_.scenario == 28;
+  const size_t call = begins ? SIZE_MAX : Find(rank, step_, skippable, false, true);
+  const size_t compute = begins || !started_known_ ? SIZE_MAX : Find(rank, step_, [](const Instr& in) { return in.act == Act::kCompute; }, false, true);
+  const double choice = random_.Unit();
+  if (choice < 0.2 && call != SIZE_MAX) {
+    Program* program = job_.Own(rank);
+    program->erase(program->begin() + static_cast<std::ptrdiff_t>(call));
+    (*program)[call].fault = static_cast<uint8_t>(plan_->faults + 1);
+    plan_->second_of_program = true;
+    plan_->truth.second_kinds = {"RANK_NOT_ARRIVED", "MISMATCH_KIND", "MISMATCH_COUNT", "MISMATCH_DATATYPE", "MISMATCH_ROOT", "ORDER_INVERSION",
+                                 "SILENT_DESYNC", "DEADLOCK_CYCLE"};
+    plan_->truth.verdicts_allowed.push_back("DESYNC");
+  } else if (choice < 0.4 && compute != SIZE_MAX) {
+    Insert(rank, compute, {Faulty(Act::kGpuHang)});
+    plan_->truth.second_kinds = {"GPU_STALL"};
+    if (request_.fr) plan_->truth.second_kinds.insert(plan_->truth.second_kinds.end(), {"RANK_NOT_ARRIVED", "HOST_STALL"});
+  } else if (choice < 0.7) {
     Insert(rank, at, {Faulty(Act::kStall)});
     plan_->facts[rank] = DataLoaderFacts();
     plan_->truth.second_kinds = {"HOST_STALL", "RANK_NOT_ARRIVED"};

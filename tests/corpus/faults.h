@@ -22,6 +22,7 @@ struct Plan {
   bool may_hang = false;                  // with `live`: or it stands still before anyone looks
   bool ends = false;                      // the job comes to its end, and is looked at then
   int faults = 0;                         // that must strike
+  bool second_of_program = false;         // the second fault is in the text of its rank's program
 };
 
 // Layout names that fit the scenario at this scale; the seed chooses.
@@ -32,7 +33,7 @@ class FaultMaker {
   FaultMaker(const Request& request, uint64_t seed, Plan* plan);
   // False: `error` says why the scenario cannot be made with this layout.
   bool Make(std::string* error);
-  // A stall or a death elsewhere, independent of what Make did.
+  // A stall, a death, a call left out or a GPU that hangs elsewhere, independent of what Make did.
   bool MakeSecond(std::string* error);
 
  private:
@@ -53,6 +54,7 @@ class FaultMaker {
   size_t AnyCall(int32_t rank, Slot* slot, const std::function<bool(const Instr&)>& fits);
   void Blame(std::vector<int32_t> ranks, std::vector<std::string> verdicts, std::vector<std::string> kinds);
   void Live();
+  void Seen(const char* activity, bool moving);
   void Unidentified(const std::string& needs);
   bool Stall(int32_t rank, size_t at, ProcessFacts facts);
 

@@ -7,6 +7,13 @@
 
 namespace lockstep::corpus {
 
+// Stacks, CPU and I/O are read from outside; Flight Recorder dumps hold none of it.
+void FaultMaker::Seen(const char* activity, bool moving) {
+  if (request_.fr) return;
+  plan_->truth.activity_allowed = {activity};
+  plan_->truth.moving_allowed = {moving ? "moving" : "not moving"};
+}
+
 bool FaultMaker::HostStall(std::string*) {
   const int32_t rank = PickRank(request_.scenario == 21 && request_.variant != "rank0" && request_.variant != "lastrank" && request_.variant != "firstfile"
                                     ? std::function<bool(int32_t)>([&](int32_t r) { return job_.Place(r).tp == std::min(3, job_.layout.tp - 1) &&
@@ -21,15 +28,18 @@ bool FaultMaker::HostStall(std::string*) {
     case 7:
       at = StepBegin(rank, step_);
       facts = DataLoaderFacts();
+      Seen("data loading", false);
       what = "waits for its data loader";
       break;
     case 9:
       at = Find(rank, step_, [](const Instr& in) { return in.act == Act::kCall; });
       if (random_.Chance(0.5)) {
         facts = GarbageFacts();
+        Seen("garbage collection", true);
         what = "collects garbage";
       } else {
         facts = InterpreterLockFacts();
+        Seen("interpreter lock", false);
         what = "waits for the interpreter lock";
         plan_->dump.empty.insert(rank);
         if (random_.Chance(0.5) && request_.fr) plan_->dump.missing.insert(rank);
@@ -38,6 +48,7 @@ bool FaultMaker::HostStall(std::string*) {
     case 10:
       at = Find(rank, step_, [](const Instr& in) { return in.act == Act::kCall; }, false, true);
       facts = CompilerFacts();
+      Seen("compilation", true);
       verdicts = {"LATE"};
       if (request_.fr) verdicts.push_back("HUNG");
       what = "compiles, and will go on";
@@ -76,6 +87,7 @@ bool FaultMaker::Checkpoint(std::string*) {
     if (!Stall(r, StepBegin(r, step_) + 1, CheckpointFacts(r, true))) return false;
   }
   Blame(ranks, {"HUNG", "LATE"}, {"HOST_STALL", "RANK_NOT_ARRIVED"});
+  Seen("checkpoint", false);
   plan_->truth.what = (node ? "all ranks of host " + job_.hosts[static_cast<size_t>(job_.HostOf(rank))].name : "rank " + std::to_string(rank)) +
                       " cannot write the checkpoint: storage does not answer";
   return true;
@@ -321,6 +333,7 @@ bool FaultMaker::Slow(std::string*) {
     } else if (scenario == 42 && job_.layout.shape == Shape::kFsdp) {
       // Operations that run beside the computation end when the slowest is through: how long the others computed is in no duration.
       Unidentified("own times of the GPUs' computation: where all operations run beside it, only the slowest rank shows");
+      plan_->truth.verdicts_allowed = {"HEALTHY", "SLOW"};
     }
   }
   plan_->truth.what = scenario == 42 ? "all GPUs of host " + job_.hosts[static_cast<size_t>(job_.HostOf(rank))].name + " run slowly (thermal)"

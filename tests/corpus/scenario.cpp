@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/corpus/faults.h"
+#include "tests/corpus/held.h"
 #include "tests/corpus/process_facts.h"
 #include "tests/corpus/shown.h"
 
@@ -71,6 +72,8 @@ void SettleTruth(const Request& request, Outcome* outcome) {
       truth.needs = "the dump of rank " + std::to_string(r) + ", whose sizes disagree with the culprit's";
     }
   }
+  // A framework whose process ended, or does not answer, writes no dump: that it is missing is all that is known of it.
+  if (request.fr && lost) truth.verdicts_allowed.push_back("INCOMPLETE_DATA");
   if (truth.culprit_data_lost) truth.kinds_allowed.insert(truth.kinds_allowed.end(), {"RANK_NO_DATA", "RANK_NOT_ARRIVED"});
   const std::set<int32_t> unseen = WaitedForUnseen(*outcome->run, unreadable);
   const std::vector<int32_t> waited_for(unseen.begin(), unseen.end());
@@ -165,7 +168,9 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
       if (request.layout.empty() || request.layout == "auto") continue;
       return false;
     }
+    std::vector<std::shared_ptr<const Program>> before_second = plan->job.programs;
     if (request.variant == "twofaults" && !plan->truth.culprit_ranks.empty() && !plan->live && !maker.MakeSecond(error)) continue;
+    if (!plan->second_of_program) before_second.clear();
     plan->job.NameComms();
     ApplyVariant(request, plan.get());
     if (request.depth > 0 && request.variant != "overwritten" && request.scenario != 31) plan->dump.capture.depth = static_cast<uint32_t>(request.depth);
@@ -228,12 +233,18 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
     if (request.scenario == 20) AddWhatStandsAtTheSwitch(outcome);
     if (outcome->truth.second_ranks.empty()) {
       SettleTruth(request, outcome);
+      if (request.variant == "overwritten" || request.scenario == 31) SettleOverwritten(request, base, outcome);
     } else {
       Truth& truth = outcome->truth;
       if (request.scenario == 30) truth.verdicts_allowed.push_back("INCOMPLETE_DATA");
       if (dump.cut.count(truth.second_ranks[0]) + dump.other_run.count(truth.second_ranks[0]) > 0)
         truth.second_kinds.insert(truth.second_kinds.end(), {"RANK_NO_DATA", "RANK_NOT_ARRIVED"});
-      SettleTwoFaults(request, base, plan->sim, outcome);
+      const std::set<int32_t> unreadable = Unreadable(run, dump, request.fr);
+      for (const auto* ranks : {&truth.culprit_ranks, &truth.second_ranks}) {
+        if (request.fr && std::any_of(ranks->begin(), ranks->end(), [&](int32_t r) { return unreadable.count(r) > 0; }))
+          truth.verdicts_allowed.push_back("INCOMPLETE_DATA");
+      }
+      SettleTwoFaults(request, base, before_second, plan->sim, outcome);
     }
     return true;
   }
@@ -271,6 +282,11 @@ std::string TruthJson(const Request& request, const Outcome& outcome) {
   json["host_is_culprit"] = truth.culprit_ranks.size() == on_host && hosts(truth.culprit_ranks).size() == 1;
   json["set_allowed"] = truth.set_allowed;
   json["kinds_allowed"] = truth.kinds_allowed;
+  // What its process is seen in is in its own record.
+  if (!truth.culprit_data_lost && !truth.activity_allowed.empty()) {
+    json["activity_allowed"] = truth.activity_allowed;
+    json["moving_allowed"] = truth.moving_allowed;
+  }
   json["identifiable"] = truth.identifiable;
   json["needs"] = truth.needs;
   json["unseen_ranks"] = truth.unseen_ranks;

@@ -45,6 +45,7 @@ struct Truth {
   std::string needs;              // what else would identify it
   std::vector<int32_t> unseen_ranks;  // without readable data, in or before what others are in: to those it is all the same whether one
                                       // of them never came or what they are in does not end for another reason
+  std::vector<std::string> activity_allowed, moving_allowed;  // Finding::activity, Finding::moving; empty: not asked for
   bool healthy = false;           // no culprit at all
   bool culprit_data_lost = false; // the culprit's own dump is missing or damaged
   std::vector<int32_t> second_ranks;

@@ -31,7 +31,9 @@ uint64_t Written(const Simulator& run, const DumpOptions& dump, bool fr, int32_t
   }
   for (const CommView& c : view.comms) {
     if (fr && c.ready == 0) continue;
-    add(static_cast<uint64_t>(c.slot) << 56 | static_cast<uint64_t>(c.issued) << 28 | static_cast<uint64_t>(c.done));
+    // Launches of graphs call nothing that a framework would count.
+    const auto issued = static_cast<uint64_t>(fr ? c.called : c.issued);
+    add(static_cast<uint64_t>(c.slot) << 56 | issued << 28 | (fr && c.called != c.issued ? 0 : static_cast<uint64_t>(c.done)));
     add(static_cast<uint64_t>(c.p2p) << 32 | c.all_to_alls);
     if (fr) continue;
     add(c.hash);
@@ -61,13 +63,12 @@ bool AnyoneDiffers(const Simulator& a, const Simulator& b, const DumpOptions& du
 }
 
 // Calls that differ, are left out or added show only beside those of somebody who came as far.
-bool SomebodyCameAsFar(const Simulator& run, const std::vector<std::shared_ptr<const Program>>& base, const Truth& truth,
-                       const std::set<int32_t>& unreadable) {
-  const auto& culprits = truth.culprit_ranks;
+bool SomebodyCameAsFar(const Simulator& run, const std::vector<std::shared_ptr<const Program>>& base, const std::vector<int32_t>& culprits,
+                       int fault, const std::set<int32_t>& unreadable) {
   for (int32_t r = 0; r < run.job().ranks; ++r) {
     if (unreadable.count(r) > 0 || std::find(culprits.begin(), culprits.end(), r) != culprits.end()) continue;
     for (int32_t c : culprits) {
-      if (base[static_cast<size_t>(r)] == base[static_cast<size_t>(c)] && run.ranks()[static_cast<size_t>(r)].pc > run.StruckAt(0)) return true;
+      if (base[static_cast<size_t>(r)] == base[static_cast<size_t>(c)] && run.ranks()[static_cast<size_t>(r)].pc > run.StruckAt(fault)) return true;
     }
   }
   return false;
@@ -104,8 +105,8 @@ std::set<int32_t> WaitedForUnseen(const Simulator& run, const std::set<int32_t>&
   return ranks;
 }
 
-void SettleTwoFaults(const Request& request, const std::vector<std::shared_ptr<const Program>>& base, const SimOptions& options,
-                     Outcome* outcome) {
+void SettleTwoFaults(const Request& request, const std::vector<std::shared_ptr<const Program>>& base,
+                     const std::vector<std::shared_ptr<const Program>>& before_second, const SimOptions& options, Outcome* outcome) {
   Truth& truth = outcome->truth;
   const Simulator& run = *outcome->run;
   const std::set<int32_t> unreadable = Unreadable(run, outcome->dump, request.fr);
@@ -120,10 +121,17 @@ void SettleTwoFaults(const Request& request, const std::vector<std::shared_ptr<c
   static const std::string kHidden = "a job that goes on without the other fault, which stopped everybody before this one could show";
 
   SimOptions without_second = options;
-  without_second.without = 2;
-  Simulator first_only(outcome->job, without_second);
+  Job first_job = outcome->job;
+  truth.second_shown = waited_for(truth.second_ranks);
+  if (before_second.empty()) {
+    without_second.without = 2;
+  } else {
+    for (int32_t r : truth.second_ranks) first_job.programs[static_cast<size_t>(r)] = before_second[static_cast<size_t>(r)];
+    truth.second_shown = truth.second_shown && SomebodyCameAsFar(run, before_second, truth.second_ranks, 1, unreadable);
+  }
+  Simulator first_only(first_job, without_second);
   first_only.Run();
-  truth.second_shown = waited_for(truth.second_ranks) && AnyoneDiffers(run, first_only, outcome->dump, request.fr, unreadable);
+  truth.second_shown = truth.second_shown && AnyoneDiffers(run, first_only, outcome->dump, request.fr, unreadable);
   if (!truth.second_shown) truth.second_needs = lost(truth.second_ranks) ? kNeeds : kHidden;
 
   if (!truth.identifiable) return;
@@ -135,7 +143,7 @@ void SettleTwoFaults(const Request& request, const std::vector<std::shared_ptr<c
   if (kOfProgram.count(request.scenario) > 0) {
     for (int32_t r : truth.culprit_ranks) job.programs[static_cast<size_t>(r)] = base[static_cast<size_t>(r)];
     // Who left its loop is seen to be elsewhere, or not to be there, whoever came as far.
-    if (request.scenario != 11) shown = shown && SomebodyCameAsFar(run, base, truth, unreadable);
+    if (request.scenario != 11) shown = shown && SomebodyCameAsFar(run, base, truth.culprit_ranks, 0, unreadable);
   } else {
     without_first.without = 1;
   }

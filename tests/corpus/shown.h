@@ -21,9 +21,10 @@ std::set<int32_t> Unreadable(const Simulator& run, const DumpOptions& dump, bool
 std::set<int32_t> WaitedForUnseen(const Simulator& run, const std::set<int32_t>& unreadable);
 
 // Two faults were put into a job and both struck. Says in the truth which of them the record does not show, because the other one
-// stopped the job before anybody's record could differ. `base` are the programs before the first fault.
-void SettleTwoFaults(const Request& request, const std::vector<std::shared_ptr<const Program>>& base, const SimOptions& options,
-                     Outcome* outcome);
+// stopped the job before anybody's record could differ. `base` are the programs before the first fault, `before_second`
+// those before the second where it is one of the program, else empty.
+void SettleTwoFaults(const Request& request, const std::vector<std::shared_ptr<const Program>>& base,
+                     const std::vector<std::shared_ptr<const Program>>& before_second, const SimOptions& options, Outcome* outcome);
 
 }  // namespace lockstep::corpus
 

@@ -32,15 +32,17 @@ VARIANTS = ("plain", "missing1", "missing10", "overwritten", "skew", "skewstep",
             "lastrank", "twofaults")
 FORMATS = ("lsd", "fr", "run")
 SCALES = (8, 16, 64, 1024, 24576)  # 16: played only
+ONE_PERCENT = 20  # with fewer ranks missing1 is missing10 once more: one rank
 # From here on a case takes gigabytes: two at a time.
 LARGE = 4096
 NOT_APPLICABLE = 4  # exit status of lockstep-corpus: this scenario does not exist in this format or variant
 
-Case = collections.namedtuple("Case", "scenario ranks seed format variant")
+Case = collections.namedtuple("Case", "scenario ranks seed format variant depth", defaults=(0,))
 
 
 def name_of(case):
-    return f"{case.scenario:02d}.{case.ranks}.{case.format}.{case.variant}.{case.seed}"
+    deep = f".deep{case.depth}" if case.depth else ""
+    return f"{case.scenario:02d}.{case.ranks}.{case.format}.{case.variant}.{case.seed}{deep}"
 
 
 def numbers(text):
@@ -134,10 +136,13 @@ class Run:
                             continue
                         elif form not in entry.get("formats", FORMATS) or variant not in entry.get("variants", VARIANTS):
                             continue
-                        if not options.all and not default_set(scenario, ranks, form, variant):
+                        if variant == "missing1" and ranks < ONE_PERCENT:
+                            continue
+                        if not options.all and options.depth == 0 and not default_set(scenario, ranks, form, variant):
                             continue
                         for seed in range(options.seeds):
-                            chosen.append(Case(scenario, ranks, options.seed_base + 1000 * seed + scenario, form, variant))
+                            chosen.append(Case(scenario, ranks, options.seed_base + 1000 * seed + scenario, form, variant,
+                                               0 if form == "run" else options.depth))
         return chosen
 
     def open_store(self):
@@ -160,7 +165,7 @@ class Run:
         options = self.options
         command = [self.corpus, "generate", "--scenario", str(case.scenario), "--ranks", str(case.ranks), "--seed", str(case.seed),
                    "--format", case.format, "--marks", options.marks, "--variant", case.variant, "--out", folder]
-        return command
+        return command + (["--depth", str(case.depth)] if case.depth else [])
 
     def run_case(self, case):
         known = self.known.get((name_of(case), self.options.marks))
@@ -188,7 +193,7 @@ class Run:
                 with open(os.path.join(folder, "truth.json")) as file:
                     truth = json.load(file)
                 self.judge(case, folder, truth, result)
-            if self.options.keep_wrong and result["outcome"] not in ("right", "set", "wide", "not a case"):
+            if self.options.keep_wrong and result["outcome"] not in ("right", "set", "silent", "wide", "not a case"):
                 keep = True
         finally:
             if keep:
@@ -225,6 +230,7 @@ class Run:
         watch.cancel()
         process.returncode = os.waitstatus_to_exitcode(status)
         result["seconds"] = time.monotonic() - began
+        result["cpu_seconds"] = usage.ru_utime + usage.ru_stime
         result["rss_mib"] = usage.ru_maxrss // 1024
         result["identifiable"] = scoring.identifiable(truth)
         result["needs"] = truth.get("needs") or ""
@@ -241,6 +247,8 @@ class Run:
             result["outcome"] = "error"
             result["text"] = f"exit status {process.returncode} with the verdict {verdict.get('verdict')}"
         result["verdict"] = verdict.get("verdict")
+        first = (verdict.get("findings") or [{}])[0]
+        result["activity"] = [first.get("activity", ""), first.get("moving", "")]
         result["said"] = [said(finding) for finding in verdict.get("findings") or []]
 
 
@@ -268,8 +276,11 @@ def truth_text(truth):
 
 def line_of(result):
     text = f"{result['outcome']:6} {result['case']}"
-    if result["outcome"] == "right" and result.get("second_found") is not False and not result.get("blame_behind"):
+    if result["outcome"] == "right" and result.get("second_found") is not False and acceptable(result):
         return text
+    if result["outcome"] == "right" and result.get("activity_right") is False:
+        first = result.get("activity", ["", ""])
+        text += f": seen in {first[0] or 'nothing'}, {first[1] or 'moving or not is not said'}"
     if "truth" not in result:
         return f"{text}: {result.get('text', '')}"
     if result.get("text"):
@@ -300,8 +311,9 @@ def commit():
 def heading(results, options, arguments):
     ended = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
     seeds = sorted({result["seed"] for result in results})
+    deep = f"; rings of {options.depth:,} records" if options.depth else ""
     return [f"As printed by `tests/bench/accuracy/accuracy.py {' '.join(arguments)}`, {ended}, commit {commit()}, {machine()}.",
-            f"{len(results)} cases, seeds {seeds[0]} to {seeds[-1]}; GPU marks: {options.marks}."]
+            f"{len(results)} cases, seeds {seeds[0]} to {seeds[-1]}; GPU marks: {options.marks}{deep}."]
 
 
 def known_wrong(path):
@@ -331,7 +343,9 @@ def parse(arguments):
                         help="ranks, e.g. 8,64 (%s)" % ",".join(map(str, SCALES)))
     parser.add_argument("--variants", type=words(VARIANTS), default=list(VARIANTS), help=f"of {', '.join(VARIANTS)} (all)")
     parser.add_argument("--formats", type=words(FORMATS), default=list(FORMATS), help="lsd (own dumps), fr (Flight Recorder), run (real processes) (all)")
-    parser.add_argument("--marks", choices=("off", "done", "full"), default="full", help="GPU marks of own dumps (full)")
+    parser.add_argument("--marks", choices=("off", "done", "full", "timed"), default="full",
+                        help="GPU marks of own dumps; timed: and the times of each operation, as events or the profiler give them (full)")
+    parser.add_argument("--depth", type=int, default=0, help="records that every ring holds, and steps enough to fill it (as the scale has it)")
     parser.add_argument("--seed-base", type=int, default=1, help="scenario N is generated with the seed BASE + N (1)")
     parser.add_argument("--seeds", type=int, default=1, help="cases of each kind, with different seeds (1)")
     parser.add_argument("--all", action="store_true", help="every variant and format also at 1,024 ranks and more")
@@ -347,12 +361,15 @@ def parse(arguments):
     parser.add_argument("--markdown", metavar="FILE", help="write the tables to FILE (- standard output, instead of progress)")
     parser.add_argument("--list", action="store_true", help="print the cases and end")
     parser.add_argument("--check", action="store_true",
-                        help="fail (status 1) on false blame, or where a culprit that the record identifies is not named")
+                        help="fail (status 1) on false blame, where a culprit that the record identifies is not named, or "
+                             "where the verdict's word or what the culprit is seen in is wrong")
     parser.add_argument("--known-wrong", metavar="FILE", type=known_wrong, default={},
                         help="with --check: cases that may still be wrong, a line each: SCENARIO FORMAT VARIANT REASON (* for any)")
     options = parser.parse_args(arguments)
     if min(options.jobs, options.play_jobs, options.seeds) < 1:
         parser.error("--jobs, --play-jobs and --seeds must be at least 1")
+    if options.depth and not 16 <= options.depth <= 65536:
+        parser.error("--depth must be 16 to 65536")
     options.build = os.path.abspath(options.build)
     options.out = os.path.abspath(options.out or os.path.join(options.build, "accuracy"))
     options.scratch = os.path.abspath(options.scratch or os.path.join(options.out, "scratch"))
@@ -362,8 +379,8 @@ def parse(arguments):
 def acceptable(result):
     """What --check demands of a case."""
     if result["outcome"] in ("right", "kind"):
-        return not result.get("blame_behind")
-    return result["outcome"] in ("set", "wide")
+        return not result.get("blame_behind") and result.get("verdict_right", True) and result.get("activity_right") is not False
+    return result["outcome"] in ("set", "silent", "wide")
 
 
 def main(arguments):
@@ -391,7 +408,7 @@ def main(arguments):
             if result["outcome"] == "not a case":
                 continue
             results.append(result)
-            if result["outcome"] not in ("right", "set", "wide") or result.get("second_found") is False or result.get("blame_behind"):
+            if result["outcome"] not in ("right", "set", "silent", "wide") or not acceptable(result) or result.get("second_found") is False or result.get("blame_behind"):
                 print(f"[{done}/{len(cases)}] {line_of(result)}", file=progress, flush=True)
     except KeyboardInterrupt:
         interrupted = True

@@ -14,6 +14,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import accuracy  # noqa: E402
 import scoring  # noqa: E402
+import tables  # noqa: E402
 
 
 def finding(kind="HOST_STALL", ranks=(3,), confidence=0.95, host=None, **more):
@@ -81,7 +82,8 @@ class Scoring(unittest.TestCase):
 
     def test_not_identifiable(self):
         blind = truth(identifiable=False, verdicts_allowed=["HUNG", "HEALTHY"])
-        self.assertEqual(self.outcome(blind), "set", "nothing to see")
+        self.assertEqual(self.outcome(blind), "silent", "nothing to see")
+        self.assertFalse(scoring.score(blind, verdict())["abstained_well"], "who says nothing does not abstain")
         self.assertEqual(self.outcome(truth(identifiable=False, verdicts_allowed=["HUNG"])), "missed")
         self.assertEqual(self.outcome(blind, finding(ranks=range(64), confidence=0.6)), "wide")
         self.assertEqual(self.outcome(blind, finding(ranks=range(64), confidence=0.95)), "blame")
@@ -114,6 +116,23 @@ class Scoring(unittest.TestCase):
         self.assertEqual((marks["outcome"], marks["second_found"], marks["findings"]), ("right", True, [(0.95, True)]))
         self.assertFalse(scoring.score(two, verdict(finding(ranks=(3, 9, 17))))["second_found"], "a set that holds everybody finds nobody")
         self.assertEqual(scoring.score(two, verdict(finding(), finding(ranks=(17,))))["blame_behind"], True)
+
+    def test_activity(self):
+        seen = truth(activity_allowed=["data loading"], moving_allowed=["not moving"])
+        right = finding(activity="data loading", moving="not moving")
+        self.assertIs(scoring.score(seen, verdict(right))["activity_right"], True)
+        self.assertIs(scoring.score(seen, verdict(finding(activity="storage", moving="not moving")))["activity_right"], False)
+        self.assertIs(scoring.score(seen, verdict(finding(activity="data loading")))["activity_right"], False)
+        self.assertIsNone(scoring.score(truth(), verdict(right))["activity_right"], "none is asked for")
+        self.assertIsNone(scoring.score(seen, verdict(finding(ranks=(4,))))["activity_right"], "another rank's")
+
+    def test_what_tells_a_set_apart(self):
+        def of(*findings):
+            marks = scoring.score(truth(), verdict(*findings))
+            return marks["sets"], marks["untold"]
+        self.assertEqual(of(finding(ranks=(3, 4), confidence=0.6), finding(ranks=(3, 4), confidence=0.6, tells_apart="Xid errors")), (2, 1))
+        self.assertEqual(of(finding(ranks=(3, 4))), (0, 0), "sure of both")
+        self.assertEqual(of(finding(ranks=(3, 4), confidence=0.6, common_factor={"kind": "host", "name": "node0"})), (0, 0))
 
     def test_calibration(self):
         marks = [scoring.score(truth(), verdict(finding(confidence=0.95))), scoring.score(truth(), verdict(finding(ranks=(4,))))]
@@ -205,6 +224,31 @@ class Runs(unittest.TestCase):
     def test_keeps_the_wrong_ones(self):
         self.play("--variants", "plain,skew", "--formats", "lsd", "--keep-wrong")
         self.assertEqual(os.listdir(os.path.join(self.build, "accuracy/kept")), ["07.8.lsd.skew.8"])
+
+    def test_one_of_eight_is_both_one_and_ten_percent(self):
+        self.play("--variants", "missing1,missing10", "--formats", "lsd")
+        with open(os.path.join(self.build, "accuracy/results.jsonl")) as file:
+            self.assertEqual({json.loads(line)["variant"] for line in file}, {"missing10"})
+
+    def test_depth_is_a_case_of_its_own(self):
+        self.play("--variants", "plain", "--formats", "lsd")
+        status, out = self.play("--variants", "plain", "--formats", "lsd", "--depth", "2048", "--keep", "--markdown", "-")
+        self.assertEqual(status, 0)
+        self.assertIn("rings of 2,048 records", out)
+        with open(os.path.join(self.build, "accuracy/kept/07.8.lsd.plain.8.deep2048/data/given")) as file:
+            self.assertEqual(json.load(file)["--depth"], "2048")
+
+    def test_a_wrong_word_is_wrong(self):
+        self.assertFalse(accuracy.acceptable({"outcome": "right", "verdict_right": False}))
+        self.assertTrue(accuracy.acceptable({"outcome": "right", "verdict_right": True, "activity_right": None}))
+        self.assertFalse(accuracy.acceptable({"outcome": "right", "verdict_right": True, "activity_right": False}))
+
+    def test_rows_add_up(self):
+        text = self.play("--variants", "plain,skew,cut", "--markdown", "-")[1]
+        row = next(line for line in text.splitlines() if line.startswith("| all"))
+        cells = [cell.strip() for cell in row.split("|")[3:-1]]
+        parts = dict(zip(tables.TOTALS, cells))
+        self.assertEqual(int(parts["cases"]), sum(int(parts[name]) for name in ("right", "abstained", "silent", "wide", "partial", "none", "false blame")))
 
     def test_markdown(self):
         status, out = self.play("--variants", "plain,skew,cut", "--markdown", "-")

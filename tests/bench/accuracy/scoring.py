@@ -96,13 +96,27 @@ def _blames_wrongly(finding, truths):
     return bool(named - culprits.union(*(allowed for truth in truths for allowed in truth.get("set_allowed") or [])))
 
 
+def _names_a_set(finding):
+    """Several ranks, and not as one thing that they are."""
+    return len(finding.get("culprit_ranks") or []) > 1 and not (finding.get("common_factor") or {}).get("kind")
+
+
+def activity_is_right(finding, truth):
+    """What the culprit is seen in, and whether it moves; None where the truth asks for neither."""
+    wanted = [(truth.get("activity_allowed"), finding.get("activity")), (truth.get("moving_allowed"), finding.get("moving"))]
+    wanted = [(allowed, told) for allowed, told in wanted if allowed]
+    return all(told in allowed for allowed, told in wanted) if wanted else None
+
+
 def score(truth, verdict):
     """The marks of one case, as a dict:
 
-    outcome   right: culprits and kind; kind: culprits right, kind wrong; set: abstained well, or said nothing where the record
-              shows nothing; wide: the record does not tell who, and a larger set that holds the truth is named;
+    outcome   right: culprits and kind; kind: culprits right, kind wrong; set: abstained well; silent: said nothing where the
+              record shows nothing; wide: the record does not tell who, and a larger set that holds the truth is named;
               missed: nobody named; partial: of the culprits only some; blame: a healthy rank was named
     right_culprit, right_kind, false_blame, abstained_well: bool
+    activity_right  of the finding that names the culprits; None where the truth asks for none, or nobody is rightly named
+    sets, untold  findings under 0.9 that name several ranks; of these, without what would tell them apart
     blame_behind  a finding behind the first that is sure and blames wrongly
     second_found  None unless the record shows two faults, else whether the findings name both
     verdict_right whether the word is among those that the truth allows
@@ -111,7 +125,11 @@ def score(truth, verdict):
     findings = verdict.get("findings") or []
     allowed = truth.get("verdicts_allowed") or []
     marks = {"right_culprit": False, "right_kind": False, "false_blame": False, "abstained_well": False, "blame_behind": False,
-             "second_found": None, "verdict_right": not allowed or verdict.get("verdict") in allowed, "findings": []}
+             "second_found": None, "verdict_right": not allowed or verdict.get("verdict") in allowed, "findings": [],
+             "activity_right": None}
+    sets = [finding for finding in findings if _names_a_set(finding) and finding.get("confidence", 0) < SURE]
+    marks["sets"] = len(sets)
+    marks["untold"] = sum(not finding.get("tells_apart") for finding in sets)
     if truth.get("healthy"):
         marks["false_blame"] = bool(findings)
         good = not findings
@@ -142,8 +160,7 @@ def score(truth, verdict):
         marks["outcome"] = "missed"
         # Where the record shows nothing, to say nothing is what is asked for.
         if not identifiable(truth) and marks["verdict_right"]:
-            marks["outcome"] = "set"
-            marks["abstained_well"] = True
+            marks["outcome"] = "silent"
         return marks
     first = findings[0]
     together = {"culprit_ranks": sorted(both)}
@@ -151,6 +168,8 @@ def score(truth, verdict):
     right = next((each for each in candidates if culprit_is_right(first, each)), None)
     marks["right_culprit"] = right is not None
     marks["right_kind"] = any(kind_is_right(first, each) for each in ([right] if right not in (None, together) else truths))
+    if right is truth:
+        marks["activity_right"] = activity_is_right(first, truth)
     wide = False
     if right is None:
         marks["abstained_well"] = any(abstained_well(first, each) for each in truths)

@@ -2,9 +2,9 @@
 
 import scoring
 
-WORDS = {"right": "ok", "kind": "kind", "set": "set", "wide": "wide", "missed": "none", "partial": "part", "blame": "BLAME", "error": "ERROR"}
+WORDS = {"right": "ok", "kind": "kind", "set": "set", "silent": "-", "wide": "wide", "missed": "none", "partial": "part", "blame": "BLAME", "error": "ERROR"}
 # Of several cases behind one cell the worst is shown.
-ORDER = ["error", "blame", "missed", "partial", "kind", "wide", "set", "right"]
+ORDER = ["error", "blame", "missed", "partial", "kind", "wide", "set", "silent", "right"]
 FORMATS = {"lsd": "own dumps", "fr": "Flight Recorder dumps", "run": "real processes (trainsim under lockstep run)"}
 
 
@@ -24,6 +24,8 @@ def cell(results):
     word = WORDS[min((result["outcome"] for result in results), key=ORDER.index)]
     if any(result.get("second_found") is False for result in results):
         word += " 1/2"
+    if word == "ok" and not all(result.get("verdict_right", True) for result in results):
+        word += " word"
     return word
 
 
@@ -37,17 +39,32 @@ def count(results, key):
 
 
 def totals_row(results):
+    """TOTALS of these cases. `right` to `false blame` add up to the cases."""
     identifiable = [result for result in results if result["identifiable"]]
-    seconds = [result["seconds"] for result in results]
+    words = [result for result in results if "verdict_right" in result]
+    activity = [result for result in results if result.get("activity_right") is not None]
+    def outcomes(*names):
+        return sum(result["outcome"] in names for result in results)
     seconds_second = [result for result in results if result.get("second_found") is not None]
     return [len(results), f"{count(identifiable, 'right_culprit')}/{len(identifiable)}",
-            f"{count(identifiable, 'right_kind')}/{len(identifiable)}", count(results, "abstained_well"), count(results, "false_blame"),
-            count(results, "blame_behind"),
-            f"{count(seconds_second, 'second_found')}/{len(seconds_second)}" if seconds_second else "",
-            f"{median(seconds):.2f}", f"{max(seconds, default=0):.2f}"]
+            f"{count(identifiable, 'right_kind')}/{len(identifiable)}", f"{count(words, 'verdict_right')}/{len(words)}",
+            f"{count(activity, 'activity_right')}/{len(activity)}" if activity else "",
+            outcomes("right", "kind"), outcomes("set"), outcomes("silent"), outcomes("wide"), outcomes("partial"), outcomes("missed"),
+            outcomes("blame") + outcomes("error"), count(results, "blame_behind"),
+            f"{count(seconds_second, 'second_found')}/{len(seconds_second)}" if seconds_second else ""]
 
 
-TOTALS = ["cases", "right culprit", "right kind", "abstained well", "false blame", "blame behind", "both found", "s median", "s most"]
+def times_row(results):
+    seconds = [result["seconds"] for result in results]
+    cpu = [result.get("cpu_seconds", 0) for result in results]
+    memory = [result.get("rss_mib", 0) for result in results]
+    return [len(results), f"{median(seconds):.2f}", f"{max(seconds, default=0):.2f}", f"{median(cpu):.2f}", f"{max(cpu, default=0):.2f}",
+            max(memory, default=0)]
+
+
+TOTALS = ["cases", "right culprit", "right kind", "right word", "activity", "right", "abstained", "silent", "wide", "partial", "none",
+          "false blame", "blame behind", "both found"]
+TIMES = ["cases", "s median", "s most", "CPU s median", "CPU s most", "MiB most"]
 
 
 def matrix(results, scenarios, variants, scale, form):
@@ -84,6 +101,10 @@ def markdown(results, scenarios, variants, heading):
               [[f"{scale:,}", form, *totals_row([r for r in results if r["ranks"] == scale and r["format"] == form])]
                for scale in sorted({r["ranks"] for r in results}) for form in FORMATS
                if any(r["ranks"] == scale and r["format"] == form for r in results)] + [["all", "", *totals_row(results)]], left=2), ""]
+    parts += ["Time and memory of `lockstep-analyze`, reading included; CPU: of all its threads.", "", table(["ranks", "format", *TIMES],
+              [[f"{scale:,}", form, *times_row([r for r in results if r["ranks"] == scale and r["format"] == form])]
+               for scale in sorted({r["ranks"] for r in results}) for form in FORMATS
+               if any(r["ranks"] == scale and r["format"] == form for r in results)], left=2), ""]
     parts += ["## By variant", "", table(["variant", *TOTALS],
               [[variant, *totals_row([r for r in results if r["variant"] == variant])] for variant in variants
                if any(r["variant"] == variant for r in results)]), ""]
@@ -92,7 +113,9 @@ def markdown(results, scenarios, variants, heading):
                for number in sorted({r["scenario"] for r in results})], left=2), ""]
     parts += ["## Confidence", "",
               "Every finding of every case, first or not, by the confidence it was given. Right: it names the culprits, or an "
-              "allowed set that holds them, with a kind that fits; below 0.90 also who abstained well.", "", calibration_table(results), ""]
+              "allowed set that holds them, with a kind that fits; below 0.90 also who abstained well.", "", calibration_table(results), "",
+              f"Findings under {scoring.SURE:.2f} that name several ranks: {sum(r.get('sets', 0) for r in results)}; of these without what would "
+              f"tell them apart: {sum(r.get('untold', 0) for r in results)}.", ""]
     needs = {}
     for result in results:
         if not result["identifiable"]:
@@ -100,7 +123,7 @@ def markdown(results, scenarios, variants, heading):
     if needs:
         rows = [[number, scenarios.get(number, ""), what, ", ".join(sorted({f"{r['format']} {r['variant']}" for r in cases}, key=str)
                  [:4]) + (" ..." if len({(r["format"], r["variant"]) for r in cases}) > 4 else ""),
-                 f"{sum(r['outcome'] in ('right', 'kind', 'set') for r in cases)}/{len(cases)}"]
+                 f"{sum(r['outcome'] in ('right', 'kind', 'set', 'silent') for r in cases)}/{len(cases)}"]
                 for (number, what), cases in sorted(needs.items())]
         parts += ["## Not identifiable from the record alone", "",
                   "The truth of these says that the record does not hold who it was. Well: named rightly all the same, or a set "
@@ -115,18 +138,25 @@ def markdown(results, scenarios, variants, heading):
 
 
 LEGEND = """\
-A case is a scenario at a scale under a variant, with its truth written before the analysis. The **first** finding is scored:
+A case is a scenario at a scale under a variant, with its truth written before the analysis. The **first** finding is scored. Each case is
+one of these, so they add up to the cases:
 
-- **right culprit**: exactly the ranks of the truth, a set that the truth allows in their place (a pair, a cycle, a group whose
-  members cannot be told apart), or exactly the host; of the cases whose culprit the record identifies. Healthy: no finding.
-- **right kind**: the kind of cause fits, too (counted where the culprits are right or in the named set).
-- **abstained well**: the truth lies in the named set, no larger than two ranks, one host or one switch (of a job with four or more).
-- **false blame**: a rank outside the truth is named, or anything on a healthy trace. **blame behind**: a later finding with
-  confidence 0.9 or more does so.
-- **both found**: of the cases with two independent faults that both show in the record. **s**: wall time of `lockstep-analyze`, reading included.
+- **right**: exactly the ranks of the truth, a set that the truth allows in their place (a pair, a cycle, a group whose members cannot be
+  told apart), or exactly the host. Healthy: no finding.
+- **abstained**: the truth lies in the named set, no larger than two ranks, one host or one switch (of a job with four or more).
+- **silent**: said nothing where the record shows nothing.
+- **wide**: the record does not tell who, and a larger set that holds the truth is named with its kind and without certainty, or ranks that
+  others wait for are said to have left no data (which they did not).
+- **partial**: only some of the culprits. **none**: nobody is named though the record shows a fault.
+- **false blame**: a rank outside the truth is named, or anything on a healthy trace; and what did not run to its end.
 
-In the tables of every case: `ok` right culprit and kind, `kind` right culprit with another kind, `set` abstained well, or said nothing
-where the record shows nothing, `wide` the record does not tell who and a larger set that holds the truth is named with its kind and
-without certainty, or ranks that others wait for are said to have left no data (which they did not), `part` only some of the culprits, `none` nothing named, `BLAME` false blame, `1/2` one of two faults not found, empty: not run or not a case there
-(a dump format that has no such record); `*`: not identifiable from the record alone in some of the row's cases.
+**right culprit**: right, of the cases whose culprit the record identifies. **right kind**: the kind of cause fits, too. **right word**: the
+verdict's word (HUNG, LATE, DESYNC, CRASHED, ...) is one that the truth allows, of all cases. **activity**: what the culprit is seen in
+(data loading, checkpoint, compilation, garbage collection, interpreter lock) and whether it moves are both told, of the cases rightly
+answered that have such. **blame behind**: a later finding with confidence 0.9 or more blames wrongly. **both found**: of the cases with two
+independent faults that both show in the record.
+
+In the tables of every case: `ok` right culprit and kind, `kind` right culprit with another kind, `set` abstained, `-` silent, `wide`,
+`part` partial, `none`, `BLAME` false blame, `1/2` one of two faults not found, `word` the verdict's word is wrong; empty: not run or not a
+case there (a dump format that has no such record; 1 % of 8 ranks); `*`: not identifiable from the record alone in some of the row's cases.
 """

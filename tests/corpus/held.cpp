@@ -1,0 +1,258 @@
+#include "tests/corpus/held.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "tests/corpus/shown.h"
+
+namespace lockstep::corpus {
+namespace {
+
+// A majority that one rank differs from: two others, who agree.
+constexpr size_t kAgree = 2;
+
+class Held {
+ public:
+  Held(const Request& request, const std::vector<std::shared_ptr<const Program>>& base, const Outcome& outcome)
+      : request_(request), base_(base), run_(*outcome.run), job_(outcome.job), options_(outcome.dump.capture),
+        unreadable_(Unreadable(run_, outcome.dump, request.fr)) {}
+
+  bool Tells(int32_t culprit) {
+    if (unreadable_.count(culprit) > 0) return false;
+    // The depth of its group is a counter of its own; the calls in it are its newest.
+    if (request_.scenario == 26 && !request_.fr) return true;
+    if (request_.scenario == 26) return HasQueued(View(culprit));
+    const Program& program = *job_.programs[static_cast<size_t>(culprit)];
+    for (uint32_t i = 0; i < program.size(); ++i) {
+      if (program[i].fault != 1) continue;
+      if (Skips() ? SkipIsHeld(culprit, i) : CallIsHeld(culprit, i)) return true;
+      if (!request_.fr && program[i].slot == kPp && OnlyStranger(culprit)) return true;
+    }
+    return CountersTell(culprit);
+  }
+
+ private:
+  bool Skips() const { return request_.scenario == 1 || request_.scenario == 31; }
+
+  const RankView& View(int32_t rank) {
+    auto [it, fresh] = views_.try_emplace(rank);
+    if (fresh) it->second = Capture(run_, options_, rank);
+    return it->second;
+  }
+
+  static const CommView* CommOf(const RankView& view, Slot slot) {
+    for (const CommView& c : view.comms) {
+      if (c.slot == slot) return &c;
+    }
+    return nullptr;
+  }
+
+  static bool HasQueued(const RankView& view) {
+    return std::any_of(view.ops.begin(), view.ops.end(), [](const OpView& op) { return op.stage == Stage::kQueued; });
+  }
+
+  // Ranks that were to run the same program, and left theirs where it can be read.
+  std::vector<int32_t> Siblings(int32_t rank) const {
+    std::vector<int32_t> found;
+    for (int32_t r = 0; r < job_.ranks; ++r) {
+      if (r != rank && unreadable_.count(r) == 0 && base_[static_cast<size_t>(r)] == base_[static_cast<size_t>(rank)]) found.push_back(r);
+    }
+    return found;
+  }
+
+  bool Holds(int32_t rank, Slot slot, const std::function<bool(const OpView&)>& fits) {
+    if (unreadable_.count(rank) > 0) return false;
+    const RankView& view = View(rank);
+    return std::any_of(view.ops.begin(), view.ops.end(), [&](const OpView& op) { return op.slot == slot && fits(op); });
+  }
+
+  // The call itself, and what it differs from: the same number at two other members (at the one, of two; at the peer), or a sibling's
+  // call at that place.
+  bool CallIsHeld(int32_t culprit, uint32_t at) {
+    const Instr& in = (*job_.programs[static_cast<size_t>(culprit)])[at];
+    const OpView* mine = nullptr;
+    for (const OpView& op : View(culprit).ops) {
+      if (op.instr == &in) mine = &op;
+    }
+    if (mine == nullptr) return false;
+    if (in.act == Act::kCall && !ring::IsCollective(in.kind)) {
+      // Its own program holds a call for each that went astray: beside another pipeline's it is seen to be odd.
+      for (int32_t s : Siblings(culprit)) {
+        const Instr* same = job_.programs[static_cast<size_t>(s)]->data() + at;
+        if (Holds(s, in.slot, [&](const OpView& op) { return op.instr == same; })) return true;
+      }
+      return request_.scenario != 25;
+    }
+    const Comm& comm = *job_.CommOf(culprit, in.slot);
+    const uint32_t seq = mine->seq;
+    size_t others = 0;
+    for (int32_t m : comm.members) others += m != culprit && Holds(m, in.slot, [&](const OpView& op) { return op.seq == seq; });
+    return others >= std::min(kAgree, comm.members.size() - 1);
+  }
+
+  // Calls before the place and behind it, or as far as it came; beside two siblings who hold the call that was left out.
+  bool SkipIsHeld(int32_t culprit, uint32_t at) {
+    const Program& program = *job_.programs[static_cast<size_t>(culprit)];
+    const RankView& view = View(culprit);
+    const bool before = std::any_of(view.ops.begin(), view.ops.end(), [&](const OpView& op) {
+      return !op.recent_only && op.instr >= program.data() && op.instr < program.data() + at;
+    });
+    if (!before) return false;
+    const Instr& left_out = (*base_[static_cast<size_t>(culprit)])[at];
+    size_t holders = 0;
+    const std::vector<int32_t> siblings = Siblings(culprit);
+    for (int32_t s : siblings) {
+      const Instr* same = job_.programs[static_cast<size_t>(s)]->data() + at;
+      holders += Holds(s, left_out.slot, [&](const OpView& op) { return op.instr == same; });
+    }
+    return holders >= kAgree;  // of two alone in their role it may be either
+  }
+
+  // A peer that this rank alone has had nothing from, and it nothing from that: counts of each pair are kept for good.
+  bool OnlyStranger(int32_t culprit) {
+    std::set<int32_t> strangers;
+    for (int32_t r = 0; r < job_.ranks; ++r) {
+      if (unreadable_.count(r) > 0) continue;
+      const CommView* mine = CommOf(View(r), kPp);
+      if (mine == nullptr) continue;
+      for (const PeerProgress& peer : mine->peers) {
+        if (peer.sends + peer.recvs != 1) continue;
+        const int32_t other = job_.comms[static_cast<size_t>(mine->comm)].members[static_cast<size_t>(peer.peer)];
+        if (unreadable_.count(other) > 0) continue;
+        const CommView* theirs = CommOf(View(other), kPp);
+        const bool answered = theirs != nullptr && std::any_of(theirs->peers.begin(), theirs->peers.end(), [&](const PeerProgress& p) {
+          return p.peer == mine->member_rank && p.sends + p.recvs > 0;
+        });
+        if (!answered) strangers.insert(r);
+      }
+    }
+    return strangers == std::set<int32_t>{culprit};
+  }
+
+  bool CountersTell(int32_t culprit) {
+    for (const CommView& c : View(culprit).comms) {
+      if (StandsAtItsCount(culprit, c) || (!request_.fr && HashDiffers(culprit, c))) return true;
+    }
+    return OddAmongSiblings(culprit);
+  }
+
+  // All others of a communicator have issued as much as each other, it has not, and all stand exactly at the difference. Not for
+  // reasons of somebody else's: what it is in itself is on the same communicator, or nothing.
+  bool StandsAtItsCount(int32_t culprit, const CommView& c) {
+    const std::vector<int32_t>& members = job_.comms[static_cast<size_t>(c.comm)].members;
+    std::set<int64_t> issued, done{c.done};
+    size_t others = 0;
+    for (int32_t m : members) {
+      if (m == culprit || unreadable_.count(m) > 0) continue;
+      const CommView* theirs = CommOf(View(m), c.slot);
+      if (theirs == nullptr) return false;
+      issued.insert(theirs->issued);
+      done.insert(theirs->done);
+      ++others;
+    }
+    if (others < kAgree || issued.size() != 1 || done.size() != 1) return false;
+    const int64_t theirs = *issued.begin();
+    if (theirs == c.issued || *done.begin() != std::min(theirs, c.issued)) return false;
+    for (const CommView& other : View(culprit).comms) {
+      if (other.slot != c.slot && (other.issued > other.done || other.p2p > 0)) return false;
+    }
+    return true;
+  }
+
+  // The rolling hash over arguments at a number that two others reached as well, and on which those agree.
+  bool HashDiffers(int32_t culprit, const CommView& c) {
+    auto at = [](const CommView& view) {
+      std::map<int64_t, uint64_t> known{{view.issued, view.hash}};
+      for (const auto& [seq, hash] : view.checkpoints) known[seq] = hash;
+      return known;
+    };
+    const auto mine = at(c);
+    std::map<int64_t, std::map<uint64_t, size_t>> others;
+    const std::vector<int32_t>& members = job_.comms[static_cast<size_t>(c.comm)].members;
+    for (int32_t m : members) {
+      if (m == culprit || unreadable_.count(m) > 0) continue;
+      const CommView* theirs = CommOf(View(m), c.slot);
+      if (theirs == nullptr) continue;
+      for (const auto& [seq, hash] : at(*theirs)) ++others[seq][hash];
+    }
+    return std::any_of(mine.begin(), mine.end(), [&](const auto& own) {
+      const auto it = others.find(own.first);
+      return it != others.end() && it->second.size() == 1 && it->second.begin()->second >= std::min(kAgree, members.size() - 1) &&
+             it->second.begin()->first != own.second;
+    });
+  }
+
+  using Counts = std::array<int64_t, 2 * kSlots>;  // collectives, and sends and receives, by family
+
+  static bool AtMost(const Counts& a, const Counts& b) {
+    for (size_t i = 0; i < a.size(); ++i) {
+      if (a[i] > b[i]) return false;
+    }
+    return true;
+  }
+
+  // What a rank had counted when it was looked at, and before each record that it still holds; newest first.
+  std::vector<Counts> CountsOf(int32_t rank) {
+    const RankView& view = View(rank);
+    Counts now{};
+    for (const CommView& c : view.comms) {
+      now[c.slot] = request_.fr ? c.called : c.issued;
+      now[kSlots + c.slot] = c.p2p;
+    }
+    std::vector<Counts> counts{now};
+    for (size_t i = view.ops.size(); i-- > 0;) {
+      const OpView& op = view.ops[i];
+      if (op.recent_only || op.all_to_all || op.instr->act != Act::kCall || op.stage == Stage::kCaptured) continue;
+      --now[(ring::IsCollective(op.kind) ? 0 : kSlots) + op.slot];
+      counts.push_back(now);
+    }
+    return counts;
+  }
+
+  // What one program counts only grows, so any two of its places are ordered, and those between two are known where the records are.
+  // A rank that counts what no place of a sibling's program does runs another program. Of several, who contradicts most.
+  bool OddAmongSiblings(int32_t culprit) {
+    const std::vector<int32_t> siblings = Siblings(culprit);
+    const Counts mine = CountsOf(culprit).front();
+    size_t against = 0;
+    for (int32_t s : siblings) {
+      const std::vector<Counts> theirs = CountsOf(s);
+      const bool ordered = std::all_of(theirs.begin(), theirs.end(), [&](const Counts& c) { return AtMost(c, mine) || AtMost(mine, c); });
+      const bool between = AtMost(mine, theirs.front()) && AtMost(theirs.back(), mine);
+      against += !ordered || (between && std::find(theirs.begin(), theirs.end(), mine) == theirs.end());
+    }
+    return against >= kAgree && 2 * against > siblings.size();
+  }
+
+  const Request& request_;
+  const std::vector<std::shared_ptr<const Program>>& base_;
+  const Simulator& run_;
+  const Job& job_;
+  const CaptureOptions& options_;
+  const std::set<int32_t> unreadable_;
+  std::map<int32_t, RankView> views_;
+};
+
+}  // namespace
+
+void SettleOverwritten(const Request& request, const std::vector<std::shared_ptr<const Program>>& base, Outcome* outcome) {
+  // What a rank that ended its epoch early (12) waits in is its newest call; two that are in an exchange with each other (24) are told by
+  // the counters of their streams.
+  static const std::set<int> kOfProgram{1, 2, 3, 4, 5, 6, 22, 25, 26, 31};
+  Truth& truth = outcome->truth;
+  if (!truth.identifiable || truth.healthy || kOfProgram.count(request.scenario) == 0) return;
+  // What only a counter or a hash tells is that its calls were others.
+  auto& kinds = truth.kinds_allowed;
+  if (request.scenario <= 6 && std::find(kinds.begin(), kinds.end(), "SILENT_DESYNC") == kinds.end()) kinds.push_back("SILENT_DESYNC");
+  Held held(request, base, *outcome);
+  if (std::any_of(truth.culprit_ranks.begin(), truth.culprit_ranks.end(), [&](int32_t r) { return held.Tells(r); })) return;
+  truth.identifiable = false;
+  truth.needs = "longer rings: the call that went wrong, or those of its siblings, are overwritten, and no counter differs by it";
+  // That they stand still, in what is no longer recorded, is all that is left.
+  kinds.push_back("COLLECTIVE_STUCK");
+}
+
+}  // namespace lockstep::corpus
