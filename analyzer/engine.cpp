@@ -7,6 +7,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "analyzer/engine_causes.h"
 #include "analyzer/engine_mismatch.h"
 #include "analyzer/engine_clock.h"
@@ -182,6 +183,39 @@ void FoldHostsOfFailedGpus(std::vector<Cause>* causes) {
   std::erase_if(*causes, [](const Cause& c) { return c.kind == FINDING_UNSPECIFIED; });
 }
 
+// Where nobody is named: says what a job that stands still would look just like in this record, and does not call that healthy.
+void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdict) {
+  const std::vector<Rank>& ranks = model.bundle.ranks;
+  if (ranks.size() < 2) return;
+  const bool frameworks = std::all_of(ranks.begin(), ranks.end(), [](const Rank& r) { return r.source == Source::kFlightRecorder; });
+  const auto called = [](const Rank& r) {
+    return !r.ops.empty() || std::any_of(r.memberships.begin(), r.memberships.end(), [](const Membership& ms) { return ms.issued > 0; });
+  };
+  if (frameworks && std::none_of(ranks.begin(), ranks.end(), called)) {
+    verdict->set_verdict(VERDICT_INCOMPLETE_DATA);
+    verdict->add_blind("whether the job began: no dump holds a call. A rank that never comes to the making of the first communicator leaves this, too: "
+                       "look for one whose stack is not in init_process_group; Lockstep's own recorder would tell");
+    return;
+  }
+  if (frameworks && model.bundle.known_stalled) {
+    verdict->add_blind("communicators in the making: a framework's dump knows them once they are made, so a rank that never comes to one is not seen");
+  }
+  // Without marks an operation that never ends and one that has ended are one record, but the hosts' waits are not.
+  int64_t least = INT64_MAX;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    const auto* thread = model.ranks[i].thread;
+    const bool waits = model.ranks[i].host == HostState::kInWait && thread != nullptr && thread->wait_since_ns > 0 && ranks[i].captured_ns > 0 &&
+                       ranks[i].gpu_marks == ring::GpuMarks::kOff;
+    if (!waits) return;
+    least = std::min(least, ranks[i].captured_ns - thread->wait_since_ns);
+  }
+  if (least < late_after_ns) return;
+  verdict->set_verdict(model.bundle.known_stalled ? VERDICT_HUNG : VERDICT_LATE);
+  verdict->add_blind(absl::StrFormat("what the GPUs are in: every host has waited for its own for %.0f s or more, and GPU marks are off. A GPU that stands still, "
+                                     "a network that does not deliver and a long computation look the same; marks would tell them apart",
+                                     static_cast<double>(least) / 1e9));
+}
+
 // A rank whose recording was stopped (a switch, its budget) or ended with a program it no longer runs: what it did since
 // is not known, so what its record lacks proves nothing. How its process ended is known without it.
 bool IsBlind(const Rank& rank) {
@@ -294,6 +328,7 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options, const s
     for (const Problem& p : bundle.problems) {
       if (!p.note) verdict.set_verdict(VERDICT_INCOMPLETE_DATA);
     }
+    SayWhatIsNotSeen(model, options.late_after_ns, &verdict);
   }
   if (look) look({model, mismatches, graph ? &*graph : nullptr, timing, clocks, slowness, verdict});
   return verdict;
