@@ -21,7 +21,7 @@ uint64_t Written(const Simulator& run, const DumpOptions& dump, bool fr, int32_t
   auto add = [&](uint64_t value) { h = Mix(h, value); };
   for (const OpView& op : view.ops) {
     const bool operation = op.instr->act == Act::kCall || op.instr->act == Act::kAllToAllV;
-    if (!operation && fr) continue;
+    if (fr && (!operation || op.recent_only || op.replay != 0 || op.stage == Stage::kFailed)) continue;  // fr_file.cpp leaves them out, too
     add(static_cast<uint64_t>(op.kind));
     add(static_cast<uint64_t>(op.slot) << 32 | op.seq);
     add(op.count);
