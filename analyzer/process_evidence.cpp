@@ -122,7 +122,7 @@ std::string HardwareName(const HardwareEvent& event) {
   }
 }
 
-std::vector<std::string> HardwareTrouble(const ProcessEvidence& evidence, size_t limit) {
+std::vector<std::string> GpuTrouble(const ProcessEvidence& evidence) {
   std::vector<std::string> lines;
   for (const GpuState& gpu : evidence.gpus()) {
     const std::string name =
@@ -132,6 +132,11 @@ std::vector<std::string> HardwareTrouble(const ProcessEvidence& evidence, size_t
       lines.push_back(absl::StrCat(name, ": ", gpu.uncorrected_ecc(), " uncorrected memory errors"));
     if (gpu.rows_pending() > 0) lines.push_back(absl::StrCat(name, ": remapped memory rows wait for a reset"));
   }
+  return lines;
+}
+
+std::vector<std::string> HardwareTrouble(const ProcessEvidence& evidence, size_t limit) {
+  std::vector<std::string> lines = GpuTrouble(evidence);
   for (int i = evidence.hardware_size() - 1; i >= 0; --i) {
     const HardwareEvent& event = evidence.hardware(i);
     // Which other program crashed says nothing of this one.

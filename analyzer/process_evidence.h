@@ -23,6 +23,8 @@ std::vector<std::string> StackTexts(const ThreadStack& thread, const ProcessEvid
 // "Xid 79", "PCIe", "machine check", ...: the first word about a line of the kernel's log.
 std::string HardwareName(const HardwareEvent& event);
 
+// What the driver says is wrong with the GPUs of the process's host, a line each.
+std::vector<std::string> GpuTrouble(const ProcessEvidence& evidence);
 // What is wrong with the hardware of the process's host, a line each, newest first, at most `limit`.
 std::vector<std::string> HardwareTrouble(const ProcessEvidence& evidence, size_t limit);
 // What of it was looked at, and what could not be: "no errors in the kernel log of the last 60 minutes; GPUs not read:

@@ -1,12 +1,12 @@
 // What a viewer says of each rank.
 #include <algorithm>
-#include <cctype>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/clean_utf8.h"
 #include "analyzer/index_format.h"
+#include "analyzer/pipeline_name.h"
 #include "analyzer/report_state.h"
 #include "analyzer/report_words.h"
 #include "analyzer/view_parts.h"
@@ -16,21 +16,6 @@ namespace {
 
 constexpr size_t kMostEvidenceBytes = size_t{32} << 20;   // of all ranks together; the rest is in the ranks' files
 constexpr size_t kMostStreams = kIndexNoStream;
-
-// "pp", "pp_3", "PIPELINE_MODEL_PARALLEL_GROUP", "pipe-0": a word of the name is pp or begins with pipe.
-bool NamesPipeline(const std::string& name) {
-  std::string word;
-  for (size_t i = 0; i <= name.size(); ++i) {
-    const unsigned char c = i < name.size() ? static_cast<unsigned char>(name[i]) : ' ';
-    if (std::isalpha(c)) {
-      word += static_cast<char>(std::tolower(c));
-      continue;
-    }
-    if (word == "pp" || word.rfind("pipe", 0) == 0) return true;
-    word.clear();
-  }
-  return false;
-}
 
 // A rank's place in the one pipeline that it is in; -1 where it is in none, or in several of the largest size (pairs).
 int32_t StageOf(const Rank& rank, const std::vector<Communicator>& comms, const std::vector<bool>& pipeline) {

@@ -36,6 +36,9 @@ struct CoreOptions {
   DetectorLimits limits;
   StoreLimits store;
   uint64_t quota = uint64_t{1} << 40;    // bytes of all incidents gathered by this process together
+  // A job is not judged while members of its communicators are unknown, for so long since this process first heard of it:
+  // after a restart the agents come one by one, and who has not spoken yet would seem not to be there.
+  int64_t gather_after_ns = 10'000'000'000;
   int64_t silent_after_ns = 5'000'000'000;         // an agent, or relay, that is not heard
   int64_t forget_after_ns = 600'000'000'000;       // a job of which nothing is heard any more
   // A round of digests ends when all are in; else after the first, once nothing came for the second, or a quarter of the time

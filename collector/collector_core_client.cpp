@@ -35,7 +35,7 @@ std::vector<Job*> CollectorCore::Named(const std::string& name) {
 
 // As FillStatus; of several of one name the first is numbered too.
 void CollectorCore::FillJob(const Job& job, JobStatus* status) {
-  FillStatus(job, now_, RealNow(), status);
+  FillStatus(job, now_, status);
   if (job.number == 0 && HasNamesake(job)) status->mutable_job()->set_job(job.identity.job() + "#1");
 }
 
@@ -168,7 +168,7 @@ JobStatus CollectorCore::StatusOf(const std::string& job) const {
   JobStatus status;
   for (const auto& [key, candidate] : jobs_) {
     if (candidate->name == job || candidate->identity.job() == job) {
-      FillStatus(*candidate, now_, RealNow(), &status);
+      FillStatus(*candidate, now_, &status);
       break;
     }
   }

@@ -17,6 +17,7 @@ namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
 constexpr int64_t kStacksGrace = 2 * kSecond;  // relays hold stacks for a quarter of a second each
+constexpr size_t kMostHostLines = 16;          // about hardware, for `lockstep top`
 constexpr int64_t kActiveFor = 2 * kSecond;  // a host that sends nothing for so long holds nobody else up
 
 std::string PlainName(const std::string& name) {
@@ -126,6 +127,7 @@ void CollectorCore::WriteVerdict(Gathering* incident, std::function<void()> then
     Verdict verdict;
     absl::Status status;
     std::vector<int32_t> evidence, merged;
+    HostFindings hosts;
   };
   auto written = std::make_shared<Written>();
   const std::shared_ptr<DigestRound> round = incident->round;
@@ -135,12 +137,13 @@ void CollectorCore::WriteVerdict(Gathering* incident, std::function<void()> then
   ++tasks_out_;
   actions_->Work(
       {CoreTask::Lane::kAnalysis,
-       [round, written, most = options_.evidence_ranks, merged = options_.merged_ranks] {
+       [round, written, first, now = now_, most = options_.evidence_ranks, merged = options_.merged_ranks] {
          written->verdict = round->verdict();
          written->text = ReportText(round->verdict(), round->bundle());
          written->json = ReportJson(round->verdict());
          written->evidence = round->EvidenceRanks(most);
          written->merged = round->StackRanks(merged, written->evidence);
+         if (!first) written->hosts = FindingsOfHosts(round->bundle(), now, kMostHostLines);
        },
        [this, alive = alive_, name, written, first, then](int64_t now) {
          if (!*alive) return;
@@ -151,6 +154,7 @@ void CollectorCore::WriteVerdict(Gathering* incident, std::function<void()> then
          Gathering* incident = found->second.get();
          *incident->incident.mutable_verdict() = written->verdict;
          incident->incident.set_text(written->text);
+         if (Job* job = Find(incident->job); job != nullptr && job->incident == name) job->hosts_found = written->hosts;
          if (first) {
            actions_->Say(absl::StrCat("job ", incident->people, ": verdict ", VerdictName(written->verdict.verdict()),
                                       written->verdict.findings_size() > 0 ? ": " + written->verdict.findings(0).summary() : ""));

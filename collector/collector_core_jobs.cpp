@@ -17,7 +17,6 @@ constexpr size_t kMostEarly = 65536, kMostEarlyBytes = 16384;  // small ones: la
 constexpr size_t kMostNameBytes = 200;
 constexpr size_t kMostBeats = size_t{1} << 20;  // communicators of one job
 constexpr size_t kMostBlind = 64;               // lines of one sender
-constexpr size_t kMostLines = 32;               // of desync lines kept
 
 bool Plausible(const JobIdentity& identity) {
   return identity.job().size() <= kMostNameBytes && identity.step().size() <= kMostNameBytes;
@@ -29,11 +28,6 @@ RankRuns RunsFrom(const RankSet& message) {
   if (!ranks.ok()) return runs;
   for (const Ranks::Run& run : ranks->runs()) runs.push_back({run.first, run.last});
   return runs;
-}
-
-void Keep(std::vector<std::string>* lines, std::string line) {
-  lines->push_back(std::move(line));
-  if (lines->size() > kMostLines) lines->erase(lines->begin());
 }
 
 }  // namespace
@@ -84,6 +78,7 @@ Job* CollectorCore::JobNumber(const JobIdentity& identity, int number) {
   job->identity = identity;
   job->identity.clear_life();
   job->began_real_ns = job->level_real_ns = RealNow();
+  job->met_ns = now_;
   job->heard_ns = now_;
   actions_->Say(absl::StrCat("job ", job->name, " of user ", identity.uid(), " is seen", number > 0 ? ": not the other one of this name, with which it shares no communicator" : ""));
   return (jobs_[key] = std::move(job)).get();
@@ -251,7 +246,7 @@ void CollectorCore::OnHeartbeat(const wire::Received& received) {
       GatherDesync(job, desync);
       if (!desync.confirmed) continue;
       actions_->Say(absl::StrCat("job ", job->name, ": ", DesyncText(desync), "; the job runs on"));
-      Keep(&job->desyncs, DesyncText(desync));
+      Keep(&job->desyncs, {now_, DesyncText(desync)});
     }
   }
   // An incident of it that was being gathered before this process began.

@@ -12,14 +12,8 @@ namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
 constexpr int64_t kSaySame = 30 * kSecond;
-constexpr size_t kMostLines = 32;  // of late lines kept
 constexpr size_t kMostSampleRequests = 64;  // of which answers are still used
 constexpr size_t kMostHeld = 4096, kMostHeldBytes = size_t{16} << 20;  // answers that wait while a round is judged
-
-void Keep(std::vector<std::string>* lines, std::string line) {
-  lines->push_back(std::move(line));
-  if (lines->size() > kMostLines) lines->erase(lines->begin());
-}
 
 // "rank 878 (RANK_NOT_ARRIVED)", "ranks 8 and 7 more (...)".
 std::string FirstCulprit(const Finding& finding) {
@@ -254,16 +248,28 @@ void CollectorCore::FinishRound(Job* job) {
   facts.job = job->identity.job();
   facts.ranks_expected = job->world_size;
   facts.holes = job->holes = job->Holes(now_);
+  Ranks missing = job->All();
+  missing.Subtract(job->got);
+  if (!missing.empty()) facts.members = MembersWith(job->detector.progress(), missing);
   facts.clocks = clocks_;
   facts.asked_ns = job->asked_ns;
   facts.late_after_ns = options_.limits.late_after;
   facts.dead_settle_ns = options_.limits.dead_settle;
-  actions_->Work({CoreTask::Lane::kAnalysis, [round, facts] { round->Analyse(facts); },
-                  [this, alive, key](int64_t now) {
+  auto flying = std::make_shared<absl::flat_hash_map<uint64_t, Flying>>();
+  actions_->Work({CoreTask::Lane::kAnalysis,
+                  [round, facts, flying] {
+                    round->Analyse(facts);
+                    *flying = FlyingOf(round->bundle());
+                  },
+                  [this, alive, key, flying](int64_t now) {
                     if (!*alive) return;
                     --tasks_out_;
                     now_ = std::max(now_, now);
-                    if (Job* job = Find(key)) AfterAnalysis(job);
+                    Job* job = Find(key);
+                    if (job == nullptr) return;
+                    job->flying = std::move(*flying);
+                    job->flying_ns = job->asked_ns;
+                    AfterAnalysis(job);
                   }});
 }
 
@@ -339,10 +345,10 @@ void CollectorCore::Decide(Job* job, const Decision& decision) {
   actions_->Decided(decision, job->name, RealNow());
   switch (decision.level) {
     case Level::kLate:
-      Keep(&job->lates, decision.reason);
+      Keep(&job->lates, {now_, LateText(decision)});
       // One rank that stops makes thousands of communicators late; every one is in the decision log.
       if (job->said_late_ns == 0 || now_ - job->said_late_ns > kSaySame) {
-        actions_->Say(absl::StrCat("job ", job->name, ": late: ", decision.reason));
+        actions_->Say(absl::StrCat("job ", job->name, ": late: ", LateText(decision)));
         job->said_late_ns = now_;
       }
       break;
@@ -380,7 +386,8 @@ void CollectorCore::TickJob(Job* job) {
     job->gather_again = false;
     const Wish wish = job->detector.Wanted(now_);
     if (wish.digests) {
-      StartRound(job, false);
+      const bool all_here = now_ - job->met_ns >= options_.gather_after_ns || !job->MembersUnknown();
+      if (all_here) StartRound(job, false);
     } else if (!wish.samples.empty()) {
       StartSamples(job, wish.samples);
     }

@@ -306,10 +306,12 @@ TEST_P(KilledIn, ThePhaseIsTakenUpAndEverythingIsSaidOnce) {
   fleet.Pass(60 * kSecond);
   fleet.stop_ns = fleet.now;
   for (FleetAgent& agent : fleet.agents) {
+    if (phase == "digests") agent.answers_digests = agent.host != "node3";
     if (phase == "evidence") agent.answers_evidence = false;
     if (phase == "everything") agent.sends_files = false;
   }
   fleet.hold_disk = phase == "verdict";
+  fleet.hold_final = phase == "final";
   const auto asked = [&](CollectRequest::Phase what) {
     size_t count = 0;
     for (const FleetAgent& agent : fleet.agents) {
@@ -318,6 +320,8 @@ TEST_P(KilledIn, ThePhaseIsTakenUpAndEverythingIsSaidOnce) {
     return count;
   };
   ASSERT_TRUE(fleet.PassUntil(120 * kSecond, [&] {
+    if (phase == "digests") return asked(CollectRequest::DIGEST) > 0;
+    if (phase == "final") return fleet.final_waits();
     if (phase == "verdict") return !fleet.printed.empty();
     if (phase == "told") return !fleet.verdicts.empty();
     if (phase == "evidence") return asked(CollectRequest::EVIDENCE) > 0;
@@ -326,10 +330,11 @@ TEST_P(KilledIn, ThePhaseIsTakenUpAndEverythingIsSaidOnce) {
   for (int life = 0; life < 3; ++life) {
     fleet.Restart(100 + static_cast<uint64_t>(life));
     fleet.hold_disk = false;
+    fleet.hold_final = phase == "final" && life < 2;  // killed in it again
     fleet.Pass((life * 3 + 1) * kSecond);
   }
   for (FleetAgent& agent : fleet.agents) {
-    agent.answers_evidence = agent.sends_files = true;
+    agent.answers_digests = agent.answers_evidence = agent.sends_files = true;
     agent.requests.clear();  // an agent makes a file once for a request
   }
   ASSERT_TRUE(fleet.PassUntil(600 * kSecond, [&] { return !fleet.verdicts.empty() && !fleet.core->busy(); }));
@@ -340,6 +345,9 @@ TEST_P(KilledIn, ThePhaseIsTakenUpAndEverythingIsSaidOnce) {
   EXPECT_THAT(Content(folder + "/manifest.json"), HasSubstr("\"whole\": true"));
   EXPECT_THAT(Read(folder).findings(0).culprit_ranks(), ::testing::ElementsAre(5));
   EXPECT_EQ(fleet.core->StatusOf("train").state(), "hung");
+  if (phase == "digests") {
+    EXPECT_GT(asked(CollectRequest::DIGEST), 0u) << "asked anew";
+  }
   if (phase == "evidence") {
     EXPECT_GT(asked(CollectRequest::EVIDENCE), 0u) << "asked again";
   }
@@ -353,7 +361,7 @@ TEST_P(KilledIn, ThePhaseIsTakenUpAndEverythingIsSaidOnce) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Phases, KilledIn, ::testing::Values("verdict", "told", "evidence", "everything"),
+INSTANTIATE_TEST_SUITE_P(Phases, KilledIn, ::testing::Values("digests", "verdict", "told", "evidence", "everything", "final"),
                          [](const auto& info) { return std::string(info.param); });
 
 // Of one communicator of two hosts: what one of its ranks hashes at one number.

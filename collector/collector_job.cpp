@@ -4,7 +4,6 @@
 #include <set>
 #include <tuple>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "collector/say.h"
 
@@ -13,27 +12,7 @@ namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
 constexpr size_t kMostHostLines = 256;
-
-
-void ToMessage(const RankRuns& runs, RankSet* message, size_t most = 4096) {
-  for (size_t i = 0; i < std::min(runs.size(), most); ++i) {
-    message->add_first(runs[i].first);
-    message->add_last(runs[i].last);
-  }
-}
-
-// "tp_217" -> "tp_#"
-std::string Pattern(const std::string& name) {
-  std::string pattern;
-  for (char c : name) {
-    if (!absl::ascii_isdigit(static_cast<unsigned char>(c))) {
-      pattern.push_back(c);
-    } else if (pattern.empty() || pattern.back() != '#') {
-      pattern.push_back('#');
-    }
-  }
-  return pattern;
-}
+constexpr int64_t kLatesShown = 600 * kSecond;
 
 const char* StateOf(const Job& job) {
   if (job.over) return "ended";
@@ -92,6 +71,12 @@ Ranks Job::All() const {
   return all;
 }
 
+bool Job::MembersUnknown() const {
+  bool unknown = detector.progress().size() == 0;
+  detector.progress().ForEach([&](const MergedComm& comm) { unknown |= comm.known > 0 && comm.size > 0 && comm.known < static_cast<uint32_t>(comm.size); });
+  return unknown;
+}
+
 std::vector<DigestHole> Job::Holes(int64_t now) const {
   constexpr size_t kMostHoles = 64;
   std::vector<DigestHole> holes;
@@ -133,7 +118,7 @@ std::vector<DigestHole> Job::Holes(int64_t now) const {
   return holes;
 }
 
-void FillStatus(const Job& job, int64_t now, int64_t real_ns, JobStatus* status) {
+void FillStatus(const Job& job, int64_t now, JobStatus* status) {
   *status->mutable_job() = job.identity;
   if (job.number > 0) status->mutable_job()->set_job(absl::StrCat(job.identity.job(), "#", job.number + 1));
   status->set_state(StateOf(job));
@@ -195,8 +180,14 @@ void FillStatus(const Job& job, int64_t now, int64_t real_ns, JobStatus* status)
   status->set_heartbeat_lag_ns(lag);
   facts.To(status);
   if (!job.duplicates.empty()) status->add_blind(absl::StrCat("ranks ", job.duplicates.Text(), " are claimed by several hosts"));
-  for (const std::string& line : job.lates) status->add_late_arrivals(line);
-  for (const std::string& line : job.desyncs) status->add_late_arrivals(line);
+  for (auto line = job.lates.rbegin(); line != job.lates.rend() && now - line->at_ns <= kLatesShown; ++line) {
+    status->add_late_arrivals(WithAge(*line, now));
+  }
+  for (auto line = job.desyncs.rbegin(); line != job.desyncs.rend(); ++line) status->add_disagreements(WithAge(*line, now));
+  for (const TimedLine& line : job.hosts_found.hardware) status->add_hardware(WithAge(line, now));
+  for (const std::string& line : job.hosts_found.blind) {
+    if (status->blind_size() < 64) status->add_blind(line);
+  }
   if (job.last_incident != nullptr) {
     // The rest of it may be large; who wants it asks for the incident.
     Incident* incident = status->mutable_last_incident();
@@ -207,59 +198,8 @@ void FillStatus(const Job& job, int64_t now, int64_t real_ns, JobStatus* status)
     }
   }
 
-  // Communicators that stand alike fold into one line: same size, kind of name, standing and second of age.
-  using Fold = std::tuple<int32_t, std::string, int64_t, bool, size_t>;
-  std::map<Fold, CommunicatorStatus> lines;
-  uint32_t total = 0;
-  const MergedProgress& progress = job.detector.progress();
-  // While nothing is wrong, ages differ by chance alone.
-  const bool calm = job.detector.level() == Level::kMoving;
-  progress.ForEach([&](const MergedComm& comm) {
-    ++total;
-    const bool behind = comm.behind_since_ns != 0;
-    const RankRuns missing = behind ? progress.Missing(comm.id) : RankRuns();
-    const int64_t age = behind ? now - comm.behind_since_ns : now - comm.reached_ns;
-    const int64_t bucket = calm ? (age > 10 * kSecond ? 1 : 0) : std::min<int64_t>(age / kSecond, 600);
-    const Fold key{comm.size, Pattern(comm.name), bucket, behind, CountOf(missing)};
-    const auto found = lines.find(key);
-    if (found != lines.end()) {
-      CommunicatorStatus& line = found->second;
-      line.set_alike(line.alike() + 1);
-      line.set_age_ns(std::max(line.age_ns(), age));
-      line.set_issued_min(std::min(line.issued_min(), comm.issued_min));
-      line.set_issued_max(std::max(line.issued_max(), comm.issued_max));
-      return;
-    }
-    if (lines.size() >= 4 * kMostStatusLines) return;  // hostile names; the total still counts them
-    CommunicatorStatus& line = lines[key];
-    line.set_id(comm.id);
-    line.set_name(comm.name);
-    line.set_size(comm.size);
-    line.set_issued_min(comm.issued_min);
-    line.set_issued_max(comm.issued_max);
-    line.set_age_ns(age);
-    line.set_limit_ns(job.detector.LimitOf(comm.id));
-    line.set_p99_gap_ns(comm.p99_gap_ns);
-    line.set_alike(1);
-    ToMessage(missing, line.mutable_missing(), 64);
-  });
-  status->set_communicators_total(total);
-  std::vector<const CommunicatorStatus*> sorted;
-  for (const auto& [key, line] : lines) sorted.push_back(&line);
-  std::sort(sorted.begin(), sorted.end(), [](const CommunicatorStatus* a, const CommunicatorStatus* b) {
-    return std::make_tuple(-a->age_ns(), a->id()) < std::make_tuple(-b->age_ns(), b->id());
-  });
-  const Decision& declared = job.detector.declared();
-  for (const CommunicatorStatus* line : sorted) {
-    if (status->communicators_size() >= kMostStatusLines) break;
-    CommunicatorStatus* out = status->add_communicators();
-    *out = *line;
-    if (job.detector.level() == Level::kHung) {
-      out->set_standing(line->id() == declared.comm ? "root" : declared.comm != 0 ? absl::StrCat("victim of ", absl::Hex(declared.comm)) : "");
-      if (line->id() == declared.comm) out->set_doing(declared.doing);
-    }
-    if (status->limit_ns() < line->limit_ns()) status->set_limit_ns(line->limit_ns());
-  }
+  FillCommunicators(job, now, status);
+  FillStages(job, status);
 
   std::vector<HostStatus> hosts;
   for (const auto& [name, host] : job.hosts) {
@@ -279,7 +219,6 @@ void FillStatus(const Job& job, int64_t now, int64_t real_ns, JobStatus* status)
   });
   status->set_hosts_total(agents);
   for (size_t i = 0; i < std::min(hosts.size(), kMostHostLines); ++i) *status->add_hosts() = hosts[i];
-  (void)real_ns;
 }
 
 void FillDetail(const Job& job, int64_t now, const ClientRequest& request, ClientReply* reply) {

@@ -15,6 +15,8 @@
 #include "collector/desync_watch.h"
 #include "collector/detector.h"
 #include "collector/digest_round.h"
+#include "collector/flying.h"
+#include "collector/job_lines.h"
 #include "collector/rank_set.h"
 #include "collector/recorder_facts.h"
 #include "collector/wire/keys.h"
@@ -92,8 +94,12 @@ struct Job {
   absl::flat_hash_set<int32_t> ended_told, ended_badly;
   Ranks duplicates;                              // claimed by several hosts
   int64_t began_real_ns = 0, heard_ns = 0;
+  int64_t met_ns = 0;                            // when this process first heard of it
   int32_t world_size = 0;
-  std::vector<std::string> desyncs, lates;       // for top, newest last
+  std::vector<TimedLine> desyncs, lates;         // for top, newest last
+  HostFindings hosts_found;                      // of the last incident's evidence
+  absl::flat_hash_map<uint64_t, Flying> flying;  // as the last round's digests show them
+  int64_t flying_ns = 0;                         // when those were asked for
   std::map<uint64_t, std::string> desync_incidents;  // communicator -> name of the incident
   int64_t level_real_ns = 0;                     // since when it is moving, late, hung
   Level level = Level::kMoving;
@@ -130,6 +136,8 @@ struct Job {
   std::shared_ptr<Incident> last_incident;
 
   Ranks All() const;
+  // Some communicator has members of whom nobody has spoken so far.
+  bool MembersUnknown() const;
   std::vector<DigestHole> Holes(int64_t now) const;
 };
 
@@ -143,7 +151,10 @@ std::string NameOf(const JobIdentity& identity);
 // Some of its communicators, by which it is known again; at most 64.
 std::vector<uint64_t> KinOf(const Job& job);
 // "7 of 8 ranks": the job for people and for `lockstep top`. Communicators that stand alike are one line.
-void FillStatus(const Job& job, int64_t now, int64_t real_ns, JobStatus* status);
+void FillStatus(const Job& job, int64_t now, JobStatus* status);
+// Parts of it: communicators, oldest first; ranks by their places in pipelines, where a communicator is named as one.
+void FillCommunicators(const Job& job, int64_t now, JobStatus* status);
+void FillStages(const Job& job, JobStatus* status);
 // Lines about one communicator, or one rank.
 void FillDetail(const Job& job, int64_t now, const ClientRequest& request, ClientReply* reply);
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 
 #include "absl/strings/numbers.h"
@@ -92,6 +93,7 @@ void Fleet::Restart(uint64_t instance) {
   tasks_.clear();
   disk_.clear();
   on_their_way_.clear();
+  final_.clear();
   for (FleetAgent& agent : agents) agent.peer += 1000;
   Start(instance);
   for (FleetAgent& agent : agents) Resend(&agent);
@@ -234,7 +236,11 @@ void Fleet::Answer(FleetAgent* agent, const wire::Message& message) {
     Ranks looked_at;
     for (int32_t rank : agent->ranks) {
       const bool named = wanted->Contains(rank) || (wanted->empty() && merged.empty());
-      if (named) evidence.add_reports()->set_rank(rank);
+      if (named) {
+        EvidenceReport* report = evidence.add_reports();
+        report->set_rank(rank);
+        if (agent->found.ByteSizeLong() > 0) *report->mutable_process()->mutable_evidence() = agent->found;
+      }
       if (!named && !merged.Contains(rank)) continue;
       looked_at.Add(rank);
       tree.Add({"wait", absl::StrCat("of_", agent->host), "main"}, rank);
@@ -368,10 +374,15 @@ void Fleet::Heartbeats() {
 }
 
 void Fleet::Work(CoreTask task) {
-  (task.lane == CoreTask::Lane::kDisk ? disk_ : tasks_).push_back(std::move(task));
+  const bool final = task.lane == CoreTask::Lane::kFinal && hold_final;
+  (final ? final_ : task.lane == CoreTask::Lane::kDisk ? disk_ : tasks_).push_back(std::move(task));
 }
 
 void Fleet::DoWork() {
+  if (!hold_final) {
+    tasks_.insert(tasks_.end(), std::make_move_iterator(final_.begin()), std::make_move_iterator(final_.end()));
+    final_.clear();
+  }
   for (int round = 0; round < 100000 && (!tasks_.empty() || (!hold_disk && !disk_.empty())); ++round) {
     std::deque<CoreTask>& lane = !disk_.empty() && !hold_disk ? disk_ : tasks_;
     CoreTask task = std::move(lane.front());

@@ -29,6 +29,7 @@ struct FleetAgent {
   std::vector<CollectRequest> requests;    // received
   std::map<std::string, Chunk> unacknowledged;
   std::set<std::string> acknowledged, refused;
+  ProcessEvidence found;                   // of each of its ranks, when evidence is asked for
 };
 
 class Fleet : public CoreActions {
@@ -48,6 +49,7 @@ class Fleet : public CoreActions {
   std::vector<ClientReply> replies;                       // to peers below 100
   std::map<uint64_t, Welcome> welcomes;
   bool hold_disk = false;                                 // disk work waits
+  bool hold_final = false;                                // and what makes the verdict on the whole
   bool lose_acks = false;
   bool sends_stacks = true;                               // false: agents of a version before there were merged stacks
   std::function<void(int32_t rank, RankDigest* digest)> amend;  // what a rank's digest says besides `bundle`
@@ -61,6 +63,7 @@ class Fleet : public CoreActions {
   void Say(FleetAgent* agent, wire::Type type, const google::protobuf::MessageLite& message, wire::Role role = wire::Role::kAgent);
   void Ask(uint64_t peer, wire::Role role, const ClientRequest& request);
   JobIdentity identity() const;
+  bool final_waits() const { return !final_.empty(); }
   bool Heard(const std::string& part) const;              // one of `said` has it
 
   void Send(uint64_t peer, const wire::Message& message) override;
@@ -84,7 +87,7 @@ class Fleet : public CoreActions {
   const std::string job_;
   int64_t next_heartbeat_ = 0, started_ns_ = 0;
   uint64_t beats_ = 0;
-  std::deque<CoreTask> tasks_, disk_;
+  std::deque<CoreTask> tasks_, disk_, final_;
   struct OnItsWay {
     std::string host;
     DigestEnvelope digest;

@@ -161,6 +161,7 @@ void DigestRound::Analyse(const Facts& facts) {
   if (malformed_ > kMostProblems) builder_.AddProblem({"", -1, absl::StrCat(malformed_, " digests could not be used in all"), -1});
   builder_.ExpectRanks(facts.ranks_expected);
   bundle_ = builder_.Finish();
+  FillMembers(facts.members, &bundle_);
   asked_ns_ = now_ns_ = facts.asked_ns;
   if (bundle_.job.empty()) bundle_.job = facts.job;
   for (size_t i = 0; i < bundle_.ranks.size(); ++i) place_[bundle_.ranks[i].rank] = i;

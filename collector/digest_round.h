@@ -17,6 +17,7 @@
 #include "analyzer/load_merge.h"
 #include "collector/detector.h"
 #include "collector/host_clocks.h"
+#include "collector/known_members.h"
 #include "collector/rank_set.h"
 #include "collector/root_finding.h"
 #include "proto/verdict.pb.h"
@@ -44,6 +45,7 @@ class DigestRound {
     std::string job;
     int32_t ranks_expected = 0;
     std::vector<DigestHole> holes;
+    std::vector<KnownMembers> members;  // of communicators that ranks without a digest are in
     HostClocks clocks;
     int64_t asked_ns = 0;  // when the digests were asked for, by the clock that `clocks` are laid on
     int64_t late_after_ns = 5'000'000'000;

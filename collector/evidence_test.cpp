@@ -319,33 +319,69 @@ TEST(Evidence, WhatIsRefusedIsSaid) {
   EXPECT_THAT(text, HasSubstr("Thread ")) << "states can be seen all the same";
 }
 
+// Threads of the process that stand because somebody stopped them.
+size_t Standing(pid_t pid) {
+  size_t standing = 0;
+  DIR* tasks = opendir(absl::StrCat("/proc/", pid, "/task").c_str());
+  if (tasks == nullptr) return 0;
+  while (const dirent* entry = readdir(tasks)) {
+    if (entry->d_name[0] == '.') continue;
+    const std::optional<ProcStat> stat = ParseProcStat(ReadSmallFile(absl::StrCat("/proc/", pid, "/task/", entry->d_name, "/stat")));
+    standing += stat && (stat->state == 't' || stat->state == 'T');
+  }
+  closedir(tasks);
+  return standing;
+}
+
+pid_t StartReader(pid_t of) {
+  const pid_t helper = fork();
+  if (helper != 0) return helper;
+  const int null = open("/dev/null", O_WRONLY);
+  dup2(null, 1);
+  execl(LOCKSTEP_EVIDENCE_HELPER, LOCKSTEP_EVIDENCE_HELPER, "--stacks-of", absl::StrCat(of).c_str(), nullptr);
+  _exit(127);
+}
+
 TEST(Evidence, TheReaderMayBeKilledAtAnyPoint) {
   Program program({LOCKSTEP_STACK_TARGET, "blocked", "40"});
   ASSERT_TRUE(program.ready());
   std::mt19937 random(17);
   for (int i = 0; i < 25; ++i) {
-    const pid_t helper = fork();
-    if (helper == 0) {
-      const int null = open("/dev/null", O_WRONLY);
-      dup2(null, 1);
-      execl(LOCKSTEP_EVIDENCE_HELPER, LOCKSTEP_EVIDENCE_HELPER, "--stacks-of", absl::StrCat(program.pid()).c_str(),
-            nullptr);
-      _exit(127);
-    }
+    const pid_t helper = StartReader(program.pid());
     usleep(static_cast<useconds_t>(random() % 30000));
     kill(helper, SIGKILL);
     waitpid(helper, nullptr, 0);
-    // The kernel has let go of every thread before the reader could be waited for.
-    DIR* tasks = opendir(absl::StrCat("/proc/", program.pid(), "/task").c_str());
-    ASSERT_NE(tasks, nullptr);
-    while (const dirent* entry = readdir(tasks)) {
-      if (entry->d_name[0] == '.') continue;
-      const std::optional<ProcStat> stat =
-          ParseProcStat(ReadSmallFile(absl::StrCat("/proc/", program.pid(), "/task/", entry->d_name, "/stat")));
-      EXPECT_TRUE(!stat || (stat->state != 't' && stat->state != 'T')) << entry->d_name;
-    }
-    closedir(tasks);
+    EXPECT_EQ(Standing(program.pid()), 0u) << "the kernel has let go of every thread before the reader could be waited for";
   }
+  EXPECT_EQ(Having(GatherEvidence(program.pid(), Options()), "target::WaitInNobodysName").size(), 40u);
+}
+
+// As a busy machine, or a debugger, may do: the reader itself no longer runs while a thread stands. Its timer ends it.
+TEST(Evidence, AReaderThatIsStoppedHoldsNoThread) {
+  Program program({LOCKSTEP_STACK_TARGET, "blocked", "40"});
+  ASSERT_TRUE(program.ready());
+  std::mt19937 random(19);
+  int caught = 0;
+  for (int i = 0; i < 200 && caught < 5; ++i) {
+    const pid_t helper = StartReader(program.pid());
+    int status = 0;
+    for (bool over = false; !over;) {
+      usleep(static_cast<useconds_t>(random() % 500));
+      kill(helper, SIGSTOP);
+      ASSERT_EQ(waitpid(helper, &status, WUNTRACED), helper);
+      over = !WIFSTOPPED(status);
+      if (!over && Standing(program.pid()) > 0) {
+        ++caught;
+        EXPECT_TRUE(WaitFor([&] { return Standing(program.pid()) == 0; })) << "a thread is held by a reader that does not run";
+        EXPECT_EQ(waitpid(helper, &status, 0), helper);
+        EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
+        over = true;
+      } else if (!over) {
+        kill(helper, SIGCONT);
+      }
+    }
+  }
+  EXPECT_GT(caught, 0) << "it was never stopped while a thread stood";
   EXPECT_EQ(Having(GatherEvidence(program.pid(), Options()), "target::WaitInNobodysName").size(), 40u);
 }
 

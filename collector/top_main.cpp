@@ -178,7 +178,7 @@ class Keys {
         break;
       case 'g':
         Back();
-        state_->group = static_cast<TopGroup>((static_cast<int>(state_->group) + 1) % 4);
+        state_->group = static_cast<TopGroup>((static_cast<int>(state_->group) + 1) % kTopGroups);
         break;
       case 'j':
       case KEY_DOWN:

@@ -107,27 +107,39 @@ void Add(Lines* lines, TopStyle style, std::string text) {
   if (lines->size() < kMostLines) lines->push_back({std::move(text), style});
 }
 
-// The widths follow the window: what is left over goes to the operation.
+// The widths follow what there is and the window: what is left over goes to the operation.
 void AddCommunicators(const JobStatus& job, size_t width, Lines* lines) {
-  const size_t name = width >= 110 ? 24 : 16;
-  const size_t fixed = name + 1 + 5 + 1 + 6 + 1 + 6 + 1 + 15;
+  constexpr size_t kMissing = 18;  // "[victim of tp_217]"
+  const size_t longest_name = width >= 110 ? 24 : 16;
+  size_t name = 12, in = 2, started = 0;
+  const auto in_text = [](const CommunicatorStatus& comm) { return absl::StrCat(comm.in(), "/", comm.size()); };
+  for (const CommunicatorStatus& comm : job.communicators()) {
+    name = std::min(longest_name, std::max(name, CommName(comm).size()));
+    in = std::min<size_t>(11, std::max(in, in_text(comm).size()));
+    if (comm.has_started()) started = std::min<size_t>(7, std::max({started, size_t{3}, absl::StrCat(comm.started()).size()}));
+  }
+  const size_t fixed = name + 1 + in + 1 + 1 + 6 + 1 + 6 + 1 + kMissing + (started > 0 ? started + 1 : 0);
   const size_t doing = std::max<size_t>(12, width > fixed ? width - fixed : 12);
   Add(lines, TopStyle::kHeading,
-      absl::StrCat(Padded("COMMUNICATOR", name), " ", RightPadded("SIZE", 5), " ", Padded("IN FLIGHT", doing), " ",
-                   RightPadded("AGE", 6), " ", RightPadded("LIMIT", 6), " ", "MISSING"));
+      absl::StrCat(Padded("COMMUNICATOR", name), " ", RightPadded("IN", in), " ", started > 0 ? RightPadded("GPU", started) + " " : "",
+                   Padded("IN FLIGHT", doing), " ", RightPadded("AGE", 6), " ", RightPadded("LIMIT", 6), " ", "MISSING"));
   for (const CommunicatorStatus& comm : job.communicators()) {
     std::string operation = PrintableText(comm.doing());
     if (operation.rfind("in ", 0) == 0) operation.erase(0, 3);
+    const std::string of = " of " + PrintableText(comm.name());  // said in the first column
+    if (operation.size() > of.size() && operation.compare(operation.size() - of.size(), of.size(), of) == 0) {
+      operation.resize(operation.size() - of.size());
+    }
     if (operation.empty()) operation = absl::StrCat("#", CountText(comm.issued_max()));
     std::string missing;
     if (const Ranks ranks = SetOf(comm.missing()); !ranks.empty()) missing = ranks.Text(2);
     if (!comm.standing().empty()) {
       absl::StrAppend(&missing, missing.empty() ? "" : " ", "[", PrintableText(comm.standing()), "]");
     }
+    const std::string gpu = started == 0 ? "" : RightPadded(comm.has_started() ? absl::StrCat(comm.started()) : "-", started) + " ";
     Add(lines, CommStyle(comm),
-        absl::StrCat(Padded(CommName(comm), name), " ", RightPadded(absl::StrCat(comm.size()), 5), " ",
-                     Padded(operation, doing), " ", RightPadded(Tight(comm.age_ns()), 6), " ",
-                     RightPadded(Tight(comm.limit_ns()), 6), " ", missing));
+        absl::StrCat(Padded(CommName(comm), name), " ", RightPadded(in_text(comm), in), " ", gpu, Padded(operation, doing), " ",
+                     RightPadded(Tight(comm.age_ns()), 6), " ", RightPadded(Tight(comm.limit_ns()), 6), " ", missing));
   }
   uint64_t shown = 0;
   for (const CommunicatorStatus& comm : job.communicators()) shown += std::max<uint32_t>(1, comm.alike());
@@ -224,6 +236,23 @@ void AddRails(const JobStatus& job, Lines* lines) {
   }
 }
 
+void AddStages(const JobStatus& job, Lines* lines) {
+  const Ranks troubled = Troubled(job);
+  Add(lines, TopStyle::kHeading,
+      absl::StrCat(Padded("STAGE", 6), " ", RightPadded("RANKS", 7), " ", RightPadded("TROUBLED", 9), " WHICH"));
+  for (const StageStatus& stage : job.stages()) {
+    const Ranks ranks = SetOf(stage.ranks());
+    const Ranks here = ranks.Common(troubled);
+    Add(lines, here.empty() ? TopStyle::kPlain : TopStyle::kLate,
+        absl::StrCat(Padded(absl::StrCat(stage.stage()), 6), " ", RightPadded(CountText(ranks.size()), 7), " ",
+                     RightPadded(CountText(here.size()), 9), " ", here.empty() ? "" : here.Text(4)));
+  }
+  if (job.stages().empty()) {
+    Add(lines, TopStyle::kDim, "no communicator of this job is named as a pipeline (pp_0, PIPELINE...):");
+    Add(lines, TopStyle::kDim, "its stages are not known");
+  }
+}
+
 template <typename Texts>
 void AddExtras(const char* title, const Texts& texts, TopStyle style, Lines* lines) {
   if (texts.empty()) return;
@@ -252,7 +281,8 @@ Lines JobHead(const JobStatus& job, int64_t now_real_ns) {
   Add(&lines, StateStyle(job.state()), std::move(line));
   line = absl::StrCat("ranks ", CountText(job.ranks()));
   if (job.ranks_expected() != 0) absl::StrAppend(&line, " of ", CountText(job.ranks_expected()));
-  absl::StrAppend(&line, "   dead ", CountAndRanks(job.dead()), "   stopped ", CountAndRanks(job.stopped()), "   in D ",
+  const Ranks dead = SetOf(job.dead());
+  absl::StrAppend(&line, "   alive ", CountText(job.ranks() - std::min<uint64_t>(job.ranks(), dead.size())), "   dead ", CountAndRanks(job.dead()), "   stopped ", CountAndRanks(job.stopped()), "   in D ",
                   CountAndRanks(job.in_d()));
   const bool trouble = job.dead().first_size() + job.stopped().first_size() + job.in_d().first_size() != 0;
   Add(&lines, trouble ? TopStyle::kLate : TopStyle::kPlain, std::move(line));
@@ -287,9 +317,13 @@ Lines JobBody(const JobStatus& job, TopGroup group, size_t width) {
     case TopGroup::kRails:
       AddRails(job, &lines);
       break;
+    case TopGroup::kStages:
+      AddStages(job, &lines);
+      break;
   }
   AddExtras("LATE ARRIVALS, last ten minutes", job.late_arrivals(), TopStyle::kPlain, &lines);
-  AddExtras("LINKS BELOW THEIR PEERS", job.slow_links(), TopStyle::kLate, &lines);
+  AddExtras("RANKS DISAGREE, without a hang so far", job.disagreements(), TopStyle::kLate, &lines);
+  AddExtras("LINKS BELOW THEIR PEERS, in the last incident", job.slow_links(), TopStyle::kLate, &lines);
   AddExtras("HARDWARE", job.hardware(), TopStyle::kBad, &lines);
   AddExtras("BLIND", job.blind(), TopStyle::kLate, &lines);
   if (!job.last_incident().path().empty()) {
@@ -307,7 +341,7 @@ Lines Help() {
            "s        stacks of the ranks that the others wait for, from the last incident",
            "S        the same, taken now (an operator's key; a reader may not stop processes)",
            "d        take a dump now (needs an operator's key)",
-           "g        group: communicators, roles, hosts, rails",
+           "g        group: communicators, roles, hosts, rails, pipeline stages",
            "f        find a rank: where it is and what it does",
            "TAB      the next job",
            "j k      down and up, also with the arrows and page keys",
@@ -344,6 +378,8 @@ const char* TopGroupName(TopGroup group) {
       return "hosts";
     case TopGroup::kRails:
       return "rails";
+    case TopGroup::kStages:
+      return "stages";
   }
   return "";
 }

@@ -21,8 +21,9 @@ struct TopLine {
 };
 
 // How the list in the middle is put together. Roles are communicators of like names (tp_*); rails are the ranks at the
-// same place of each host.
-enum class TopGroup { kCommunicators, kRoles, kHosts, kRails };
+// same place of each host; stages are places in a pipeline.
+enum class TopGroup { kCommunicators, kRoles, kHosts, kRails, kStages };
+constexpr int kTopGroups = 5;
 const char* TopGroupName(TopGroup group);
 
 struct TopState {

@@ -32,6 +32,8 @@ JobStatus HungJob() {
   root->set_id(0xabc);
   root->set_name("tp_217");
   root->set_size(8);
+  root->set_in(7);
+  root->set_started(6);
   root->set_issued_max(9001423);
   root->set_doing("in Broadcast #9,001,423 of tp_217");
   root->set_age_ns(14'000'000'000);
@@ -41,6 +43,9 @@ JobStatus HungJob() {
   CommunicatorStatus* victims = job.add_communicators();
   victims->set_name("dp_3");
   victims->set_size(512);
+  victims->set_in(511);
+  victims->set_doing("AllReduce #9,001,420");
+  victims->set_standing("victim of tp_217");
   victims->set_alike(10000);
   victims->set_age_ns(13'000'000'000);
   job.set_communicators_total(10005);
@@ -66,7 +71,8 @@ std::string Screen(const std::vector<TopLine>& lines) {
 TEST(TopViewTest, FitsEverySize) {
   for (const size_t width : {40, 80, 81, 132, 300}) {
     for (const size_t height : {10, 24, 60}) {
-      for (const TopGroup group : {TopGroup::kCommunicators, TopGroup::kRoles, TopGroup::kHosts, TopGroup::kRails}) {
+      for (const TopGroup group : {TopGroup::kCommunicators, TopGroup::kRoles, TopGroup::kHosts, TopGroup::kRails,
+                                   TopGroup::kStages}) {
         TopState state;
         state.group = group;
         const std::vector<TopLine> lines = RenderTop({HungJob()}, state, width, height);
@@ -94,6 +100,34 @@ TEST(TopViewTest, NamesTheMissingRankAt80Columns) {
   ASSERT_NE(root, lines.end());
   EXPECT_EQ(root->style, TopStyle::kBad);
   EXPECT_THAT(root->text, HasSubstr("1736 [root]"));
+  EXPECT_THAT(root->text, HasSubstr(" 7/8   6 Broadcast #9,001,423  "));
+  EXPECT_THAT(screen, HasSubstr("511/512   - AllReduce #9,001,420 "));
+  EXPECT_THAT(screen, HasSubstr("[victim of tp_217]"));
+  EXPECT_THAT(screen, HasSubstr("alive 4,088   dead 0"));
+}
+
+TEST(TopViewTest, WithoutMarksThereIsNoColumnForTheGpu) {
+  JobStatus job = HungJob();
+  EXPECT_THAT(TopText({job}, 0), HasSubstr("IN GPU IN FLIGHT"));
+  job.mutable_communicators(0)->clear_started();
+  EXPECT_THAT(TopText({job}, 0), HasSubstr("IN IN FLIGHT"));
+}
+
+TEST(TopViewTest, LateArrivalsHardwareAndDisagreementsFitIn80Columns) {
+  JobStatus job = HungJob();
+  job.add_late_arrivals("12 s ago: tp_217 #9,001,423: rank 1736 missing for 5.1 s (limit 5.0 s)");
+  for (int i = 0; i < 20; ++i) job.add_late_arrivals("13 s ago: dp_3 #7: ranks 0-3 in it, not finished for 5.1 s (limit 5.0 s)");
+  job.add_hardware("30 s ago: dgx0217: Xid 79 on GPU 0: NVRM: Xid (PCI:0000:1b:00): 79, pid=48211, GPU has fallen off the bus.");
+  job.add_disagreements("2 s ago: rank 5 of dp_0 does otherwise");
+  job.add_blind("hardware errors not read on dgx0001, dgx0002: /dev/kmsg: Operation not permitted");
+  const std::vector<TopLine> lines = RenderTop({job}, TopState(), 80, 60);
+  for (const TopLine& line : lines) EXPECT_LE(line.text.size(), 80u);
+  const std::string screen = Screen(lines);
+  EXPECT_THAT(screen, HasSubstr("\n  12 s ago: tp_217 #9,001,423: rank 1736 missing for 5.1 s (limit 5.0 s)\n"));
+  EXPECT_THAT(screen, HasSubstr("  and 13 more"));
+  EXPECT_THAT(screen, HasSubstr("  30 s ago: dgx0217: Xid 79 on GPU 0: NVRM: Xid"));
+  EXPECT_THAT(screen, HasSubstr("RANKS DISAGREE, without a hang so far\n  2 s ago: rank 5"));
+  EXPECT_THAT(screen, HasSubstr("hardware errors not read on dgx0001, dgx0002: /dev/kmsg"));
 }
 
 TEST(TopViewTest, GroupsByRoleHostAndRail) {
@@ -111,6 +145,17 @@ TEST(TopViewTest, GroupsByRoleHostAndRail) {
   ASSERT_NE(first, rails.end());
   EXPECT_THAT(first->text, HasSubstr("1736"));
   EXPECT_EQ(first->style, TopStyle::kLate);
+  state.group = TopGroup::kStages;
+  EXPECT_THAT(Screen(RenderTop({HungJob()}, state, 80, 24)), HasSubstr("its stages are not known"));
+  JobStatus staged = HungJob();
+  for (int32_t stage = 0; stage < 2; ++stage) {
+    StageStatus* line = staged.add_stages();
+    line->set_stage(stage);
+    AddRun(stage * 2048, stage * 2048 + 2047, line->mutable_ranks());
+  }
+  const std::string stages = Screen(RenderTop({staged}, state, 80, 24));
+  EXPECT_THAT(stages, HasSubstr("0        2,048         1 1736"));
+  EXPECT_THAT(stages, HasSubstr("1        2,048         0"));
 }
 
 TEST(TopViewTest, ControlCharactersFromTheNetworkStayOut) {

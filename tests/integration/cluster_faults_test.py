@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What befalls a cluster, with real processes over loopback: a relay that stands still, two processes that
-say they are the same rank."""
+"""What befalls a cluster, with real processes over loopback: a host that is gone with all that ran on it, a relay that stands
+still, two processes that say they are the same rank."""
 
 import json
 import os
@@ -10,6 +10,7 @@ import unittest
 from cluster import Cluster, wait_for
 
 STALL = ["--tp", "2", "--pp", "1", "--dp", "2", "--steps", "100000", "--fault", "rank=2,step=40,kind=stall-host,comm=dp"]
+RUNS = ["--tp", "2", "--pp", "1", "--dp", "2", "--steps", "100000", "--pace-ms", "5"]
 
 
 def decisions(made):
@@ -33,6 +34,21 @@ class ClusterFaultsTest(unittest.TestCase):
         self.assertTrue(wait_for(lambda: os.path.exists(path), 30), made.logs())
         with open(path) as file:
             return json.load(file)
+
+    def test_a_host_that_is_gone_is_the_cause(self):
+        made = self.make()
+        made.start_all(*RUNS)
+        self.assertTrue(wait_for(lambda: len(made.log("collector")) and "is seen" in made.log("collector"), 120), made.logs())
+        wait_for(lambda: False, 3)  # so that the job has a past
+        # The power of node1 fails: nobody is left who could say what ended.
+        for process in (made.agents[1], made.ranks[2], made.ranks[3]):
+            process.send_signal(signal.SIGKILL)
+        verdict = self.verdict(made)
+        hung = [decision for decision in decisions(made) if decision["decision"] == "hung"]
+        self.assertEqual([decision["rule"] for decision in hung], ["lost host"], made.logs())
+        first = verdict["findings"][0]
+        self.assertTrue(first["culprit_ranks"] and set(first["culprit_ranks"]) <= {2, 3}, f"{first} {made.logs()}")
+        self.assertIn("node1", json.dumps(verdict["problems"]) + first["summary"], "whose host that is")
 
     def test_a_relay_that_stands_still_does_not_hold_what_comes_by_the_other(self):
         made = self.make(relays=2)  # node0 speaks by relay 0, node1 with rank 2 by relay 1

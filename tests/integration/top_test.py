@@ -21,12 +21,16 @@ def ranks(*runs):
 def hung_job(communicators):
     """A job of 4,096 ranks with as many communicators as asked for, the first of which waits for rank 1736."""
     now = time.time_ns()
-    listed = [{"id": 1, "name": "tp_217", "size": 8, "issuedMax": 9001423, "ageNs": 14 * 10**9, "limitNs": 5 * 10**9,
+    listed = [{"id": 1, "name": "tp_217", "size": 8, "in": 7, "started": 6, "issuedMax": 9001423, "ageNs": 14 * 10**9, "limitNs": 5 * 10**9,
                "doing": "in Broadcast #9,001,423", "missing": ranks((1736, 1736)), "standing": "root"}]
-    listed += [{"id": n + 2, "name": f"dp_{n}", "size": 512, "ageNs": 13 * 10**9, "alike": communicators // 255} for n in range(255)]
+    listed += [{"id": n + 2, "name": f"dp_{n}", "size": 512, "in": 511, "ageNs": 13 * 10**9, "alike": communicators // 255,
+                "doing": "AllReduce #9,001,420", "standing": "victim of tp_217"} for n in range(255)]
     return {"job": {"job": "llama-70b"}, "state": "hung", "sinceRealNs": now - 14 * 10**9, "ranks": 4088, "ranksExpected": 4096,
             "agents": 512, "agentsSilent": 1, "stopped": ranks((1736, 1736)), "communicators": listed,
             "communicatorsTotal": communicators, "blind": ["dgx0391: agent silent"],
+            "lateArrivals": ["12 s ago: tp_217 #9,001,423: rank 1736 missing for 5.1 s (limit 5.0 s)"],
+            "hardware": ["30 s ago: dgx0217: Xid 79 on GPU 0: NVRM: Xid (PCI:0000:1b:00): 79, GPU has fallen off the bus."],
+            "stages": [{"stage": stage, "ranks": ranks((stage * 2048, stage * 2048 + 2047))} for stage in range(2)],
             "hosts": [{"host": "dgx0217", "ranks": ranks((1736, 1743)), "troubled": 1}], "hostsTotal": 512,
             "lastIncident": {"path": "/incidents/llama", "text": "HUNG: rank 1736 never entered Broadcast\nwhy: it is stopped"}}
 
@@ -78,13 +82,16 @@ class TopTest(unittest.TestCase):
 
     def test_80_columns_with_10_000_communicators(self):
         self.start()
-        screen = self.see("llama-70b", "hung for", "ranks 4,088 of 4,096", "stopped 1 (1736)", "tp_217", "Broadcast #9,001,423", "1736 [root]", "q quit")
+        screen = self.see("llama-70b", "hung for", "ranks 4,088 of 4,096", "stopped 1 (1736)", "tp_217", "7/8", "Broadcast #9,001,423", "1736 [root]", "511/512",
+                          "[victim of tp_217]", "q quit")
         self.assertTrue(all(len(line) <= 80 for line in screen.splitlines()))
         self.assertEqual(len(screen.splitlines()), 24)
         self.press("G")  # no key of ours: nothing happens
         for _ in range(20):
             self.press("NPage")
-        self.see("dgx0391: agent silent", "/incidents/llama", gone=("tp_217",))
+        screen = self.see("dgx0391: agent silent", "/incidents/llama", "30 s ago: dgx0217: Xid 79 on GPU 0:", gone=("[root]",))
+        self.assertIn("  12 s ago: tp_217 #9,001,423: rank 1736 missing for 5.1 s (limit 5.0 s)\n", screen)
+        self.assertTrue(all(len(line) <= 80 for line in screen.splitlines()))
         for _ in range(20):
             self.press("PPage")
         self.see("tp_217")
@@ -104,6 +111,10 @@ class TopTest(unittest.TestCase):
         self.see("dp_*", "group: roles")
         self.press("g")
         self.see("dgx0217", "and 511 more hosts")
+        self.press("g")
+        self.see("RAIL", "group: rails")
+        self.press("g")
+        self.see("STAGE", "2,048", "1736", "group: stages")
         self.press("d")
         self.see("take a dump of llama-70b now? y/n")
         self.press("n")
