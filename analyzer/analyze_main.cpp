@@ -24,6 +24,7 @@
 #include "analyzer/load.h"
 #include "analyzer/output_file.h"
 #include "analyzer/load_stacks.h"
+#include "analyzer/redact.h"
 #include "analyzer/report.h"
 #include "analyzer/report_before.h"
 #include "analyzer/report_start.h"
@@ -51,6 +52,8 @@ constexpr char kHelp[] =
     "  --output FILE         write the report to FILE instead of standard output\n"
     "  --late-after SECONDS  an operation younger than this is no sign of a stall (default 5)\n"
     "  --topology FILE       where hosts stand: lines HOST RACK SWITCH, or Slurm's topology.conf\n"
+    "      --redact LEVEL    take names out first: no, paths (folders become hashes) or stacks (also names of files, functions\n"
+    "                        and threads that are not public) (LOCKSTEP_REDACT; default no)\n"
     "      --start           after the text, where the start of the job went: the making of communicators\n"
     "      --archive URL     say of the culprits whether they were culprits before, as the archive of lockstep archive\n"
     "                        knows it: http://HOST:PORT/DATABASE (LOCKSTEP_ARCHIVE; asked for 1.5 s at most)\n"
@@ -65,6 +68,7 @@ struct Options {
   std::string format = "text";
   std::string output, topology, archive;
   AnalyzeOptions analyze;
+  RedactLevel redact = RedactLevel::kNo;
   bool help = false, version = false, start = false;
 };
 
@@ -89,7 +93,7 @@ std::string Parse(int argc, char** argv, Options* options) {
     } else {
       const size_t equals = argument.find('=');
       const std::string_view name = argument.substr(0, equals);
-      if (name != "--format" && name != "--output" && name != "--topology" && name != "--late-after" && name != "--archive")
+      if (name != "--format" && name != "--output" && name != "--topology" && name != "--late-after" && name != "--archive" && name != "--redact")
         return absl::StrCat("unknown option ", Printable(name, 100));
       std::string value;
       if (equals != std::string_view::npos) {
@@ -109,6 +113,10 @@ std::string Parse(int argc, char** argv, Options* options) {
       } else if (name == "--archive") {
         if (value.empty()) return "option --archive needs a URL";
         options->archive = value;
+      } else if (name == "--redact") {
+        const absl::StatusOr<RedactLevel> level = ParseRedactLevel(value);
+        if (!level.ok()) return std::string(level.status().message());
+        options->redact = *level;
       } else if (name == "--topology") {
         if (value.empty()) return "option --topology needs a file name";
         options->topology = value;
@@ -229,6 +237,10 @@ int Run(int argc, char** argv) {
     // Never freed: the program ends soon, and millions of small pieces take their time.
     static auto& bundle = *new absl::StatusOr<Bundle>(LoadPaths(options.paths, &load));
     if (!bundle.ok()) return Complain(std::string(bundle.status().message()), kFailed);
+    std::string key;
+    const absl::StatusOr<Redactor> redactor = MakeRedactor(options.redact, "", &key);
+    if (!redactor.ok()) return Complain(std::string(redactor.status().message()), kUsage);
+    redactor->Redact(&*bundle);
     if (!options.topology.empty()) {
       if (const absl::Status status = AddTopology(options.topology, &*bundle); !status.ok()) {
         return Complain(std::string(status.message()), kUsage);
@@ -247,6 +259,10 @@ int Run(int argc, char** argv) {
     if (options.format == "html" && options.paths.size() == 1 && !ReadStacks(options.paths[0] + "/stacks.json", &stacks, &why)) {
       stacks.refused = {why};
     }
+    for (MergedStack& stack : stacks.stacks) {
+      for (std::string& frame : stack.frames) frame = redactor->Frame(frame);
+    }
+    for (std::string& text : stacks.refused) text = redactor->Text(text);
     report = options.format == "json"   ? ReportJson(verdict, before)
              : options.format == "html" ? ReportHtml(verdict, *bundle, &stacks, before)
                                         : ReportText(verdict, *bundle, before);

@@ -18,6 +18,7 @@
 #include "analyzer/export.h"
 #include "analyzer/load.h"
 #include "analyzer/output_file.h"
+#include "analyzer/redact.h"
 #include "analyzer/report_words.h"
 #include "analyzer/settings/merge.h"
 
@@ -42,6 +43,7 @@ constexpr char kHelp[] =
     "  --csv FILE              one line an operation (RFC 4180), with a header line\n"
     "  --ranks A-B[,C-D...]    these ranks only\n"
     "  --around-stop SECONDS   only what lies this close to the moment the job stopped\n"
+    "  --redact LEVEL          take names out first: no, paths or stacks, as lockstep analyze does (LOCKSTEP_REDACT)\n"
     "  -h, --help              show this and exit\n"
     "      --version           show the version and exit\n"
     "\n"
@@ -52,6 +54,7 @@ struct Options {
   std::vector<std::string> paths;
   std::string perfetto, chrome, csv;
   ExportOptions select;
+  RedactLevel redact = RedactLevel::kNo;
   bool help = false, version = false;
 };
 
@@ -79,12 +82,17 @@ std::string Parse(int argc, char** argv, Options* options) {
     }
     const size_t equals = argument.find('=');
     const std::string name(argument.substr(0, equals));
-    if (name != "--perfetto" && name != "--chrome" && name != "--csv" && name != "--ranks" && name != "--around-stop")
+    if (name != "--perfetto" && name != "--chrome" && name != "--csv" && name != "--ranks" && name != "--around-stop" &&
+        name != "--redact")
       return absl::StrCat("unknown option ", Printable(name, 100));
     if (equals == std::string_view::npos && ++i >= argc) return absl::StrCat("option ", name, " needs a value");
     const std::string value(equals == std::string_view::npos ? std::string_view(argv[i]) : argument.substr(equals + 1));
     if (name == "--ranks") {
       if (!ParseRankRanges(value, &options->select.ranks)) return absl::StrCat("--ranks ", Printable(value, 100), " is no list like 0-7,16");
+    } else if (name == "--redact") {
+      const absl::StatusOr<RedactLevel> level = ParseRedactLevel(value);
+      if (!level.ok()) return std::string(level.status().message());
+      options->redact = *level;
     } else if (name == "--around-stop") {
       double seconds = 0;
       if (!absl::SimpleAtod(value, &seconds) || !std::isfinite(seconds) || seconds < 0 || seconds > 1e9)
@@ -156,8 +164,12 @@ int Run(int argc, char** argv) {
     return printed ? 0 : Complain(absl::StrCat("cannot write standard output: ", strerror(errno)), kFailed);
   }
   for (int number : {SIGINT, SIGTERM, SIGHUP}) signal(number, OnInterrupt);
-  const absl::StatusOr<Bundle> bundle = LoadPaths(options.paths);
+  std::string key;
+  const absl::StatusOr<Redactor> redactor = MakeRedactor(options.redact, "", &key);
+  if (!redactor.ok()) return Complain(std::string(redactor.status().message()), kUsage);
+  absl::StatusOr<Bundle> bundle = LoadPaths(options.paths);
   if (!bundle.ok()) return Complain(std::string(bundle.status().message()), kFailed);
+  redactor->Redact(&*bundle);
   for (const Problem& problem : bundle->problems) {
     if (problem.note && problem.path.empty()) fprintf(stderr, "lockstep export: %s\n", Printable(problem.text).c_str());
   }

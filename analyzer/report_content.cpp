@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/redact.h"
 #include "analyzer/report.h"
 #include "analyzer/process_evidence.h"
 #include "analyzer/report_finding.h"
@@ -320,6 +321,7 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     }
     content.data.rows.insert(content.data.rows.begin() + 1, {"hardware", std::move(lines)});
   }
+  if (const std::string redacted = RedactionLine(bundle); !redacted.empty()) Add(&content.data, "redacted", {redacted});
   AddSpeed(verdict, &content.data);
   const bool moves = verdict.verdict() == VERDICT_HEALTHY || verdict.verdict() == VERDICT_SLOW || verdict.verdict() == VERDICT_LATE;
   if (!verdict.start_up().text().empty() && (moves || verdict.start_up().total_ns() >= kLongStartNs)) Add(&content.data, "start-up", {Printable(verdict.start_up().text(), 1500)});

@@ -111,6 +111,8 @@ host, as root for the jobs of all users; or one for a user. Without a collector 
   --metrics ADDRESS:PORT  serve Prometheus metrics there, on loopback only (LOCKSTEP_METRICS)
   --host NAME           this host's name (LOCKSTEP_HOST, as the recorder takes it)
   --late-after SECONDS  a wait shorter than this is never late (default 5)
+  --redact LEVEL        before anything leaves the host: no, paths (folders become hashes) or stacks (also names of files,
+                        functions and threads that are not public); docs/security.md (LOCKSTEP_REDACT; default no)
   -h, --help            this text
   -V, --version         the version
 
@@ -153,7 +155,7 @@ absl::StatusOr<AgentOptions> ParseWords(const std::vector<std::string>& words) {
     }
     const bool known = option == "--collector" || option == "--key" || option == "--server-key" || option == "--spool" ||
                        option == "--spool-bytes" || option == "--rings" || option == "--log" || option == "--metrics" || option == "--host" ||
-                       option == "--late-after" || option == "--out";
+                       option == "--late-after" || option == "--out" || option == "--redact";
     if (!known) return Usage(absl::StrCat("unknown argument '", words[at], "'"));
     if (!has_value) {
       if (at + 1 >= words.size()) return Usage(absl::StrCat(option, " takes a value"));
@@ -176,6 +178,10 @@ absl::StatusOr<AgentOptions> ParseWords(const std::vector<std::string>& words) {
       options.metrics = value;
     } else if (option == "--host") {
       options.host = value;
+    } else if (option == "--redact") {
+      const absl::StatusOr<RedactLevel> level = ParseRedactLevel(value);
+      if (!level.ok()) return Usage(std::string(level.status().message()));
+      options.redact = *level;
     } else if (option == "--out") {
       options.out = value;
     } else if (option == "--spool-bytes") {

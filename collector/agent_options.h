@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "analyzer/redact.h"
 #include "collector/wire/keys.h"
 
 namespace lockstep {
@@ -24,6 +25,7 @@ struct AgentOptions {
   int64_t late_after_ns = 5'000'000'000;
   bool alone = false;                   // with a collector of its own, for this host's tools
   std::string out;                      // its incidents; empty: beside the spool
+  RedactLevel redact = RedactLevel::kNo;  // before anything leaves the host
   bool help = false, version = false;
 };
 

@@ -16,6 +16,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/redact.h"
+#include "analyzer/settings/merge.h"
 #include "collector/agent_log.h"
 #include "collector/agent_session.h"
 #include "collector/environment.h"
@@ -97,6 +99,12 @@ class AgentProcess {
     spool_ = std::move(*opened);
     if (absl::Status status = log_.Open(options_.log); !status.ok()) return status;
 
+    std::string key;
+    const absl::StatusOr<Redactor> redactor = MakeRedactor(options_.redact, options_.security.own_key, &key);
+    if (!redactor.ok()) return redactor.status();
+    SetHostRedaction(*redactor);
+    if (redactor->on()) Log(absl::StrCat("redacts ", RedactLevelName(options_.redact), ", key ", key));
+
     HostSourceOptions source;
     source.host = options_.host;
     source.boot_id = std::string(absl::StripAsciiWhitespace(ReadSmallFile("/proc/sys/kernel/random/boot_id", 64)));
@@ -109,7 +117,7 @@ class AgentProcess {
       evidence.ring = ring;
       return GatherEvidence(pid, evidence);
     };
-    source.log = [this](const std::string& line) { Log(line); };
+    source.log = [this](const std::string& line) { Log(HostRedaction().Text(line)); };
     absl::StatusOr<std::unique_ptr<HostSource>> made = HostSource::Make(source, spool_.get());
     if (!made.ok()) return made.status();
     source_ = std::move(*made);
@@ -140,7 +148,11 @@ class AgentProcess {
     session.late_after_ns = options_.late_after_ns;
     session.log = source.log;
     session.cpu_ns = ProcessCpuNs;
-    session.blind = [this] { return blind_; };
+    session.blind = [this] {
+      std::vector<std::string> blind = blind_;
+      for (std::string& line : blind) line = HostRedaction().Text(line);
+      return blind;
+    };
     if (getrandom(&session.instance, sizeof session.instance, 0) != sizeof session.instance) session.instance = static_cast<uint64_t>(RealtimeNs());
     session_ = std::make_unique<AgentSession>(session, source_.get(), spool_.get(), [this](const wire::Message& message) {
       return client_ == nullptr ? absl::UnavailableError("no collector") : client_->Send(message);
@@ -166,6 +178,14 @@ class AgentProcess {
     own.out = options_.out;
     own.log = options_.spool + "/collector.log";
     own.late_after_ns = options_.late_after_ns;
+    // What files and the environment say of collectors holds for this one too, but for how it is reached.
+    const absl::StatusOr<settings::Merged> merged = settings::Merge("collector", {});
+    if (!merged.ok()) return merged.status();
+    for (const settings::Value& value : merged->values) {
+      static constexpr absl::string_view kOwn[] = {"listen", "key", "known-keys", "keys", "insecure", "out", "upstream", "server-key", "metrics", "late-after"};
+      const bool given = std::find(std::begin(kOwn), std::end(kOwn), absl::string_view(value.row->key)) == std::end(kOwn);
+      if (given && !value.row->option.empty()) own.more.insert(own.more.end(), {value.row->option, value.text});
+    }
     own.say = [this](const std::string& line) { Log(line); };
     absl::StatusOr<std::unique_ptr<OwnCollector>> started = OwnCollector::Start(own);
     if (!started.ok()) return started.status();

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/load_merge.h"
+#include "analyzer/redact.h"
 #include "analyzer/report.h"
 #include "collector/collector_core.h"
 #include "collector/incident.h"
@@ -123,7 +124,7 @@ void CollectorCore::MakeIncident(Job* job, const Decision* decision) {
 // From the round's bundle, to the screen first: a full disk must not keep a verdict from people.
 void CollectorCore::WriteVerdict(Gathering* incident, std::function<void()> then) {
   struct Written {
-    std::string text, json;
+    std::string text, json, redacted;
     Verdict verdict;
     absl::Status status;
     std::vector<int32_t> evidence, merged;
@@ -141,6 +142,7 @@ void CollectorCore::WriteVerdict(Gathering* incident, std::function<void()> then
          written->verdict = round->verdict();
          written->text = ReportText(round->verdict(), round->bundle());
          written->json = ReportJson(round->verdict());
+         written->redacted = RedactionOf(round->bundle());
          written->evidence = round->EvidenceRanks(most);
          written->merged = round->StackRanks(merged, written->evidence);
          if (!first) written->hosts = FindingsOfHosts(round->bundle(), now, kMostHostLines);
@@ -155,6 +157,7 @@ void CollectorCore::WriteVerdict(Gathering* incident, std::function<void()> then
          *incident->incident.mutable_verdict() = written->verdict;
          incident->incident.set_text(written->text);
          if (Job* job = Find(incident->job); job != nullptr && job->incident == name) job->hosts_found = written->hosts;
+         incident->state.redacted = written->redacted;
          if (first) {
            actions_->Say(absl::StrCat("job ", incident->people, ": verdict ", VerdictName(written->verdict.verdict()),
                                       written->verdict.findings_size() > 0 ? ": " + written->verdict.findings(0).summary() : ""));

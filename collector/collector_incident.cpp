@@ -17,6 +17,7 @@
 #include "analyzer/load.h"
 #include "analyzer/load_stacks.h"
 #include "analyzer/lsd_writer.h"
+#include "analyzer/redact.h"
 #include "analyzer/report.h"
 #include "analyzer/report_before.h"
 #include "collector/incident.h"
@@ -322,6 +323,7 @@ std::string ManifestText(const IncidentState& state, bool whole, const std::vect
   json["stalled_ns"] = state.stalled_ns;
   json["captured_real_ns"] = state.captured_real_ns;
   json["whole"] = whole && missing.empty();
+  if (!state.redacted.empty()) json["redacted"] = state.redacted;
   json["nodes"] = Json::array();
   for (const auto& [host, ranks] : state.hosts) {
     if (host.empty()) continue;
@@ -439,6 +441,7 @@ absl::Status FinaliseFolder(const std::string& folder) {
   }
   // Of a desync the rings of few ranks were asked for: that of the others nothing is known says nothing.
   if (!state->desync.text.empty()) bundle->ranks_expected = static_cast<int32_t>(bundle->ranks.size());
+  state->redacted = RedactionOf(*bundle);
   Verdict verdict = Analyze(*bundle);
   AddDesync(state->desync, &verdict);
   Incident incident;

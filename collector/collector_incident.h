@@ -33,6 +33,7 @@ struct DesyncFacts {
 
 // Kept as ".gathering.json" in the folder until the incident is whole.
 struct IncidentState {
+  std::string redacted;  // as RedactionOf() says; not kept with the state
   std::string name, folder;
   JobIdentity identity;
   std::vector<uint64_t> comms;            // some of the job's, by which it is told from others that are called alike

@@ -61,6 +61,9 @@ nlohmann::ordered_json RowJson(const Row& row) {
 void PrintReference() {
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const Row& row : Table()) rows.push_back(RowJson(row));
+  for (const LoneVariable& lone : LoneVariables()) {
+    rows.push_back({{"section", ""}, {"key", ""}, {"variable", lone.name}, {"option", ""}, {"readers", lone.readers}, {"meaning", lone.meaning}});
+  }
   printf("%s\n", rows.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
 }
 

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/clean_utf8.h"
 #include "analyzer/process_evidence.h"
+#include "analyzer/redact.h"
 #include "collector/evidence/child_pipe.h"
 #include "collector/evidence/hardware_log.h"
 #include "collector/evidence/memory_state.h"
@@ -245,6 +246,7 @@ void EvidenceJob::Finish() {
   } else {
     process->set_life(ProcessState::GONE);
   }
+  HostRedaction().Redact(process);
   Process view;
   TakeEvidence(report_, 0, &view);
   for (std::string& text : view.stack) process->add_stack(std::move(text));

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "absl/strings/numbers.h"
+#include "analyzer/redact.h"
 #include "analyzer/settings/merge.h"
 #include "collector/evidence.h"
 #include "collector/evidence/child_pipe.h"
@@ -20,12 +21,14 @@
 namespace {
 
 constexpr char kUsage[] =
-    "Usage: lockstep evidence [--ring FILE] PID\n\n"
+    "Usage: lockstep evidence [--ring FILE] [--redact LEVEL] PID\n\n"
     "Prints what can be learned about a process from outside: native and Python stacks of all its threads, whether it "
     "moves,\n"
     "its memory, its GPUs, hardware errors of this host. Each thread is stopped for a moment (under 50 ms, usually "
     "under 1).\n"
-    "--ring: the process's ring file; where ptrace is refused, its recorder is asked (if it runs with LOCKSTEP_HELPER=on).\n";
+    "--ring: the process's ring file; where ptrace is refused, its recorder is asked (if it runs with LOCKSTEP_HELPER=on).\n"
+    "--redact: no, paths (folders become hashes) or stacks (also names of files, functions and threads that are not public)\n"
+    "(LOCKSTEP_REDACT; default no).\n";
 
 // Nobody may wait for a child of ours for good, whatever became of its parent.
 void LimitTime(int milliseconds) {
@@ -70,6 +73,14 @@ int main(int count, char** given) {
     } else if (word == "--ring") {
       fine = value[0] != 0;
       ring = value;
+      ++i;
+    } else if (word == "--redact") {
+      const absl::StatusOr<lockstep::RedactLevel> level = lockstep::ParseRedactLevel(value);
+      std::string key;
+      const absl::StatusOr<lockstep::Redactor> redactor =
+          level.ok() ? lockstep::MakeRedactor(*level, "", &key) : absl::StatusOr<lockstep::Redactor>(level.status());
+      if (!redactor.ok()) return fprintf(stderr, "lockstep evidence: %s\n", std::string(redactor.status().message()).c_str()), 2;
+      lockstep::SetHostRedaction(*redactor);
       ++i;
     } else if (word == "--nvml") {
       nvml = value;

@@ -21,6 +21,7 @@
 #include "analyzer/lsd_columns.h"
 #include "analyzer/lsd_convert.h"
 #include "analyzer/lsd_format.h"
+#include "analyzer/redact.h"
 #include "analyzer/ring_loader.h"
 #include "collector/ends.h"
 #include "collector/proc.h"
@@ -629,7 +630,9 @@ void HostSource::FillDigest(const CollectRequest& request, Digest* out) {
     if (ring->marks != nullptr) ring->marks->Fill(&input.snapshot);
     inputs.push_back(std::move(input));
   }
-  EncodeDigest(BundleFromRings(std::move(inputs)), wanted.ok() ? wanted->List() : std::vector<int32_t>(), out);
+  Bundle bundle = BundleFromRings(std::move(inputs));
+  HostRedaction().Redact(&bundle);
+  EncodeDigest(bundle, wanted.ok() ? wanted->List() : std::vector<int32_t>(), out);
   const int64_t now = MonotonicNs();
   for (RankDigest& digest : *out->mutable_ranks()) {
     const auto ring = std::find_if(rings.begin(), rings.end(), [&](const Ring* r) { return r->alive && r->rank == digest.rank().rank(); });

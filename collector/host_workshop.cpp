@@ -19,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/lsd_convert.h"
 #include "analyzer/lsd_writer.h"
+#include "analyzer/redact.h"
 #include "analyzer/ring_loader.h"
 #include "collector/incident.h"
 #include "collector/proc.h"
@@ -199,6 +200,7 @@ class Workshop final : public HostWorkshop {
         Rank rank;
         rank.process = task.process;
         *report.mutable_process() = EncodeRank(rank).process();
+        HostRedaction().Redact(report.mutable_process());
       }
       report.set_rank(task.rank);
       if (report.pid() == 0) report.set_pid(task.pid);
@@ -239,7 +241,7 @@ class Workshop final : public HostWorkshop {
       if (status.ok()) continue;
       // The collector need not wait for a file that will not come.
       HostEvidence evidence = Envelope(order.request);
-      evidence.set_problem(absl::StrCat("no rings of ", options_.host, ": ", status.message()));
+      evidence.set_problem(HostRedaction().Text(absl::StrCat("no rings of ", options_.host, ": ", status.message())));
       done_.push_back(std::move(evidence));
       Wake();
     }
@@ -269,6 +271,7 @@ class Workshop final : public HostWorkshop {
     }
     if (inputs.empty()) return absl::NotFoundError("none could be read");
     Bundle bundle = BundleFromRings(std::move(inputs));
+    HostRedaction().Redact(&bundle);
     const absl::StatusOr<Ranks> wanted = Ranks::From(order->request.ranks());
     std::vector<size_t> chosen;
     for (size_t i = 0; i < bundle.ranks.size(); ++i) {

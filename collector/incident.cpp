@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/lsd_writer.h"
+#include "analyzer/redact.h"
 #include "analyzer/report.h"
 #include "proto/dump.pb.h"
 
@@ -139,6 +140,7 @@ absl::Status WriteIncident(const std::string& folder, const Bundle& bundle, cons
     exits.push_back({{"rank", exit.rank}, {"pid", exit.pid}, {"status", exit.text}});
   }
   manifest["processes"] = std::move(exits);
+  if (const std::string redacted = RedactionOf(bundle); !redacted.empty()) manifest["redacted"] = redacted;
   if (!facts.note.empty()) manifest["note"] = facts.note;
   // A command line is bytes, not necessarily UTF-8.
   note(WriteFileSafely(folder + "/manifest.json",

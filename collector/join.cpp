@@ -48,6 +48,7 @@ absl::StatusOr<std::unique_ptr<Join>> Join::Start(const JoinOptions& options) {
     words.push_back("--late-after");
     words.push_back(absl::StrCat(static_cast<double>(options.late_after_ns) / 1e9));
   }
+  words.insert(words.end(), {"--redact", RedactLevelName(options.redact)});
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);

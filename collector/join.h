@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "analyzer/redact.h"
 #include "collector/wire/client.h"
 #include "proto/wire.pb.h"
 
@@ -23,6 +24,7 @@ struct JoinOptions {
   std::string job;          // as LOCKSTEP_JOB has it
   std::string agent;        // program; empty: lockstep-agent beside this one
   int64_t late_after_ns = 0;
+  RedactLevel redact = RedactLevel::kNo;
   // Communicators that the job has made so far: what tells it from others that are called alike.
   std::function<std::vector<uint64_t>()> kin;
 };

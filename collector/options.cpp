@@ -53,6 +53,12 @@ absl::Status Apply(absl::string_view option, absl::string_view value, RunOptions
     options->gpu = std::string(value);
     return absl::OkStatus();
   }
+  if (option == "--redact") {
+    const absl::StatusOr<RedactLevel> level = ParseRedactLevel({value.data(), value.size()});
+    if (!level.ok()) return Usage(std::string(level.status().message()));
+    options->redact = *level;
+    return absl::OkStatus();
+  }
   if (option == "--hang-after") return ParseSeconds(option, value, &options->hang_after_ns);
   return ParseSeconds(option, value, &options->late_after_ns);
 }
@@ -76,6 +82,8 @@ Runs COMMAND with the recorder preloaded, watches it, and says which rank stoppe
   --late-after SECONDS a wait shorter than this is nothing to look at (default 5)
   --hang-after SECONDS call a wait this long hung whatever its root is doing; give less than the framework's own
                        watchdog has (default: a root that is seen at work is never called hung)
+  --redact LEVEL       what incidents tell: no (everything), paths (folders become hashes) or stacks (also names of files,
+                       functions and threads that are not public); docs/security.md (LOCKSTEP_REDACT; default no)
   --quiet              say nothing when the job was healthy
   -h, --help           this text
   -V, --version        the version
@@ -128,7 +136,7 @@ absl::StatusOr<RunOptions> ParseWords(int argc, char** argv) {
       has_value = true;
     }
     if (option != "-n" && option != "--out" && option != "--collector" && option != "--gpu" && option != "--hang-after" &&
-        option != "--late-after") {
+        option != "--late-after" && option != "--redact") {
       return Usage(absl::StrCat("unknown option '", word, "'"));
     }
     if (!has_value) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "analyzer/redact.h"
 
 namespace lockstep {
 
@@ -20,6 +21,7 @@ struct RunOptions {
   int64_t late_after_ns = 5'000'000'000;
   int64_t hang_after_ns = 0;  // 0: not given
   bool quiet = false;
+  RedactLevel redact = RedactLevel::kNo;  // before anything is written
   bool help = false, version = false;
   std::vector<std::string> command;
 };

@@ -57,6 +57,7 @@ absl::Status OwnCollector::Spawn() {
   const std::string late = absl::StrFormat("%.3f", static_cast<double>(options_.late_after_ns) / 1e9);
   std::vector<std::string> words = program_;
   words.insert(words.end(), {"--no-config", "--listen", endpoint_, "--out", options_.out, "--late-after", late});
+  words.insert(words.end(), options_.more.begin(), options_.more.end());
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);

@@ -20,6 +20,7 @@ struct OwnCollectorOptions {
   std::string out;     // its incidents; made when it is missing
   std::string log;     // its standard error
   int64_t late_after_ns = 5'000'000'000;
+  std::vector<std::string> more;  // further options of its command line: it reads no configuration file
   std::function<void(const std::string&)> say;  // one line when it ended and is started again
 };
 

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/redact.h"
+
 namespace lockstep {
 namespace {
 
@@ -52,6 +54,7 @@ void ProcessSampler::Sample(pid_t pid, Process* process) {
   process->threads_in_d = sleeping.count;
   if (stat->state != 'D' && !sleeping.wchan.empty()) process->wchan = sleeping.wchan;
   process->written_files = ReadWrittenFiles(pid);
+  for (std::string& file : process->written_files) file = HostRedaction().Path(file);
   // Better stacks than the kernel's have been taken.
   if (process->evidence != nullptr && !process->stack.empty()) {
     if (!older_.valid || now.mono_ns - older_.mono_ns >= kOldestSample) older_ = now;

@@ -15,6 +15,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/redact.h"
 #include "analyzer/settings/merge.h"
 #include "collector/agent.h"
 #include "collector/environment.h"
@@ -70,7 +71,14 @@ class Run {
 
   int Main() {
     Environment environment = CurrentEnvironment();
-    job_ = JobName(environment, options_.command[0]);
+    std::string key;
+    if (const absl::StatusOr<Redactor> redactor = MakeRedactor(options_.redact, "", &key); redactor.ok()) {
+      SetHostRedaction(*redactor);
+    } else {
+      Say(redactor.status().message());
+      return 2;
+    }
+    job_ = JobName(environment, options_.redact == RedactLevel::kStacks ? "job" : options_.command[0]);
     if (const int status = PrepareRecording(&environment); status != 0) return status;
     if (const int status = Start(environment); status != 0) return status;
     Loop();
@@ -186,6 +194,7 @@ class Run {
       join.ring_folder = folder_.path;
       join.job = HasVariable(environment, "LOCKSTEP_JOB") ? GetVariable(environment, "LOCKSTEP_JOB") : job_;
       join.late_after_ns = options_.late_after_ns;
+      join.redact = options_.redact;
       join.kin = [this] {
         agent_.Sample();
         std::vector<uint64_t> comms;

@@ -8,16 +8,34 @@
 #include <zstd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/lsd_format.h"
+#include "analyzer/redact.h"
 #include "collector/wire/frame.h"
+#include "recorder/ring/layout.h"
 
 namespace lockstep {
 namespace {
 
 constexpr std::string_view kMagic = "LSCHUNK1";
+
+// Of a copy of a ring; what its header says is checked. The place is that of every layout so far.
+void ForgetThreadNames(int fd, uint64_t bytes) {
+  ring::Header header;
+  if (pread(fd, &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header)) return;
+  for (const ring::Section& section : header.sections) {
+    if (section.kind != ring::SectionKind::kThreads || section.stride < sizeof(ring::ThreadCell)) continue;
+    for (uint64_t i = 0; i < std::min<uint64_t>(section.count, 4096); ++i) {
+      const uint64_t at = section.offset + i * section.stride + offsetof(ring::ThreadCell, name);
+      constexpr char kNone[sizeof ring::ThreadCell::name] = {};
+      if (at > bytes || bytes - at < sizeof kNone) return;
+      if (pwrite(fd, kNone, sizeof kNone, static_cast<off_t>(at)) < 0) return;
+    }
+  }
+}
 
 absl::Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
   while (!bytes.empty()) {
@@ -118,7 +136,7 @@ absl::Status WriteFileSynced(const std::string& path, std::string_view bytes) {
 }
 
 absl::Status CopyRingFile(int from, uint64_t bytes, const std::string& temporary, const std::string& path) {
-  const int fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+  const int fd = open(temporary.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0) return SpoolError("write", temporary, errno);
   absl::Status status;
   std::string block(1 << 18, '\0');
@@ -136,6 +154,7 @@ absl::Status CopyRingFile(int from, uint64_t bytes, const std::string& temporary
     at += static_cast<uint64_t>(got);
   }
   if (status.ok() && ftruncate(fd, static_cast<off_t>(bytes)) != 0) status = SpoolError("write", temporary, errno);
+  if (status.ok() && HostRedaction().level() == RedactLevel::kStacks) ForgetThreadNames(fd, bytes);
   if (status.ok() && fdatasync(fd) != 0) status = SpoolError("write", temporary, errno);
   if (close(fd) != 0 && status.ok()) status = SpoolError("write", temporary, errno);
   if (status.ok() && rename(temporary.c_str(), path.c_str()) != 0) status = SpoolError("rename to", path, errno);

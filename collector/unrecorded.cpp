@@ -93,6 +93,7 @@ std::string Unrecorded::Reason(const std::string& switched_off) const {
     return absl::StrCat("no NCCL library was loaded in ", loaded, loaded == 1 ? " process" : " processes",
                         " (no NCCL call, or NCCL is linked statically)");
   }
+  if (seen_.empty()) return "the job's processes ended before they could be looked at: whether the recorder was loaded, or NCCL, is not known";
   return "no NCCL call was made (or NCCL is linked statically)";
 }
 

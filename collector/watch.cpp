@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine.h"
+#include "analyzer/redact.h"
 #include "analyzer/report.h"
 #include "analyzer/ring_loader.h"
 #include "collector/decision_log.h"
@@ -135,6 +136,7 @@ Watch::Gathered Watch::Gather(bool whole, bool stalled, int64_t stalled_ns) {
     gathered.folder = IncidentFolder();
     for (Rank& rank : gathered.bundle.ranks) rank.path = absl::StrCat(gathered.folder, "/", DumpFileName(rank.host));
   }
+  HostRedaction().Redact(&gathered.bundle);
   // All these rings are this host's.
   const RackAndSwitch place = PlaceOf(CurrentEnvironment());
   if (!gathered.bundle.ranks.empty() && (!place.rack.empty() || !place.leaf_switch.empty())) {
@@ -356,7 +358,7 @@ std::vector<ExitRecord> Watch::Exits() const {
 void Watch::WriteAndTell(const Gathered& gathered, bool tell) {
   IncidentFacts facts;
   facts.job = gathered.bundle.job;
-  facts.command = options_.command;
+  facts.command = HostRedaction().Command(options_.command);
   facts.exits = Exits();
   facts.captured_real_ns = RealtimeNs();
   facts.decisions = decisions_;

@@ -202,12 +202,18 @@ only what belongs to root and what no other group can write. `--no-config` with 
 `lockstep config` prints every setting, its value and where that comes from; `lockstep config --check` says only what is wrong; `lockstep doctor` names the files in force."""
 
 
+HOOKS = """**Files of variables.** `/etc/lockstep/agent.env` and `collector.env` (the systemd units' `EnvironmentFile`), `/etc/lockstep/slurm/environment` (read by
+Slurm's prolog, TaskProlog and epilog as shell) and `/etc/lockstep/enroot.env` (read by the Enroot hook) set environment variables of what they start. So
+each counts more than `/etc/lockstep.conf` and the file of `LOCKSTEP_CONFIG`, and less than options; where the process had the variable already, the unit's file
+and Slurm's replace it. `lockstep config` run with the same variables shows what comes out."""
+
+
 def settings(bin_folder):
     """section -> key -> what lockstep config tells of it, in its order."""
     said = subprocess.run([os.path.join(bin_folder, "lockstep-config"), "--reference"], stdout=subprocess.PIPE, text=True, timeout=60, check=True).stdout
     table = {}
     for row in json.loads(said):
-        table.setdefault(row["section"], {})[row["key"]] = row
+        table.setdefault(row["section"], {})[row["key"] or row["variable"]] = row
     return table
 
 
@@ -239,6 +245,10 @@ def reference(all_pages, table):
             "| variable | key | takes | default | meaning |", "| --- | --- | --- | --- | --- |"]
     for row in table["recorder"].values():
         out.append(f"| `{row['variable']}` | {key(row)} | {cell(row.get('choices', ''))} | {cell(row['default'])} | {cell(row['meaning'])} |")
+    out += ["", "## Variables without a key", "", "| variable | read by | meaning |", "| --- | --- | --- |"]
+    for row in table[""].values():
+        out.append(f"| `{row['variable']}` | {row['readers']} | {cell(row['meaning'])} |")
+    out += ["", HOOKS]
     return "\n".join(out).rstrip() + "\n"
 
 

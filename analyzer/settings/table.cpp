@@ -27,6 +27,7 @@ struct Line {
 
 constexpr const char* kNoOption = "";
 constexpr const char* kDerived = nullptr;
+constexpr const char* kRedact = "no|paths|stacks";
 
 constexpr Line kLines[] = {
     {"agent", "collector", "LOCKSTEP_COLLECTOR", kDerived, Kind::kEndpoint, "", "", true, ',', "alone"},
@@ -44,6 +45,9 @@ constexpr Line kLines[] = {
     {"agent", "metrics", "LOCKSTEP_METRICS", kDerived, Kind::kText, "", ""},
     {"agent", "host", "LOCKSTEP_HOST", kDerived, Kind::kText, "", "uname"},
     {"agent", "late-after", kDerived, kDerived, Kind::kSeconds, "", "5", true},
+    {"agent", "redact", "LOCKSTEP_REDACT", kDerived, Kind::kChoice, kRedact, "no", true},
+    {"agent", "rack", "LOCKSTEP_RACK", kNoOption, Kind::kText, "", "not told", true},
+    {"agent", "switch", "LOCKSTEP_SWITCH", kNoOption, Kind::kText, "", "of SLURM_TOPOLOGY_ADDR", true},
     {"agent", "runtime-dir", "LOCKSTEP_RUNTIME_DIR", kNoOption, Kind::kText, "", "/run/lockstep, of a user $XDG_RUNTIME_DIR/lockstep", true},
     {"agent", "dir", "LOCKSTEP_DIR", kNoOption, Kind::kText, "", "/dev/shm/lockstep-UID"},
 
@@ -52,6 +56,8 @@ constexpr Line kLines[] = {
     {"analyze", "late-after", kDerived, kDerived, Kind::kSeconds, "", "5", true},
     {"analyze", "topology", kDerived, kDerived, Kind::kText, "", ""},
     {"analyze", "archive", "LOCKSTEP_ARCHIVE", kDerived, Kind::kText, "", "", true},
+    {"analyze", "keys", "LOCKSTEP_KEYS", kNoOption, Kind::kText, "", "~/.config/lockstep/keys, /etc/lockstep/keys", true},
+    {"analyze", "redact", "LOCKSTEP_REDACT", kDerived, Kind::kChoice, kRedact, "no", true},
     {"analyze", "start", kDerived, kDerived, Kind::kFlag, "", "no"},
 
     {"archive", "to", "LOCKSTEP_ARCHIVE", kDerived, Kind::kText, "", ""},
@@ -68,6 +74,8 @@ constexpr Line kLines[] = {
     {"archive", "host", kDerived, kDerived, Kind::kText, "", "all"},
     {"archive", "place", kDerived, kDerived, Kind::kText, "", "all"},
     {"archive", "job", kDerived, kDerived, Kind::kText, "", "all"},
+    {"archive", "keys", "LOCKSTEP_KEYS", kNoOption, Kind::kText, "", "~/.config/lockstep/keys, /etc/lockstep/keys", true},
+    {"archive", "redact", "LOCKSTEP_REDACT", kDerived, Kind::kChoice, kRedact, "no", true},
     {"archive", "json", kDerived, kDerived, Kind::kFlag, "", "no"},
     {"archive", "sql", kDerived, kDerived, Kind::kFlag, "", "no"},
 
@@ -107,6 +115,7 @@ constexpr Line kLines[] = {
     {"doctor", "insecure", kDerived, kDerived, Kind::kFlag, "", "no", true},
     {"doctor", "nccl", kDerived, kDerived, Kind::kText, "", "those found where programs look"},
     {"doctor", "ranks", kDerived, kDerived, Kind::kNumber, "", "8"},
+    {"doctor", "library", "LOCKSTEP_LIBRARY", kNoOption, Kind::kText, "", "../lib/liblockstep.so beside the program", true},
     {"doctor", "dir", "LOCKSTEP_DIR", kNoOption, Kind::kText, "", "/dev/shm/lockstep-UID"},
     {"doctor", "json", kDerived, kDerived, Kind::kFlag, "", "no"},
     {"doctor", "runtime-dir", "LOCKSTEP_RUNTIME_DIR", kNoOption, Kind::kText, "", "/run/lockstep, of a user $XDG_RUNTIME_DIR/lockstep", true},
@@ -121,12 +130,16 @@ constexpr Line kLines[] = {
     {"dump", "timeout", kDerived, kDerived, Kind::kSeconds, "", "600"},
     {"dump", "runtime-dir", "LOCKSTEP_RUNTIME_DIR", kNoOption, Kind::kText, "", "/run/lockstep, of a user $XDG_RUNTIME_DIR/lockstep", true},
 
+    {"evidence", "keys", "LOCKSTEP_KEYS", kNoOption, Kind::kText, "", "~/.config/lockstep/keys, /etc/lockstep/keys", true},
+    {"evidence", "redact", "LOCKSTEP_REDACT", kDerived, Kind::kChoice, kRedact, "no", true},
     {"evidence", "ring", kDerived, kDerived, Kind::kText, "", ""},
 
     {"export", "perfetto", kDerived, kDerived, Kind::kText, "", ""},
     {"export", "chrome", kDerived, kDerived, Kind::kText, "", ""},
     {"export", "csv", kDerived, kDerived, Kind::kText, "", ""},
     {"export", "ranks", kDerived, kDerived, Kind::kText, "", "all"},
+    {"export", "keys", "LOCKSTEP_KEYS", kNoOption, Kind::kText, "", "~/.config/lockstep/keys, /etc/lockstep/keys", true},
+    {"export", "redact", "LOCKSTEP_REDACT", kDerived, Kind::kChoice, kRedact, "no", true},
     {"export", "around-stop", kDerived, kDerived, Kind::kSeconds, "", "all"},
 
     {"keygen", "role", kDerived, kDerived, Kind::kChoice, "collector|relay|agent|operator|reader", ""},
@@ -140,7 +153,11 @@ constexpr Line kLines[] = {
     {"run", "profiler", kDerived, kDerived, Kind::kFlag, "", "no", false, 0, "gpu"},
     {"run", "late-after", kDerived, kDerived, Kind::kSeconds, "", "5", true},
     {"run", "hang-after", kDerived, kDerived, Kind::kSeconds, "", "never"},
+    {"run", "redact", "LOCKSTEP_REDACT", kDerived, Kind::kChoice, kRedact, "no", true},
     {"run", "quiet", kDerived, kDerived, Kind::kFlag, "", "no"},
+    {"run", "library", "LOCKSTEP_LIBRARY", kNoOption, Kind::kText, "", "../lib/liblockstep.so beside the program", true},
+    {"run", "rack", "LOCKSTEP_RACK", kNoOption, Kind::kText, "", "not told", true},
+    {"run", "switch", "LOCKSTEP_SWITCH", kNoOption, Kind::kText, "", "of SLURM_TOPOLOGY_ADDR", true},
     {"run", "dir", "LOCKSTEP_DIR", kNoOption, Kind::kText, "", "/dev/shm, else the temporary folder"},
     {"run", "server-key", "LOCKSTEP_SERVER_KEY", kNoOption, Kind::kText, "", "collector.pub where keys are", true},
     {"run", "keys", "LOCKSTEP_KEYS", kNoOption, Kind::kText, "", "~/.config/lockstep/keys, /etc/lockstep/keys", true},
@@ -243,6 +260,21 @@ std::vector<std::string> Split(std::string_view text, char separator) {
 const std::vector<Row>& Table() {
   static const auto& rows = *new std::vector<Row>(MakeTable());
   return rows;
+}
+
+const std::vector<LoneVariable>& LoneVariables() {
+  static const auto& variables = *new std::vector<LoneVariable>{
+      {"LOCKSTEP_CONFIG", "every verb and the recorder", "another configuration file, read after /etc/lockstep.conf"},
+      {"LOCKSTEP_ARCHIVE_PASSWORD", "archive, and analyze and collector for \"before\"",
+       "the archive's password; no key, for a configuration file may be read by others: archive has --password-file"},
+      {"LOCKSTEP_VIEW_VERBOSE", "view", "set: says on standard error what it loads"},
+      {"LOCKSTEP_ENROOT_ENVIRONMENT", "the Enroot hook", "its file of variables (default /etc/lockstep/enroot.env)"},
+      {"LOCKSTEP_PROGRAM", "Slurm's prolog and epilog", "the lockstep program (default lockstep)"},
+      {"LOCKSTEP_SLURM_ENVIRONMENT", "Slurm's prolog, TaskProlog and epilog", "a file of variables instead of `environment` beside them"},
+      {"LOCKSTEP_SLURM_RUN", "Slurm's prolog and epilog", "where the node's agent runs (default /run/lockstep-slurm)"},
+      {"LOCKSTEP_SLURM_RINGS", "Slurm's prolog, TaskProlog and epilog", "where rings are (default /dev/shm/lockstep-slurm)"},
+  };
+  return variables;
 }
 
 std::vector<std::string> Sections() {

@@ -39,6 +39,13 @@ struct Row {
 inline constexpr std::string_view kCommon = "common", kRecorder = "recorder";
 
 const std::vector<Row>& Table();
+
+// Variables that are no key's, and what reads them.
+struct LoneVariable {
+  std::string name, readers, meaning;
+};
+const std::vector<LoneVariable>& LoneVariables();
+
 std::vector<std::string> Sections();  // without [common]
 const Row* FindByKey(std::string_view section, std::string_view key);
 const Row* FindByOption(std::string_view section, std::string_view option);

@@ -20,6 +20,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/redact.h"
 #include "analyzer/report_words.h"
 #include "analyzer/settings/merge.h"
 #include "collector/archive/http.h"
@@ -63,6 +64,7 @@ constexpr char kHelp[] =
     "  --place TEXT           query culprits: of code places that contain it\n"
     "  --job NAME             query: of this job\n"
     "  --json                 query: as JSON\n"
+    "  --redact LEVEL         what is sent of code places: no, paths or stacks, as lockstep analyze has it (LOCKSTEP_REDACT)\n"
     "  --sql                  query: print the statement and ask nothing\n"
     "  -h, --help             show this and exit\n"
     "  -V, --version          show the version and exit\n"
@@ -78,6 +80,7 @@ struct Options {
   uint64_t spool_limit = uint64_t{1} << 30;
   int64_t time_limit_ms = 1500;  // of `before`, which verdicts call
   QueryArguments query;
+  RedactLevel redact = RedactLevel::kNo;
 };
 
 void Say(const std::string& text) { fprintf(stderr, "lockstep archive: %s\n", Printable(text, 1000).c_str()); }
@@ -122,7 +125,7 @@ std::string Parse(int argc, char** argv, Options* options) {
     const std::string name = word.substr(0, equals);
     if (name == "--password") return "no password belongs on a command line, which every user of the machine can read: --password-file FILE";
     static const std::set<std::string> known = {"--to",        "--password-file", "--ca",   "--follow", "--every", "--spool", "--spool-limit",
-                                                "--retry-for", "--days",          "--limit", "--host",   "--place", "--job",   "--time-limit-ms"};
+                                                "--retry-for", "--days",          "--limit", "--host",   "--place", "--job",   "--time-limit-ms", "--redact"};
     if (known.count(name) == 0) return absl::StrCat("unknown option ", Printable(name, 100));
     std::string value;
     if (equals != std::string::npos) {
@@ -131,6 +134,12 @@ std::string Parse(int argc, char** argv, Options* options) {
       value = argv[i];
     }
     if (value.empty()) return absl::StrCat("option ", name, " takes a value");
+    if (name == "--redact") {
+      const absl::StatusOr<RedactLevel> level = ParseRedactLevel(value);
+      if (!level.ok()) return std::string(level.status().message());
+      options->redact = *level;
+      continue;
+    }
     double real = 0;
     const std::map<std::string, std::string*> texts = {{"--to", &options->to},         {"--password-file", &options->password_file},
                                                        {"--ca", &options->ca},         {"--follow", &options->follow},
@@ -482,6 +491,10 @@ int Run(int argc, char** argv) {
     }
     return kUsage;
   }
+  std::string key;
+  const absl::StatusOr<Redactor> redactor = MakeRedactor(options.redact, "", &key);
+  if (!redactor.ok()) return Say(std::string(redactor.status().message())), kUsage;
+  SetHostRedaction(*redactor);
   for (const int ending : {SIGTERM, SIGINT, SIGHUP}) signal(ending, [](int) { Http::Stop(); });
   Http http(*target);
   Store store(&http);

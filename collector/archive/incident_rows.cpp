@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/clean_utf8.h"
+#include "analyzer/redact.h"
 #include "analyzer/report_places.h"
 #include "collector/archive/operation_rows.h"
 
@@ -112,7 +113,8 @@ Json PlacesOf(const Json& finding) {
     if (!evidence.is_object()) continue;
     const auto text = evidence.find("text");
     if (text == evidence.end() || !text->is_string()) continue;
-    const std::string place = PlaceOfEvidence(text->get_ref<const std::string&>());
+    const std::string seen = PlaceOfEvidence(text->get_ref<const std::string&>());
+    const std::string place = HostRedaction().Frame(seen);
     if (!place.empty() && std::find(places.begin(), places.end(), place) == places.end()) places.push_back(place);
   }
   return places;
@@ -148,7 +150,7 @@ class VerdictRows {
       row["common_kind"] = Text(common, "kind", 64);
       row["common_name"] = Text(common, "name", 256);
       row["places"] = PlacesOf(finding);
-      row["summary"] = Text(finding, "summary");
+      row["summary"] = HostRedaction().Text(Text(finding, "summary"));
       if (absl::Status status = sink_("findings", row); !status.ok()) return status;
       if (absl::Status status = Culprits(finding, number); !status.ok()) return status;
       ++number;
@@ -202,7 +204,7 @@ class VerdictRows {
     row["verdict"] = Text(verdict, "verdict", 64);
     for (const char* text : {"kind", "cause", "activity"}) row[text] = Text(first, text, 64);
     row["confidence"] = Real(first, "confidence");
-    row["summary"] = Text(first, "summary");
+    row["summary"] = HostRedaction().Text(Text(first, "summary"));
     row["findings"] = std::min(findings.size(), kMostFindings);
     row["victims"] = Count(first, "victim_count");
     row["hosts"] = HostsOf(first);
@@ -244,7 +246,7 @@ class VerdictRows {
       row["host"] = Text(culprit, "host", 256);
       row["gpu"] = Whole(culprit, "gpu", -1, std::numeric_limits<int32_t>::max(), -1);
       row["gpu_pci"] = Text(culprit, "gpu_pci", 64);
-      row["state"] = Text(culprit, "state", 300);
+      row["state"] = HostRedaction().Text(Text(culprit, "state", 300));
       if (absl::Status status = sink_("culprits", row); !status.ok()) return status;
     }
     return absl::OkStatus();

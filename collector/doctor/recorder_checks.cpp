@@ -56,7 +56,8 @@ std::string Existing(std::string path) {
 // What every variable of ours is, for saying which ones nothing reads.
 const std::set<std::string>& KnownVariables() {
   static const auto& known = *[] {
-    auto* names = new std::set<std::string>{"LOCKSTEP_LIBRARY", "LOCKSTEP_RACK", "LOCKSTEP_SWITCH", "LOCKSTEP_CONFIG"};
+    auto* names = new std::set<std::string>;
+    for (const settings::LoneVariable& lone : settings::LoneVariables()) names->insert(lone.name);
     for (const settings::Row& row : settings::Table()) names->insert(row.variable);
     return names;
   }();

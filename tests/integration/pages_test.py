@@ -99,6 +99,25 @@ class PagesTest(unittest.TestCase):
             if row["section"] == "recorder":
                 self.assertIn(row["variable"], page)
 
+    def test_every_variable_that_is_read_is_in_the_reference(self):
+        said = subprocess.run([LOCKSTEP, "config", "--reference"], stdout=subprocess.PIPE, text=True, check=True).stdout
+        known = {row["variable"] for row in json.loads(said)}
+        # Not of people: of tests, and what programs of ours tell each other.
+        inner = {"LOCKSTEP_FAKE_NVML", "LOCKSTEP_FAKE_NVML_LIBRARY", "LOCKSTEP_TEST_CONFIG"}
+        read = {}
+        for folder in ("analyzer", "collector", "recorder", "gui", "packaging"):
+            for path in glob.glob(os.path.join(SOURCE, folder, "**/*"), recursive=True):
+                name = os.path.basename(path)
+                if not os.path.isfile(path) or "/testing/" in path or not name.endswith((".cpp", ".h", ".sh")) or re.search(r"_test|test_|fake_|_main_test", name):
+                    continue
+                with open(path, errors="replace") as file:
+                    text = file.read()
+                names = re.findall(r"\$\{?(LOCKSTEP[A-Z_]*)", text) if name.endswith(".sh") else re.findall(r'(?:getenv|Variable|Setting|IsSet)\([^()"]*"(LOCKSTEP[A-Z_]*)"', text)
+                for variable in names:
+                    read.setdefault(variable, os.path.relpath(path, SOURCE))
+        self.assertGreater(len(read), 25)
+        self.assertEqual({variable: path for variable, path in read.items() if variable not in known | inner}, {}, "add them to analyzer/settings/table.cpp")
+
 
 if __name__ == "__main__":
     unittest.main()
