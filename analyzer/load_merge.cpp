@@ -199,6 +199,24 @@ void BundleBuilder::KeepNewestGeneration() {
   if (!stale.empty()) std::erase_if(loose_, [&](const LooseRank& loose) { return loose.rank.restart_count < newest; });
 }
 
+namespace {
+
+// What was seen of a process from outside; how it ended stays.
+void TakeLook(Process* from, Process* to) {
+  to->evidence = std::move(from->evidence);
+  to->stack = std::move(from->stack);
+  to->stack_later = std::move(from->stack_later);
+  to->python_stack = std::move(from->python_stack);
+  to->stack_refused = std::move(from->stack_refused);
+  if (to->written_files.empty()) to->written_files = std::move(from->written_files);
+  if (to->sample_gap_ns > 0 || from->sample_gap_ns == 0) return;
+  to->sample_gap_ns = from->sample_gap_ns;
+  to->cpu_ns_between_samples = from->cpu_ns_between_samples;
+  to->io_bytes_between_samples = from->io_bytes_between_samples;
+}
+
+}  // namespace
+
 void BundleBuilder::KeepOnePerRank() {
   std::stable_sort(loose_.begin(), loose_.end(),
                    [](const LooseRank& a, const LooseRank& b) { return a.rank.rank < b.rank.rank; });
@@ -213,9 +231,11 @@ void BundleBuilder::KeepOnePerRank() {
     const bool over = loose.rank.recorder_state == ring::RecorderState::kReplaced;
     const bool kept_over = kept.back().rank.recorder_state == ring::RecorderState::kReplaced;
     if (over != kept_over ? kept_over : Knowledge(loose.rank) > Knowledge(kept.back().rank)) std::swap(loose, kept.back());
-    const Rank &winner = kept.back().rank, &loser = loose.rank;
+    Rank &winner = kept.back().rank, &loser = loose.rank;
     // The same process met twice, or one that never used a communicator, takes nothing away when it is dropped.
     const bool same_process = winner.pid == loser.pid && winner.host == loser.host && winner.boot_id == loser.boot_id;
+    // A digest may have come with evidence, and the whole ring without.
+    if (same_process && winner.process.evidence == nullptr && loser.process.evidence != nullptr) TakeLook(&loser.process, &winner.process);
     if (same_process || (loser.memberships.empty() && loser.ops.empty())) continue;
     AddProblem({loser.path, -1,
                 absl::StrCat("a second process of rank ", loser.rank, " (pid ", loser.pid, " beside pid ", winner.pid,

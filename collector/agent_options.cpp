@@ -3,6 +3,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
@@ -209,6 +210,7 @@ absl::StatusOr<AgentOptions> ParseAgentOptions(int argc, char** argv) {
   settings::Tell(*merged);
   absl::StatusOr<AgentOptions> options = ParseWords(merged->words);
   if (!options.ok()) return absl::InvalidArgumentError(merged->Explain(std::string(options.status().message())));
+  options->config_files = std::find(argv + 1, argv + argc, std::string("--no-config")) == argv + argc;
   return options;
 }
 

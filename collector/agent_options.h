@@ -26,6 +26,7 @@ struct AgentOptions {
   bool alone = false;                   // with a collector of its own, for this host's tools
   std::string out;                      // its incidents; empty: beside the spool
   RedactLevel redact = RedactLevel::kNo;  // before anything leaves the host
+  bool config_files = true;                // were read
   bool help = false, version = false;
 };
 

@@ -17,7 +17,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/redact.h"
-#include "analyzer/settings/merge.h"
 #include "collector/agent_log.h"
 #include "collector/agent_session.h"
 #include "collector/environment.h"
@@ -178,14 +177,9 @@ class AgentProcess {
     own.out = options_.out;
     own.log = options_.spool + "/collector.log";
     own.late_after_ns = options_.late_after_ns;
-    // What files and the environment say of collectors holds for this one too, but for how it is reached.
-    const absl::StatusOr<settings::Merged> merged = settings::Merge("collector", {});
-    if (!merged.ok()) return merged.status();
-    for (const settings::Value& value : merged->values) {
-      static constexpr absl::string_view kOwn[] = {"listen", "key", "known-keys", "keys", "insecure", "out", "upstream", "server-key", "metrics", "late-after"};
-      const bool given = std::find(std::begin(kOwn), std::end(kOwn), absl::string_view(value.row->key)) == std::end(kOwn);
-      if (given && !value.row->option.empty()) own.more.insert(own.more.end(), {value.row->option, value.text});
-    }
+    absl::StatusOr<std::vector<std::string>> settled = SettledOptions(options_.config_files);
+    if (!settled.ok()) return settled.status();
+    own.more = *std::move(settled);
     own.say = [this](const std::string& line) { Log(line); };
     absl::StatusOr<std::unique_ptr<OwnCollector>> started = OwnCollector::Start(own);
     if (!started.ok()) return started.status();

@@ -11,11 +11,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <map>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "analyzer/settings/merge.h"
 #include "collector/own_programs.h"
 #include "collector/proc.h"
 
@@ -26,6 +30,28 @@ constexpr int64_t kMs = 1'000'000, kSecond = 1000 * kMs;
 constexpr size_t kLongestSocketPath = 107;  // sun_path
 
 }  // namespace
+
+absl::StatusOr<std::vector<std::string>> SettledOptions(bool files) {
+  static constexpr absl::string_view kOwn[] = {"listen", "key", "known-keys", "keys", "insecure", "out", "upstream", "server-key", "metrics", "late-after"};
+  // Where merging puts what has no option; the agent's own is another.
+  std::map<std::string, std::optional<std::string>> before;
+  for (const settings::Row& row : settings::Table()) {
+    if (row.section != "collector" || !row.option.empty()) continue;
+    const char* value = getenv(row.variable.c_str());
+    before[row.variable] = value == nullptr ? std::optional<std::string>() : value;
+  }
+  std::vector<std::string> none;
+  if (!files) none.push_back("--no-config");
+  const absl::StatusOr<settings::Merged> merged = settings::Merge("collector", std::move(none));
+  for (const auto& [name, value] : before) value ? setenv(name.c_str(), value->c_str(), 1) : unsetenv(name.c_str());
+  if (!merged.ok()) return merged.status();
+  std::vector<std::string> options;
+  for (const settings::Value& value : merged->values) {
+    const bool own = std::find(std::begin(kOwn), std::end(kOwn), absl::string_view(value.row->key)) != std::end(kOwn);
+    if (!own && !value.row->option.empty()) options.insert(options.end(), {value.row->option, value.text});
+  }
+  return options;
+}
 
 absl::StatusOr<std::unique_ptr<OwnCollector>> OwnCollector::Start(const OwnCollectorOptions& options) {
   std::unique_ptr<OwnCollector> own(new OwnCollector(options));

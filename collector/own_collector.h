@@ -24,6 +24,9 @@ struct OwnCollectorOptions {
   std::function<void(const std::string&)> say;  // one line when it ended and is started again
 };
 
+// What files (where `files`) and the environment say of collectors, as options; but for how it is reached and what the agent says itself.
+absl::StatusOr<std::vector<std::string>> SettledOptions(bool files);
+
 // One thread owns it. The child ends with that thread, whatever ends it.
 class OwnCollector {
  public:

@@ -143,6 +143,39 @@ class AloneTest(unittest.TestCase):
         self.assertTrue(verdict, made.logs())
         self.assertEqual(verdict["findings"][0]["culprit_ranks"], [1])
 
+    def test_its_collector_is_told_what_files_say_of_collectors(self):
+        made = self.made
+        config = made.path("lockstep.conf")
+        with open(config, "w") as file:
+            file.write("[common]\nkeep = 3d\nredact = paths\n[collector]\nkeep-bytes = 123M\nhang-after = 77\nlisten = tcp://127.0.0.1:1\n"
+                       f"runtime-dir = {made.path('elsewhere')}\n")
+        os.chmod(config, 0o600)
+        rings = os.path.join(made.rings, "node0")
+        os.makedirs(rings)
+
+        def collector():
+            for name in os.listdir("/proc"):
+                try:
+                    with open(f"/proc/{name}/cmdline", "rb") as file:
+                        words = file.read().decode().split("\0")[:-1]
+                    with open(f"/proc/{name}/stat") as file:
+                        parent = int(file.read().rpartition(")")[2].split()[1])
+                except (OSError, ValueError, IndexError):
+                    continue
+                if parent == made.agents[0].pid and "--listen" in words:
+                    return words
+            return None
+
+        for more, told in (([], {"--keep": "3d", "--keep-bytes": "123M", "--hang-after": "77"}), (["--no-config"], {})):
+            made.agents[0] = made.start("lockstep-agent", "agent0", "--alone", *more, "--rings", rings, "--spool", made.path("spool"), LOCKSTEP_CONFIG=config)
+            words = wait_for(collector, 60)
+            self.assertTrue(words, made.logs())
+            for option in ("--keep", "--keep-bytes", "--hang-after"):
+                self.assertEqual(words[words.index(option) + 1] if option in words else None, told.get(option), words)
+            self.assertEqual(words.count("--listen"), 1)
+            self.assertIn(f"ipc://{made.path('runtime')}/agent.sock", words)
+            made.kill(made.agents[0], signal.SIGTERM)
+
     def test_its_collector_lives_as_long_as_it_does(self):
         made = self.made
         self.start_agent()

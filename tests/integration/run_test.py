@@ -135,6 +135,13 @@ class RunTest(unittest.TestCase):
             self.assertEqual(result.returncode, status)
             self.assertRegex(result.stderr, r"^lockstep: nothing was recorded: .+\n$")
 
+    def test_of_processes_that_were_over_at_once_nothing_is_claimed(self):
+        for command in (["true"], ["env", "-u", "LD_PRELOAD", "true"]):
+            result = self.run_lockstep("run", "--", *command)
+            # On a busy machine a look may have come in time; then it says what it saw.
+            self.assertRegex(result.stderr, "ended before they could be looked at|not loaded in 1 process|no NCCL library was loaded in 1 process")
+            self.assertNotIn("no NCCL call was made", result.stderr)
+
     def test_the_reason_names_a_dropped_preload(self):
         result = self.run_lockstep("run", "--", "env", "-u", "LD_PRELOAD", "sleep", "1.5")
         self.assertIn("LD_PRELOAD was dropped", result.stderr)
