@@ -1,5 +1,6 @@
 #include "gui/app/export.h"
 
+#include <QBuffer>
 #include <QFileInfo>
 #include <QImage>
 #include <QImageWriter>
@@ -56,8 +57,11 @@ absl::Status ExportView(View* view, const QString& path, QSize size) {
   if (!ExportFormats(view).contains(suffix)) return NoForm(view, suffix);
   QSaveFile file(path);
   if (!file.open(QIODevice::WriteOnly)) return Failed(path, file.errorString());
+  QByteArray bytes;
+  QBuffer buffer(&bytes);
+  buffer.open(QIODevice::WriteOnly);
   if (suffix == "csv") {
-    file.write(view->Csv().toUtf8());
+    bytes = view->Csv().toUtf8();
   } else if (suffix == "png") {
     QImage image;
     if (HasPicture(view)) {
@@ -71,12 +75,12 @@ absl::Status ExportView(View* view, const QString& path, QSize size) {
     } else {
       image = view->grab().toImage();
     }
-    QImageWriter writer(&file, "png");
+    QImageWriter writer(&buffer, "png");
     if (!writer.write(image)) return Failed(path, writer.errorString());
   } else {
 #ifdef QT_SVG_LIB
     QSvgGenerator generator;
-    generator.setOutputDevice(&file);
+    generator.setOutputDevice(&buffer);
     generator.setSize(size);
     generator.setViewBox(QRect(QPoint(0, 0), size));
     generator.setTitle(view->accessibleName());
@@ -87,6 +91,9 @@ absl::Status ExportView(View* view, const QString& path, QSize size) {
     view->Paint(&painter, size);
 #endif
   }
+  buffer.close();
+  // A disk that is full takes the beginning and calls it no error: commit() alone would keep that.
+  if (file.write(bytes) != bytes.size() || !file.flush()) return Failed(path, "there is no room for all of it");
   if (!file.commit()) return Failed(path, file.errorString());
   return absl::OkStatus();
 }

@@ -12,6 +12,9 @@
 #include <QSignalSpy>
 #include <QTextBrowser>
 
+#include <signal.h>
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <fstream>
 #include <map>
@@ -509,6 +512,22 @@ TEST_F(WindowTest, WritesPicturesAndTables) {
   // Every picture has its text twin.
   for (const char* name : {"Matrix", "Wait-for graph"}) EXPECT_TRUE(ExportFormats(window->view(name)).contains("csv")) << name;
   View* matrix = window->view("Matrix");
+  // A disk that takes a part of it: nothing is left, and what was there before is as it was.
+  {
+    rlimit before = {};
+    getrlimit(RLIMIT_FSIZE, &before);
+    const rlimit small{1000, before.rlim_max};
+    signal(SIGXFSZ, SIG_IGN);
+    for (const char* format : {"png", "svg", "csv"}) {
+      const QString path = folder_.filePath(QString("part.") + format);
+      std::ofstream(path.toStdString()) << "before";
+      setrlimit(RLIMIT_FSIZE, &small);
+      const absl::Status status = ExportView(matrix, path, QSize(400, 300));
+      setrlimit(RLIMIT_FSIZE, &before);
+      EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << format;
+      EXPECT_EQ(QFileInfo(path).size(), 6) << format;
+    }
+  }
   EXPECT_EQ(ExportView(matrix, folder_.filePath("x.bmp"), QSize(10, 10)).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(ExportView(matrix, folder_.filePath("absent/x.png"), QSize(10, 10)).code(), absl::StatusCode::kUnavailable);
 }

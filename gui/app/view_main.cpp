@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <QApplication>
+#include <QBuffer>
 #include <QElapsedTimer>
 #include <QFile>
 #include <QStyleFactory>
@@ -201,6 +202,16 @@ void Act(MainWindow* window, const Options& options) {
   }
 }
 
+// All of it or false: a disk that is full takes the beginning and calls it no error.
+bool SavePng(const QPixmap& picture, const std::string& path) {
+  QByteArray bytes;
+  QBuffer buffer(&bytes);
+  buffer.open(QIODevice::WriteOnly);
+  if (!picture.save(&buffer, "PNG")) return false;
+  QFile file(QString::fromStdString(path));
+  return file.open(QIODevice::WriteOnly) && file.write(bytes) == bytes.size() && file.flush();
+}
+
 // Writes what a script asked for once nothing moves any more.
 void Finish(MainWindow* window, const Options& options) {
   if (!window->Idle()) {
@@ -219,7 +230,7 @@ void Finish(MainWindow* window, const Options& options) {
   // Panes that were resized by what they show are laid out first.
   QCoreApplication::sendPostedEvents();
   QCoreApplication::processEvents(QEventLoop::ExcludeUserInputEvents);
-  if (!options.screenshot.empty() && !window->grab().save(QString::fromStdString(options.screenshot), "PNG")) {
+  if (!options.screenshot.empty() && !SavePng(window->grab(), options.screenshot)) {
     return QApplication::exit(Fail(options.screenshot + ": cannot be written as PNG"));
   }
   QApplication::exit(0);
@@ -260,7 +271,7 @@ int Compare(const Options& options, const WindowOptions& window_options) {
     if (options.anomaly > 0 && both.side(0)->anomaly() < 0) return both.side(0)->SelectAnomaly(options.anomaly - 1);
     once->stop();
     if (options.screenshot.empty()) return;
-    QApplication::exit(both.grab().save(QString::fromStdString(options.screenshot), "PNG") ? 0 : Fail(options.screenshot + ": cannot be written as PNG"));
+    QApplication::exit(SavePng(both.grab(), options.screenshot) ? 0 : Fail(options.screenshot + ": cannot be written as PNG"));
   });
   once->start(20);
   return QApplication::exec();

@@ -167,7 +167,9 @@ absl::Status WriteNotes(const std::string& path, const Notes& notes) {
   QSaveFile file(name);
   if (!file.open(QIODevice::WriteOnly)) return failed(file.errorString());
   const QJsonObject object{{"format", "lockstep-notes"}, {"version", kVersion}, {"marks", marks}};
-  file.write(QJsonDocument(object).toJson(QJsonDocument::Indented));
+  const QByteArray bytes = QJsonDocument(object).toJson(QJsonDocument::Indented);
+  // A disk that is full takes the beginning and calls it no error.
+  if (file.write(bytes) != bytes.size() || !file.flush()) return failed("there is no room for all of it");
   if (!file.commit()) return failed(file.errorString());
   return absl::OkStatus();
 }

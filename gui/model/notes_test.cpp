@@ -5,6 +5,9 @@
 #include <QFile>
 #include <QTemporaryDir>
 
+#include <signal.h>
+#include <sys/resource.h>
+
 #include "analyzer/engine_test_job.h"
 
 namespace lockstep::gui {
@@ -68,6 +71,27 @@ TEST_F(NotesTest, CannotBeWritten) {
   const absl::Status status = WriteNotes(folder_.filePath("absent/x.notes.json").toStdString(), notes);
   EXPECT_FALSE(status.ok());
   EXPECT_NE(std::string(status.message()).find("cannot be written"), std::string::npos);
+}
+
+// A full disk takes a part and says nothing.
+TEST_F(NotesTest, PartlyWrittenIsNotWritten) {
+  Notes notes;
+  notes.marks.resize(1);
+  notes.marks[0].text = "before";
+  ASSERT_TRUE(WriteNotes(Path(), notes).ok());
+  Notes more = notes;
+  more.marks.resize(100, notes.marks[0]);
+  rlimit before = {};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit small{1000, before.rlim_max};
+  signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &small);
+  const absl::Status status = WriteNotes(Path(), more);
+  setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_FALSE(status.ok());
+  const auto read = ReadNotes(Path());
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(*read, notes);
 }
 
 TEST_F(NotesTest, StandBesideWhatWasOpened) {

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -98,6 +99,11 @@ class Stories(unittest.TestCase):
         done = run(VIEW, "--screenshot", picture, "--size", "1280x800", "--theme", "dark", data, env=self.environment)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(picture.read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
+        # A file system that takes the beginning of it.
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+        done = run(VIEW, "--screenshot", picture, data, env=self.environment, preexec_fn=limit, restore_signals=False)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("cannot be written", done.stderr)
         done = run(VIEW, "--exit-after-first-paint", data, env=self.environment)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"first paint: \d+ ms after main, \d+ ms after exec\nVmHWM: \d+ kB\nRssAnon: \d+ kB\n")
