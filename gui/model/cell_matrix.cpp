@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <limits>
 #include <system_error>
 #include <thread>
@@ -285,7 +284,7 @@ std::shared_ptr<const CellMatrix> BuildCommMatrix(const Document& document, int3
       uint8_t* out = matrix->cells.data() + static_cast<size_t>(row) * static_cast<size_t>(columns);
       const IndexMembership* m = member[static_cast<size_t>(row)];
       if (m == nullptr) {
-        std::memset(out, Byte(ViewState::kNoData), static_cast<size_t>(columns));
+        std::fill_n(out, columns, Byte(ViewState::kNoData));   // memset may not be given the place of no columns
         continue;
       }
       // A member without a number of its own is told by its counters, which hold; its cells were never stored.
@@ -365,8 +364,8 @@ std::shared_ptr<const CellMatrix> BuildJobMatrix(const Document& document, const
       }
     }
     const size_t gone = static_cast<size_t>(std::min<uint64_t>(std::max(lost, lost_of_comms), calls - shown));
-    std::memset(out, Byte(ViewState::kOutside), calls - shown - gone);
-    std::memset(out + (calls - shown - gone), Byte(ViewState::kOverwritten), gone);
+    std::fill_n(out, calls - shown - gone, Byte(ViewState::kOutside));
+    std::fill_n(out + (calls - shown - gone), gone, Byte(ViewState::kOverwritten));
     uint8_t* cells = out + (calls - shown);
     for (size_t i = 0; i < shown; ++i) cells[i] = table[states[first + i]];
     // The columns of all others are not read: of the whole file the states alone are drawn.
@@ -398,7 +397,7 @@ std::shared_ptr<const CellMatrix> BuildJobMatrix(const Document& document, const
       uint8_t* out = matrix->cells.data() + static_cast<size_t>(row) * static_cast<size_t>(columns);
       const Line& line = lines[static_cast<size_t>(row)];
       if (line.row < 0) {
-        std::memset(out, Byte(ViewState::kNoData), static_cast<size_t>(columns));
+        std::fill_n(out, columns, Byte(ViewState::kNoData));
       } else {
         one_row(line, out);
       }
