@@ -196,12 +196,15 @@ class AgentProcess {
       Log(absl::StrCat("tools on this host will not find the collector by themselves: ", folder.status().message()));
       return;
     }
-    // Relays are named first, and answer no tools.
+    // Relays are named first, and answer no tools; so do their keys.
     const std::string& collector = options_.collectors.back();
+    const std::string& keys = options_.security.server_key;
+    const size_t comma = keys.rfind(',');
+    const std::string key = comma == std::string::npos ? keys : keys.substr(comma + 1);
     // A collector on this host knows better how it is reached.
     const absl::StatusOr<CollectorPlace> there = ReadCollectorPlace(*folder);
     if (there.ok() && wire::IsLocal(there->endpoint) && !wire::IsLocal(collector)) return;
-    const absl::Status status = WriteCollectorPlace(*folder, {collector, options_.security.server_key});
+    const absl::Status status = WriteCollectorPlace(*folder, {collector, key});
     if (!status.ok()) {
       Log(absl::StrCat("tools on this host will not find the collector by themselves: ", status.message()));
     } else if (!there.ok() || there->endpoint != collector) {

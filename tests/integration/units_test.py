@@ -98,8 +98,8 @@ def as_host():
     relay = as_systemd("lockstep-relay@.service", {"LOCKSTEP_COLLECTOR_UPSTREAM": "tcp://127.0.0.1:9470", "LOCKSTEP_LISTEN": "tcp://127.0.0.1:9471",
                                                    "LOCKSTEP_KEY": keys + "/relay.key", "LOCKSTEP_KNOWN_KEYS": keys,
                                                    "LOCKSTEP_SERVER_KEY": keys + "/collector.pub"}, "rack7")
-    agent = as_systemd("lockstep-agent.service", {"LOCKSTEP_COLLECTOR": "tcp://127.0.0.1:9471", "LOCKSTEP_KEY": keys + "/agent.key",
-                                                  "LOCKSTEP_SERVER_KEY": keys + "/relay.pub", "LOCKSTEP_AGENT_LATE_AFTER": "1"})
+    agent = as_systemd("lockstep-agent.service", {"LOCKSTEP_COLLECTOR": "tcp://127.0.0.1:9471,tcp://127.0.0.1:9470", "LOCKSTEP_KEY": keys + "/agent.key",
+                                                  "LOCKSTEP_SERVER_KEY": f"{keys}/relay.pub,{keys}/collector.pub", "LOCKSTEP_AGENT_LATE_AFTER": "1"})
     subprocess.run(["mount", "-o", "remount,bind,ro", "/"], check=True)
     logs = {}
 
@@ -135,7 +135,9 @@ def as_host():
     path = wait_for(lambda: verdict() or any(each.poll() is not None for each in started), 100)
     # Every dump takes the suspects' stacks anew.
     environment = {"PATH": os.environ["PATH"], "LOCKSTEP_KEYS": keys}
-    top = subprocess.run([BIN + "/lockstep-top", "--once"], capture_output=True, text=True, timeout=60, check=False, env=environment)
+    # By the agent's word, which must name the collector: relays answer no tools.
+    top = subprocess.run([BIN + "/lockstep-top", "--once"], capture_output=True, text=True, timeout=60, check=False,
+                         env={**environment, "LOCKSTEP_RUNTIME_DIR": "/run/lockstep"})
     said = ""
     for _ in range(20 if isinstance(path, str) else 0):
         dump = subprocess.Popen(["timeout", "60", BIN + "/lockstep-dump", "served"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
