@@ -1,6 +1,7 @@
 #include "analyzer/load_manifest.h"
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -34,9 +35,10 @@ int64_t NumberOr(const nlohmann::json& json, const char* key, int64_t otherwise)
 
 bool ReadManifest(const std::string& path, Manifest* manifest, std::string* error) {
   std::ifstream file(path, std::ios::binary);
-  std::string text(kMaxManifestBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(file.gcount()));
+  std::string text;
+  std::array<char, 1 << 14> piece;
+  while (text.size() <= kMaxManifestBytes && file.read(piece.data(), piece.size()).gcount() > 0)
+    text.append(piece.data(), static_cast<size_t>(file.gcount()));
   if (!file.eof() || text.size() > kMaxManifestBytes || TooDeep(text)) {
     *error =
         "cannot be used as a manifest: unreadable, too large or too deep; how many ranks the job had is taken from the "

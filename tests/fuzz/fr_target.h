@@ -11,6 +11,7 @@
 #include "analyzer/bundle.h"
 #include "analyzer/fr_file.h"
 #include "analyzer/fr_groups.h"
+#include "tests/fuzz/accepted.h"
 
 namespace lockstep {
 
@@ -28,6 +29,7 @@ inline void ReadAsFlightRecorder(std::string_view bytes) {
       if (op.name != kNoIndex && op.name >= file.strings.size()) std::abort();
       if (op.input_shape != kNoIndex && op.input_shape >= file.shapes.size()) std::abort();
     }
+    if (rank == 0 && file.usable) fuzz_accepted++;
     if (file.usable) files.push_back(std::move(file));
     rank++;
   }

@@ -12,6 +12,7 @@
 #include "analyzer/index_reader.h"
 #include "analyzer/lsd_format.h"
 #include "analyzer/view_facts.h"
+#include "tests/fuzz/accepted.h"
 
 namespace {
 
@@ -43,6 +44,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto opened = lockstep::IndexReader::Open("/proc/self/fd/" + std::to_string(fd));
   close(fd);
   if (!opened.ok()) return 0;
+  lockstep::fuzz_accepted++;
   const lockstep::IndexReader& index = **opened;
   uint64_t sum = 0;
   // Sizes are bounded by the file's, but a few bytes can name the same operations again and again.

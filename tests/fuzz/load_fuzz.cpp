@@ -11,6 +11,7 @@
 #include "analyzer/engine.h"
 #include "analyzer/load.h"
 #include "analyzer/report.h"
+#include "tests/fuzz/accepted.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const int fd = memfd_create("rank_0", MFD_CLOEXEC);
@@ -19,6 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto bundle = lockstep::LoadPaths({"/proc/self/fd/" + std::to_string(fd)});
   close(fd);
   if (!bundle.ok()) return 0;
+  lockstep::fuzz_accepted += bundle->ranks.empty() ? 0 : 1;
   for (const lockstep::Rank& rank : bundle->ranks) {
     for (const lockstep::Membership& m : rank.memberships) {
       if (m.comm >= bundle->comms.size()) std::abort();

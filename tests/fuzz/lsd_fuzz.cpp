@@ -15,6 +15,7 @@
 #include "analyzer/lsd_reader.h"
 #include "google/protobuf/stubs/logging.h"
 #include "proto/dump.pb.h"
+#include "tests/fuzz/accepted.h"
 
 namespace {
 
@@ -80,6 +81,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::Status status = ReadLsd(fd, "dump.lsd", &builder);
   close(fd);
   if (!status.ok()) return 0;
+  fuzz_accepted++;
   const Bundle bundle = builder.Finish();
   for (const Rank& rank : bundle.ranks) {
     for (const Membership& m : rank.memberships) {

@@ -9,6 +9,7 @@
 
 #include "analyzer/load_manifest.h"
 #include "analyzer/load_merge.h"
+#include "tests/fuzz/accepted.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const int fd = memfd_create("manifest.json", MFD_CLOEXEC);
@@ -19,6 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const bool read = lockstep::ReadManifest("/proc/self/fd/" + std::to_string(fd), &manifest, &error);
   close(fd);
   if (!read && error.empty()) std::abort();
+  lockstep::fuzz_accepted += read ? 1 : 0;
   if (manifest.ranks_expected < 0 || manifest.ranks_expected > lockstep::kMaxRanks || manifest.stalled_ns < 0) std::abort();
   return 0;
 }

@@ -1,36 +1,62 @@
-// Runs a fuzz target over kept inputs with any compiler: replay FILE_OR_FOLDER...
+// Runs a fuzz target over kept inputs with any compiler: replay PERCENT FILE_OR_FOLDER...
+// Of the inputs of each folder the reader must take PERCENT or more: kept inputs that nothing takes test nothing.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
 
+#include "tests/fuzz/accepted.h"
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
+namespace {
+
+// Whether the reader took it.
+bool Replay(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+  // Named before it is run: it is what a crash is about.
+  std::printf("%s, %zu bytes", path.c_str(), bytes.size());
+  std::fflush(stdout);
+  const size_t before = lockstep::fuzz_accepted;
+  LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+  const bool taken = lockstep::fuzz_accepted > before;
+  std::printf(": %s\n", taken ? "taken" : "refused");
+  // Cut in the middle, it goes another way.
+  LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size() / 2);
+  return taken;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
-  size_t inputs = 0;
-  const auto replay = [&](const std::filesystem::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    const std::string bytes((std::istreambuf_iterator<char>(file)), {});
-    // Named before it is run: it is what a crash is about.
-    std::printf("%s, %zu bytes\n", path.c_str(), bytes.size());
-    std::fflush(stdout);
-    LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
-    // Cut in the middle, it goes another way.
-    LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size() / 2);
-    inputs++;
-  };
-  for (int i = 1; i < argc; i++) {
+  if (argc < 3) {
+    std::fprintf(stderr, "replay PERCENT FILE_OR_FOLDER...\n");
+    return 2;
+  }
+  const size_t percent = std::strtoul(argv[1], nullptr, 10);
+  int status = 0;
+  for (int i = 2; i < argc; i++) {
     if (!std::filesystem::is_directory(argv[i])) {
-      replay(argv[i]);
+      Replay(argv[i]);
       continue;
     }
+    size_t inputs = 0, taken = 0;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(argv[i])) {
-      if (entry.is_regular_file()) replay(entry.path());
+      if (!entry.is_regular_file()) continue;
+      inputs++;
+      taken += Replay(entry.path()) ? 1 : 0;
+    }
+    std::printf("%s: %zu inputs, %zu taken\n", argv[i], inputs, taken);
+    if (inputs == 0 || taken * 100 < inputs * percent) {
+      std::fflush(stdout);
+      std::fprintf(stderr, "%s: at least %zu%% of the inputs should be taken; make them again if their format has changed\n", argv[i], percent);
+      status = 1;
     }
   }
-  std::printf("%zu inputs\n", inputs);
-  return inputs > 0 ? 0 : 1;
+  return status;
 }

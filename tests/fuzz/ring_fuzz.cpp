@@ -17,6 +17,7 @@
 #include "analyzer/ring_loader.h"
 #include "recorder/ops.h"
 #include "recorder/ring/reader.h"
+#include "tests/fuzz/accepted.h"
 
 namespace {
 
@@ -71,6 +72,7 @@ void Read(int fd) {
       if (error.empty()) std::abort();
       continue;
     }
+    if (!digest) fuzz_accepted++;
     input.path = "fuzz.ring";
     std::vector<RingInput> rings;
     rings.push_back(std::move(input));

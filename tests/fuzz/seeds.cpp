@@ -90,6 +90,7 @@ void WriteDumps() {
     Write("pickle", name + "_python", ToPickle(Dump(steps), 4));
     Write("json", name, ToJson(Dump(steps)));
     Write("load", name, ToPickle(Dump(steps), 2));
+    Write("load", name + "_json", ToJson(Dump(steps)));
   }
   fr_test::FrDump old = Dump(2);
   old.AsVersion("1.5");
@@ -168,6 +169,8 @@ void WriteOwn() {
   const std::string index = folder + "/seed.lsi";
   if (!WriteIndex(bundle, 1, index, BuildViewFacts(bundle, Analyze(bundle)).SerializeAsString()).ok()) failures++;
   Write("index", "whole", ReadAll(index));
+  if (!WriteIndex(bundle, 1, index, "").ok()) failures++;
+  Write("index", "without_facts", ReadAll(index));
   remove(index.c_str());
   Write("lsd", "loose", Loosen(file));
 }

@@ -13,6 +13,7 @@
 #include "collector/wire/frame.h"
 #include "collector/wire/shape.h"
 #include "proto/wire.pb.h"
+#include "tests/fuzz/accepted.h"
 
 namespace {
 
@@ -59,6 +60,7 @@ void CheckBody(const Message& frame) {
     Must(!status.message().empty());
     return;
   }
+  fuzz_accepted++;
   // What the check before parsing promised.
   Must(message->SpaceUsedLong() <= 2 * kMostParsedBytes);
   if (const auto* heartbeat = dynamic_cast<const Heartbeat*>(message.get())) {
