@@ -2,19 +2,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <chrono>
 #include <cmath>
-#include <condition_variable>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <iostream>
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/numbers.h"
@@ -29,6 +23,7 @@
 #include "analyzer/report_before.h"
 #include "analyzer/report_start.h"
 #include "analyzer/settings/merge.h"
+#include "analyzer/terminal_progress.h"
 #include "analyzer/topology.h"
 #include "analyzer/report_words.h"
 
@@ -134,55 +129,6 @@ std::string Parse(int argc, char** argv, Options* options) {
   return "";
 }
 
-// Says on a terminal what takes long, once a second; silent else.
-class Progress {
- public:
-  explicit Progress(const LoadProgress& load) {
-    if (isatty(STDERR_FILENO) == 0) return;
-    thread_ = std::thread([this, &load] {
-      std::unique_lock lock(mutex_);
-      bool shown = false;
-      while (!done_.wait_for(lock, std::chrono::seconds(1), [this] { return finished_; })) {
-        const auto found = static_cast<long long>(load.files_found.load());
-        const auto read = static_cast<long long>(load.files_read.load());
-        const auto unpacked = static_cast<long long>(load.files_unpacked.load());
-        if (!loading_) {
-          fprintf(stderr, "\rlockstep analyze: analysing %s                    ", what_.c_str());
-        } else if (unpacked > 0) {
-          fprintf(stderr, "\rlockstep analyze: loading operations (%lld of %lld files) ", unpacked, found);
-        } else {
-          fprintf(stderr, "\rlockstep analyze: reading (%lld of %lld files) ", read, found);
-        }
-        shown = true;
-      }
-      if (shown) fprintf(stderr, "\n");
-    });
-  }
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-  ~Progress() {
-    {
-      const std::lock_guard lock(mutex_);
-      finished_ = true;
-    }
-    done_.notify_all();
-    if (thread_.joinable()) thread_.join();
-  }
-  // `what`: that is being analysed from now on.
-  void Loaded(std::string what) {
-    const std::lock_guard lock(mutex_);
-    loading_ = false;
-    what_ = std::move(what);
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable done_;
-  bool finished_ = false, loading_ = true;
-  std::string what_;
-  std::thread thread_;
-};
-
 absl::Status Write(const std::string& path, std::string_view text) {
   OutputFile file = path.empty() ? OutputFile(STDOUT_FILENO, "standard output") : OutputFile(path, "report");
   if (absl::Status status = file.Append(text); !status.ok()) return status;
@@ -233,24 +179,26 @@ int Run(int argc, char** argv) {
     static InterruptWatch& watch = *new InterruptWatch;  // for as long as the program runs
     interrupts = &watch;
     LoadProgress load;
-    Progress progress(load);
+    TerminalProgress progress("lockstep analyze", load);
     // Never freed: the program ends soon, and millions of small pieces take their time.
     static auto& bundle = *new absl::StatusOr<Bundle>(LoadPaths(options.paths, &load));
-    if (!bundle.ok()) return Complain(std::string(bundle.status().message()), kFailed);
+    const auto complain = [&](const absl::Status& wrong, int exit_status) {
+      progress.EndLine();
+      return Complain(std::string(wrong.message()), exit_status);
+    };
+    if (!bundle.ok()) return complain(bundle.status(), kFailed);
     std::string key;
     const absl::StatusOr<Redactor> redactor = MakeRedactor(options.redact, "", &key);
-    if (!redactor.ok()) return Complain(std::string(redactor.status().message()), kUsage);
+    if (!redactor.ok()) return complain(redactor.status(), kUsage);
     redactor->Redact(&*bundle);
     if (!options.topology.empty()) {
-      if (const absl::Status status = AddTopology(options.topology, &*bundle); !status.ok()) {
-        return Complain(std::string(status.message()), kUsage);
-      }
+      if (const absl::Status added = AddTopology(options.topology, &*bundle); !added.ok()) return complain(added, kUsage);
     }
-    progress.Loaded(absl::StrCat(bundle->ranks.size(), bundle->ranks.size() == 1 ? " rank" : " ranks"));
+    progress.Doing(absl::StrCat("analysing ", bundle->ranks.size(), bundle->ranks.size() == 1 ? " rank" : " ranks"));
     const Verdict verdict = Analyze(*bundle, options.analyze);
     Before before;
     if (!options.archive.empty()) {
-      progress.Loaded(absl::StrCat(bundle->ranks.size(), " ranks; asking the archive"));
+      progress.Doing("asking the archive");
       before = AskBefore(options.archive, verdict, options.paths.size() == 1 ? CapturedRealNs(options.paths[0]) : 0);
     }
     status = ExitStatus(verdict);
@@ -263,6 +211,7 @@ int Run(int argc, char** argv) {
       for (std::string& frame : stack.frames) frame = redactor->Frame(frame);
     }
     for (std::string& text : stacks.refused) text = redactor->Text(text);
+    progress.Doing("writing the report");
     report = options.format == "json"   ? ReportJson(verdict, before)
              : options.format == "html" ? ReportHtml(verdict, *bundle, &stacks, before)
                                         : ReportText(verdict, *bundle, before);

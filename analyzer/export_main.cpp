@@ -1,12 +1,13 @@
 // lockstep-export: recordings for other people's tools.
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
 #include <new>
 #include <string>
 #include <string_view>
@@ -16,11 +17,13 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine.h"
 #include "analyzer/export.h"
+#include "analyzer/interrupt.h"
 #include "analyzer/load.h"
 #include "analyzer/output_file.h"
 #include "analyzer/redact.h"
 #include "analyzer/report_words.h"
 #include "analyzer/settings/merge.h"
+#include "analyzer/terminal_progress.h"
 
 #ifndef LOCKSTEP_VERSION
 #define LOCKSTEP_VERSION "0.1.0"
@@ -48,7 +51,8 @@ constexpr char kHelp[] =
     "      --version           show the version and exit\n"
     "\n"
     "FILE appears whole or not at all; - is standard output.\n"
-    "Exit status: 0 written; 2 wrong usage; 3 nothing readable, or a file could not be written.\n";
+    "Exit status: 0 written; 2 wrong usage; 3 nothing readable, or a file could not be written; 130 ended by\n"
+    "Ctrl-C, with nothing half-written.\n";
 
 struct Options {
   std::vector<std::string> paths;
@@ -115,37 +119,37 @@ int Complain(const std::string& text, int status) {
   return status;
 }
 
-// The name of the unfinished file, for whoever interrupts: unlink is all that a signal handler needs.
-char unfinished[4096];
-std::atomic<bool> has_unfinished{false};
-
-void OnInterrupt(int number) {
-  if (has_unfinished.load()) unlink(unfinished);
-  signal(number, SIG_DFL);
-  raise(number);
-}
-
 using Exporter = absl::StatusOr<ExportCounts> (*)(const Bundle&, const Verdict&, const ExportOptions&, const ExportWriter&);
 
 // Empty: written. Else what is wrong.
-std::string Write(const std::string& path, Exporter exporter, const Bundle& bundle, const Verdict& verdict, const ExportOptions& select) {
+std::string Write(const std::string& path, Exporter exporter, const Bundle& bundle, const Verdict& verdict, const ExportOptions& select,
+                  InterruptWatch* interrupts, TerminalProgress* progress) {
   OutputFile file = path == "-" ? OutputFile(STDOUT_FILENO, "standard output") : OutputFile(path, "export");
-  const ExportWriter write = [&file](std::string_view bytes) {
-    absl::Status status = file.Append(bytes);
-    if (status.ok() && !has_unfinished.load() && !file.temporary().empty() && file.temporary().size() < sizeof unfinished) {
-      memcpy(unfinished, file.temporary().c_str(), file.temporary().size() + 1);
-      has_unfinished.store(true);
-    }
-    return status;
-  };
-  const absl::StatusOr<ExportCounts> counts = exporter(bundle, verdict, select, write);
-  absl::Status status = counts.ok() ? file.Commit() : counts.status();
-  has_unfinished.store(false);
+  struct stat info;
+  // Of a pipe's reader nobody knows when it comes: an interrupt does not wait for it.
+  const bool is_file = path != "-" && (stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode));
+  const auto locked = [&] { return is_file ? std::unique_lock(interrupts->writing()) : std::unique_lock<std::mutex>(); };
+  progress->Doing(absl::StrCat("writing ", path == "-" ? "standard output" : Printable(path)));
+  {
+    const std::unique_lock<std::mutex> lock = locked();
+    if (const absl::Status opened = file.Append(""); !opened.ok()) return std::string(opened.message());
+    if (is_file) interrupts->Unfinished(file.temporary());
+  }
+  const absl::StatusOr<ExportCounts> counts =
+      exporter(bundle, verdict, select, [&file](std::string_view bytes) { return file.Append(bytes); });
+  absl::Status status = counts.status();
+  {
+    const std::unique_lock<std::mutex> lock = locked();
+    if (counts.ok()) status = file.Commit();
+    // What is left of it after an error its destructor takes away.
+    if (is_file) interrupts->Unfinished(file.temporary());
+  }
   if (!status.ok()) return std::string(status.message());
   std::string text = absl::StrCat(path == "-" ? "standard output" : path, ": ", counts->operations, " operations of ", counts->ranks,
                                   counts->ranks == 1 ? " rank" : " ranks");
   if (counts->without_time > 0) absl::StrAppend(&text, "; ", counts->without_time, " carry no time");
   if (counts->left_out > 0) absl::StrAppend(&text, "; ", counts->left_out, " left out, too many at once on one row");
+  progress->EndLine();
   fprintf(stderr, "lockstep export: %s\n", Printable(text).c_str());
   return "";
 }
@@ -163,22 +167,30 @@ int Run(int argc, char** argv) {
     const bool printed = fputs(options.help ? kHelp : "lockstep " LOCKSTEP_VERSION "\n", stdout) >= 0 && fflush(stdout) == 0;
     return printed ? 0 : Complain(absl::StrCat("cannot write standard output: ", strerror(errno)), kFailed);
   }
-  for (int number : {SIGINT, SIGTERM, SIGHUP}) signal(number, OnInterrupt);
+  InterruptWatch& interrupts = *new InterruptWatch;  // for as long as the program runs
   std::string key;
   const absl::StatusOr<Redactor> redactor = MakeRedactor(options.redact, "", &key);
   if (!redactor.ok()) return Complain(std::string(redactor.status().message()), kUsage);
-  absl::StatusOr<Bundle> bundle = LoadPaths(options.paths);
-  if (!bundle.ok()) return Complain(std::string(bundle.status().message()), kFailed);
+  LoadProgress load;
+  TerminalProgress progress("lockstep export", load);
+  absl::StatusOr<Bundle> bundle = LoadPaths(options.paths, &load);
+  const auto fail = [&progress](const std::string& wrong) {
+    progress.EndLine();
+    return Complain(wrong, kFailed);
+  };
+  if (!bundle.ok()) return fail(std::string(bundle.status().message()));
+  progress.EndLine();
   redactor->Redact(&*bundle);
   for (const Problem& problem : bundle->problems) {
     if (problem.note && problem.path.empty()) fprintf(stderr, "lockstep export: %s\n", Printable(problem.text).c_str());
   }
+  progress.Doing(absl::StrCat("analysing ", bundle->ranks.size(), bundle->ranks.size() == 1 ? " rank" : " ranks"));
   const Verdict verdict = Analyze(*bundle);
   const std::pair<const std::string*, Exporter> all[] = {
       {&options.perfetto, ExportPerfetto}, {&options.chrome, ExportChrome}, {&options.csv, ExportCsv}};
   for (const auto& [path, exporter] : all) {
     if (path->empty()) continue;
-    if (const std::string wrong = Write(*path, exporter, *bundle, verdict, options.select); !wrong.empty()) return Complain(wrong, kFailed);
+    if (const std::string wrong = Write(*path, exporter, *bundle, verdict, options.select, &interrupts, &progress); !wrong.empty()) return fail(wrong);
   }
   return 0;
 }

@@ -1,4 +1,4 @@
-// Ctrl-C ends the program at once, wherever it is, with exit status 130, and never in the middle of writing a file.
+// Ctrl-C ends the program at once, wherever it is, with exit status 130, and leaves no file half-written.
 #ifndef LOCKSTEP_ANALYZER_INTERRUPT_H_
 #define LOCKSTEP_ANALYZER_INTERRUPT_H_
 
@@ -7,8 +7,10 @@
 
 #include <csignal>
 #include <mutex>
+#include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 namespace lockstep {
 
@@ -30,6 +32,7 @@ class InterruptWatch {
         int number = 0;
         if (sigwait(&watched, &number) != 0) return;
         const std::lock_guard lock(writing_);
+        if (!unfinished_.empty()) unlink(unfinished_.c_str());
         if (isatty(STDERR_FILENO) != 0 && write(STDERR_FILENO, "\n", 1) < 0) {
           // Nobody is left to tell.
         }
@@ -44,9 +47,12 @@ class InterruptWatch {
 
   // While it is held, a signal waits: for the short time in which a finished file is put on disk.
   std::mutex& writing() { return writing_; }
+  // A file to take away when a signal comes: it is written for long. Empty: none. Called by who holds writing().
+  void Unfinished(std::string path) { unfinished_ = std::move(path); }
 
  private:
   std::mutex writing_;
+  std::string unfinished_;
 };
 
 }  // namespace lockstep
