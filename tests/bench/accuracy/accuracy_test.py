@@ -13,6 +13,7 @@ import unittest
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import accuracy  # noqa: E402
+import played  # noqa: E402
 import scoring  # noqa: E402
 import tables  # noqa: E402
 
@@ -237,6 +238,35 @@ class Runs(unittest.TestCase):
         self.assertIn("rings of 2,048 records", out)
         with open(os.path.join(self.build, "accuracy/kept/07.8.lsd.plain.8.deep2048/data/given")) as file:
             self.assertEqual(json.load(file)["--depth"], "2048")
+
+    def test_marks_are_a_case_of_their_own(self):
+        self.play("--variants", "plain", "--formats", "lsd")
+        status, out = self.play("--variants", "plain", "--formats", "lsd", "--marks", "timed", "--keep", "--markdown", "-")
+        self.assertEqual(status, 0)
+        self.assertIn("GPU marks: timed", out)
+        with open(os.path.join(self.build, "accuracy/kept/07.8.lsd.plain.8/data/given")) as file:
+            self.assertEqual(json.load(file)["--marks"], "timed")
+        with open(os.path.join(self.build, "accuracy/results.jsonl")) as file:
+            self.assertEqual(sorted(json.loads(line)["marks"] for line in file), ["full", "full", "timed", "timed"])
+
+    def test_marks_of_played_cases_are_words_of_lockstep_run(self):
+        for marks, word in (("off", "off"), ("done", "done"), ("full", "full"), ("timed", "events")):
+            command = played.command_of("build", 36, 8, [0], "", "here", marks)
+            self.assertEqual(command[command.index("--gpu") + 1], word)
+
+    def test_what_a_played_case_needs_is_named(self):
+        with self.assertRaises(SystemExit) as ended:
+            self.play("--scales", "8", "--formats", "run")
+        self.assertRegex(str(ended.exception), r"bin/lockstep is missing; build first")
+
+    def test_saying_nothing_and_naming_a_set_are_told_apart(self):
+        blind = truth(identifiable=False, verdicts_allowed=["HUNG", "HEALTHY"])
+        results = [{"identifiable": False, "seconds": 1.0, "cpu_seconds": 2.5, "rss_mib": 7, **scoring.score(blind, said)}
+                   for said in (verdict(), verdict(finding(ranks=(3, 9), confidence=0.6)), verdict(finding(ranks=(3, 9), confidence=0.6)))]
+        row = dict(zip(tables.TOTALS, tables.totals_row(results)))
+        self.assertEqual((row["silent"], row["abstained"], row["right"], row["right word"]), (1, 2, 0, "3/3"))
+        times = dict(zip(tables.TIMES, tables.times_row(results)))
+        self.assertEqual((times["s most"], times["CPU s median"], times["CPU s most"], times["MiB most"]), ("1.00", "2.50", "2.50", 7))
 
     def test_a_wrong_word_is_wrong(self):
         self.assertFalse(accuracy.acceptable({"outcome": "right", "verdict_right": False}))

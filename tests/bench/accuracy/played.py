@@ -156,12 +156,17 @@ def kill_marked(mark):
             continue
 
 
+def command_of(build, number, ranks, culprits, role, folder, marks):
+    """`marks` as lockstep-corpus has them; what it calls timed are the recorder's events."""
+    return [os.path.join(build, "bin/lockstep"), "run", "-n", str(ranks), "--gpu", "events" if marks == "timed" else marks,
+            "--out", os.path.join(folder, "data"), "--kill-on-hang", *SCENARIOS[number].run,
+            "--", os.path.join(build, "bin/trainsim"), *arguments_of(number, ranks, culprits, role)]
+
+
 def run_job(build, number, ranks, culprits, role, folder, timeout=150, marks="full"):
     """Plays the scenario; what was recorded is in folder/data. Returns why it could not be played, or ""."""
     scenario = SCENARIOS[number]
-    program = lambda name: os.path.join(build, "bin", name)  # noqa: E731
-    command = [program("lockstep"), "run", "-n", str(ranks), "--gpu", marks, "--out", os.path.join(folder, "data"), "--kill-on-hang",
-               *scenario.run, "--", program("trainsim"), *arguments_of(number, ranks, culprits, role)]
+    command = command_of(build, number, ranks, culprits, role, folder, marks)
     rings = tempfile.mkdtemp(prefix="lockstep-played-", dir="/dev/shm")
     mark = os.path.basename(rings)
     environment = {key: value for key, value in os.environ.items() if not key.startswith("LOCKSTEP_")}
