@@ -1,22 +1,26 @@
 #!/usr/bin/env python3
-"""The HTML report in headless Chromium: nothing wider than the screen, nothing loaded, nothing run, readable in light and dark.
+"""The HTML report in headless Chromium, of made-up jobs that have something for every section and of jobs of the corpus: nothing wider
+than the screen, nothing loaded, nothing run, readable in light and dark, every picture there, and the words those of the text report.
 
-Usage: report_html_browser_test.py REPORT_HTML_PAGES [FOLDER]; with FOLDER the screenshots stay there. Exit 77: no browser here."""
+Usage: report_html_browser_test.py REPORT_HTML_PAGES LOCKSTEP_CORPUS LOCKSTEP_ANALYZE [FOLDER]
+With FOLDER the screenshots stay there. Exit 77: no browser here."""
 
 import base64
 import json
 import os
-import select
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from headless_browser import Browser, find_browser, give_up_after  # noqa: E402
 
 WIDTHS = (360, 1280)
 SCHEMES = ("light", "dark")
 
-# What must be on a page with something for every section.
+# What must be on a page with something for every section: selector, and how many at least.
 RICH = {
     "header#culprit h1 .chip": 1, "header#culprit dd": 5, "#do li": 2, "#chain .node.culprit": 1, "#chain .node.victim": 2,
     "#chain .arrow svg": 2, "#sequences .seq.named": 1, "#sequences .s-f": 1, "#sequences .s-n": 1, "#sequences .s-o": 1,
@@ -24,6 +28,27 @@ RICH = {
     "#stacks details.tree": 2, "#stacks .leaf.named": 1, "#evidence li": 1, "#doubts dd": 3, "#calls li": 10, "#others details": 1,
     "#bandwidth .meter": 8, "#bandwidth .meter.none": 1, "#bandwidth .meter i.low": 1, "#arrivals .meter": 5, "#clocks .meter u": 4,
     "#startup .meter": 5, "#data dd": 2, "#states li": 2,
+}
+
+HUNG = {"header#culprit h1 .chip": 1, "#do li": 1, "#chain .node.culprit": 1, "#chain .node.victim": 1, "#chain .arrow svg": 1,
+        "#sequences .seq.named": 1, "#ranks svg rect.culprit": 1, "#ranks svg rect.victim": 1, "#evidence li": 1, "#data dd": 2}
+STACKS = {"#stacks details.tree": 1, "#stacks .leaf.named": 1}
+# Jobs of the corpus: arguments of lockstep-corpus generate, and what the page must show.
+JOBS = {
+    "hang": ("--scenario 21 --ranks 64 --seed 21021 --marks full", {**HUNG, **STACKS}),
+    "large_hang": ("--scenario 7 --ranks 1024 --seed 21007 --marks full", {**HUNG, **STACKS}),
+    "flight_recorder_hang": ("--scenario 1 --ranks 64 --seed 21001 --format fr", HUNG),
+    # Everybody is in it, and in the same place: nobody waits for somebody else.
+    "mismatch": ("--scenario 3 --ranks 64 --seed 21003 --marks full",
+                 {"header#culprit h1 .chip": 1, "#do li": 1, "#sequences .seq.named": 1, "#sequences .s-m": 1, "#ranks svg rect.culprit": 1,
+                  "#evidence li": 1, "#stacks .leaf .set": 1}),
+    "slow": ("--scenario 33 --ranks 64 --seed 21033 --marks timed",
+             {"#do li": 1, "#ranks svg rect.culprit": 1, "#evidence li": 1, "#bandwidth .meter i": 2, "#arrivals .meter i": 1}),
+    "slow_link": ("--scenario 34 --ranks 64 --seed 21034 --marks timed", {"#bandwidth .meter i": 2, "#bandwidth .meter i.low": 1}),
+    "start": ("--scenario 28 --ranks 64 --seed 21028 --marks full",
+              {"header#culprit h1 .chip": 1, "#do li": 1, "#ranks svg rect.culprit": 1, "#startup .meter i": 1, "#startup .meter i.low": 1, **STACKS}),
+    "crash": ("--scenario 14 --ranks 64 --seed 21014 --marks full", HUNG),
+    "healthy_job": ("--scenario 36 --ranks 64 --seed 21036 --marks timed", {"header.ok h1 .chip.ok": 1, "#bandwidth .meter i": 2, "#data dd": 2}),
 }
 
 # Elements that reach beyond the screen, colours too close to what is behind them, and what should not be there.
@@ -54,85 +79,71 @@ LOOK = r"""
 })()
 """
 
+# What has no size is on the page and not on the screen. Folded parts count once they are unfolded.
+COUNT = """
+(() => {
+  for (const e of document.querySelectorAll('details')) e.open = true;
+  const count = {};
+  for (const s of %s) count[s] = [...document.querySelectorAll(s)].filter(e => { const b = e.getBoundingClientRect(); return b.width > 0 && b.height > 0; }).length;
+  return count;
+})()
+"""
 
-def find_browser():
-    for name in ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"):
-        path = shutil.which(name)
-        if path:
-            return path
-    return None
-
-
-class Browser:
-    """Chromium driven through its debugging pipe: NUL-ended JSON on descriptors 3 (to it) and 4 (from it)."""
-
-    def __init__(self, path, profile):
-        to_read, self.to = os.pipe()
-        self.source, from_write = os.pipe()
-        # The pipe's ends move out of the way first: one of them may be 3 or 4 itself.
-        high_in, high_out = os.dup(to_read), os.dup(from_write)
-        command = (f'exec 3<&{high_in} 4>&{high_out}; exec "$0" --headless=new --no-sandbox --disable-gpu --hide-scrollbars '
-                   f'--no-first-run --disable-dev-shm-usage --user-data-dir="{profile}" --remote-debugging-pipe about:blank')
-        self.process = subprocess.Popen(["bash", "-c", command, path], pass_fds=(high_in, high_out), stdin=subprocess.DEVNULL,
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        for descriptor in (to_read, from_write, high_in, high_out):
-            os.close(descriptor)
-        self.buffer, self.number, self.events = b"", 0, []
-
-    def receive(self, until):
-        while b"\0" not in self.buffer:
-            left = until - time.monotonic()
-            if left <= 0 or not select.select([self.source], [], [], left)[0]:
-                raise TimeoutError("the browser does not answer")
-            data = os.read(self.source, 1 << 20)
-            if not data:
-                raise ConnectionError("the browser ended")
-            self.buffer += data
-        message, self.buffer = self.buffer.split(b"\0", 1)
-        return json.loads(message)
-
-    def call(self, method, session=None, seconds=60, **params):
-        self.number += 1
-        message = {"id": self.number, "method": method, "params": params}
-        if session:
-            message["sessionId"] = session
-        os.write(self.to, json.dumps(message).encode() + b"\0")
-        until = time.monotonic() + seconds
-        while True:
-            answer = self.receive(until)
-            if answer.get("id") == self.number:
-                if "error" in answer:
-                    raise RuntimeError(f"{method}: {answer['error']}")
-                return answer["result"]
-            self.events.append(answer)
-
-    def wait_for(self, method, seconds=60):
-        until = time.monotonic() + seconds
-        while not any(event.get("method") == method for event in self.events):
-            self.events.append(self.receive(until))
-
-    def close(self):
-        try:
-            self.call("Browser.close", seconds=10)
-        except (RuntimeError, OSError, TimeoutError):
-            pass
-        os.close(self.to)
-        os.close(self.source)
-        try:
-            self.process.wait(10)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+WORDS = """
+({head: document.querySelector('h1').textContent, lines: [...document.querySelectorAll('header dd p, #doubts dd p, #data dd p')].map(e => e.textContent),
+  do: [...document.querySelectorAll('#do li')].map(e => e.textContent), all: document.body.textContent})
+"""
 
 
-def look_at(browser, session, path, width, scheme, keep):
+def bare(text):
+    """Without white space: the text report is broken into lines, and the page is not."""
+    return "".join(text.split())
+
+
+def generate(corpus, analyze, folder):
+    """Pages of jobs of the corpus: {file name: (what it must show, text report, JSON report)}."""
+    made = {}
+    for name, (arguments, shows) in JOBS.items():
+        job = os.path.join(folder, name)
+        subprocess.run([corpus, "generate", *arguments.split(), "--out", job], check=True, stdout=subprocess.DEVNULL)
+        data = os.path.join(job, "data")
+        subprocess.run([analyze, "--format", "html", "--output", os.path.join(folder, name + ".html"), data], check=False)
+        said = [subprocess.run([analyze, "--format", form, data], capture_output=True, check=False).stdout.decode() for form in ("text", "json")]
+        made[name + ".html"] = (shows, said[0], json.loads(said[1]))
+        shutil.rmtree(job)
+    return made
+
+
+def compare(words, text, verdict):
+    """The page against the reports as text and JSON."""
+    faults = []
+    text = bare(text)
+    if not text.startswith(bare(words["head"])):
+        faults.append(f"headline {words['head']!r}, in the text report {text[:200]!r}")
+    for line in words["lines"]:
+        if bare(line) not in text:
+            faults.append(f"{line!r} is not in the text report")
+    page = bare(words["all"])
+    if not words["head"].startswith(verdict["verdict"]):
+        faults.append(f"verdict {verdict['verdict']} is not what the headline begins with")
+    for finding in verdict.get("findings", [])[:1]:
+        for what in (finding["summary"], *(each["text"] for each in finding.get("evidence", [])[:10])):
+            # Long texts are cut on the page.
+            if bare(what)[:300] not in page:
+                faults.append(f"{what!r} of the JSON report is not on the page")
+        if not words["do"]:
+            faults.append("a finding without what to do")
+    return faults
+
+
+def look_at(browser, session, path, width, scheme, shows, said, keep):
     faults = []
     browser.events.clear()
     browser.call("Emulation.setDeviceMetricsOverride", session, width=width, height=800, deviceScaleFactor=1, mobile=width < 600)
     browser.call("Emulation.setEmulatedMedia", session, features=[{"name": "prefers-color-scheme", "value": scheme}])
     browser.call("Page.navigate", session, url="file://" + path)
     browser.wait_for("Page.loadEventFired")
-    seen = json.loads(browser.call("Runtime.evaluate", session, expression=LOOK, returnByValue=True)["result"]["value"])
+    seen = json.loads(browser.evaluate(session, LOOK))
     name = os.path.basename(path)
     if seen["width"] != width:
         faults.append(f"laid out {seen['width']} wide, not {width}")
@@ -143,12 +154,20 @@ def look_at(browser, session, path, width, scheme, keep):
     for what in ("scripts", "handlers", "outside"):
         if seen[what]:
             faults.append(f"{what}: {seen[what]}")
-    if name == "rich.html":
-        for selector, least in RICH.items():
-            count = browser.call("Runtime.evaluate", session, returnByValue=True,
-                                 expression=f"document.querySelectorAll({json.dumps(selector)}).length")["result"]["value"]
-            if count < least:
-                faults.append(f"{selector}: {count}, at least {least} expected")
+    if keep:
+        height = min(seen["height"], 6000)
+        shot = browser.call("Page.captureScreenshot", session, captureBeyondViewport=True,
+                            clip={"x": 0, "y": 0, "width": width, "height": height, "scale": 1})
+        with open(os.path.join(keep, f"{name}.{width}.{scheme}.png"), "wb") as file:
+            file.write(base64.b64decode(shot["data"]))
+    for selector, count in browser.evaluate(session, COUNT % json.dumps(list(shows))).items():
+        if count < shows[selector]:
+            faults.append(f"{selector}: {count}, at least {shows[selector]} expected")
+    unfolded = json.loads(browser.evaluate(session, LOOK))
+    if unfolded["scroll"] > width or unfolded["wide"]:
+        faults.append(f"unfolded, wider than the screen: {unfolded['scroll']} {unfolded['wide']}")
+    if said:
+        faults += compare(browser.evaluate(session, WORDS), *said)
     for event in browser.events:
         method, params = event.get("method"), event.get("params", {})
         if method == "Network.requestWillBeSent" and not params["request"]["url"].startswith(("file://" + path, "data:")):
@@ -159,41 +178,47 @@ def look_at(browser, session, path, width, scheme, keep):
             faults.append(method)
         if method == "Runtime.consoleAPICalled":
             faults.append("console." + params["type"])
-    if keep:
-        height = min(seen["height"], 6000)
-        shot = browser.call("Page.captureScreenshot", session, captureBeyondViewport=True,
-                            clip={"x": 0, "y": 0, "width": width, "height": height, "scale": 1})
-        with open(os.path.join(keep, f"{name}.{width}.{scheme}.png"), "wb") as file:
-            file.write(base64.b64decode(shot["data"]))
     return [f"{name} at {width}, {scheme}: {fault}" for fault in faults]
 
 
+def skip(why):
+    """The exit status. LOCKSTEP_NO_SKIP names the tests that must not be skipped."""
+    if "report_html_browser_test" in os.environ.get("LOCKSTEP_NO_SKIP", "").split(","):
+        print(f"skipped ({why}), which LOCKSTEP_NO_SKIP forbids")
+        return 1
+    print(f"skipped: {why}")
+    return 77
+
+
 def main():
-    pages, keep = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None
+    pages, corpus, analyze = sys.argv[1:4]
+    keep = sys.argv[4] if len(sys.argv) > 4 else None
     path = find_browser()
     if path is None:
-        print("skipped: no Chromium on this machine")
-        return 77
+        return skip("no Chromium on this machine")
+    give_up_after(580)
     folder = tempfile.mkdtemp(prefix="lockstep-html-test-")
     faults = []
     try:
         subprocess.run([pages, folder], check=True)
+        made = {"rich.html": (RICH, None, None), **generate(corpus, analyze, folder)}
         browser = Browser(path, os.path.join(folder, "profile"))
         try:
             try:
                 browser.call("Browser.getVersion")
             except (OSError, TimeoutError) as error:
-                print(f"skipped: {path} does not start here ({error})")
-                return 77
+                return skip(f"{path} does not start here ({error})")
             target = browser.call("Target.createTarget", url="about:blank")["targetId"]
             session = browser.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
             for domain in ("Page", "Runtime", "Log", "Network"):
                 browser.call(domain + ".enable", session)
             names = sorted(name for name in os.listdir(folder) if name.endswith(".html"))
+            assert set(made) <= set(names), "a report was not written"
             for name in names:
+                shows, *said = made.get(name, ({}, None, None))
                 for width in WIDTHS:
                     for scheme in SCHEMES:
-                        faults += look_at(browser, session, os.path.join(folder, name), width, scheme, keep)
+                        faults += look_at(browser, session, os.path.join(folder, name), width, scheme, shows, said if said[0] else None, keep)
         finally:
             browser.close()
     finally:
