@@ -14,94 +14,11 @@ import time
 import unittest
 
 import no_skip
-import urllib.parse
-import urllib.request
+from clickhouse import PASSWORD, SERVER, ClickHouse, until
 
 BUILD = os.path.abspath(os.environ.get("LOCKSTEP_BUILD", "build"))
 ARCHIVE = os.path.join(BUILD, "bin/lockstep-archive")
-SERVER = shutil.which("clickhouse-server", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
 TABLES = ("incidents", "findings", "culprits", "creations", "links")
-DAY_NS = 86400 * 10**9
-
-CONFIG = """<?xml version="1.0"?>
-<yandex>
-  <logger><level>warning</level><log>{0}/log</log><errorlog>{0}/errors</errorlog></logger>
-  <http_port>{1}</http_port><tcp_port>{2}</tcp_port><interserver_http_port>{3}</interserver_http_port><listen_host>127.0.0.1</listen_host>
-  <max_connections>64</max_connections><max_concurrent_queries>32</max_concurrent_queries><keep_alive_timeout>3</keep_alive_timeout>
-  <uncompressed_cache_size>0</uncompressed_cache_size><mark_cache_size>67108864</mark_cache_size>
-  <path>{0}/data/</path><tmp_path>{0}/tmp/</tmp_path><user_files_path>{0}/files/</user_files_path>
-  <users_config>{0}/users.xml</users_config><default_profile>default</default_profile><default_database>default</default_database>
-  <timezone>UTC</timezone>
-</yandex>
-"""
-USERS = """<?xml version="1.0"?>
-<yandex>
-  <profiles><default><max_memory_usage>2000000000</max_memory_usage></default></profiles>
-  <users>
-    <default><password></password><networks><ip>127.0.0.1</ip></networks><profile>default</profile><quota>default</quota></default>
-    <writer><password>pass word&lt;</password><networks><ip>127.0.0.1</ip></networks><profile>default</profile><quota>default</quota></writer>
-  </users>
-  <quotas><default><interval><duration>3600</duration><queries>0</queries><errors>0</errors><result_rows>0</result_rows><read_rows>0</read_rows>
-    <execution_time>0</execution_time></interval></default></quotas>
-</yandex>
-"""
-
-
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
-
-
-def until(what, seconds=60):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if what():
-            return True
-        time.sleep(0.02)
-    return False
-
-
-class ClickHouse:
-    def __init__(self):
-        self.folder = tempfile.mkdtemp(prefix="lockstep-archive-server-")
-        for name in ("data", "tmp", "files"):
-            os.mkdir(os.path.join(self.folder, name))
-        ports = free_ports(3)
-        self.port = ports[0]
-        with open(os.path.join(self.folder, "config.xml"), "w") as file:
-            file.write(CONFIG.format(self.folder, *ports))
-        with open(os.path.join(self.folder, "users.xml"), "w") as file:
-            file.write(USERS)
-        self.process = None
-
-    def answers(self):
-        try:
-            return urllib.request.urlopen(f"http://127.0.0.1:{self.port}/", timeout=5).read() == b"Ok.\n"
-        except OSError:
-            return False
-
-    def start(self):
-        self.process = subprocess.Popen([SERVER, f"--config-file={self.folder}/config.xml"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                        cwd=self.folder, start_new_session=True)
-        if not until(self.answers):
-            raise RuntimeError("clickhouse-server does not start")
-
-    def stop(self, how=signal.SIGKILL):
-        if self.process is not None:
-            self.process.send_signal(how)
-            self.process.wait(60)
-            self.process = None
-
-    def ask(self, statement, database=""):
-        url = f"http://127.0.0.1:{self.port}/?database={urllib.parse.quote(database)}"
-        with urllib.request.urlopen(url, data=statement.encode(), timeout=60) as answer:
-            return answer.read().decode()
-
 
 server = None
 
@@ -122,8 +39,7 @@ def setUpModule():
 
 def tearDownModule():
     if server is not None:
-        server.stop()
-        shutil.rmtree(server.folder, ignore_errors=True)
+        server.close()
 
 
 def finding(host, rank, place):
@@ -304,12 +220,12 @@ class ArchiveTest(unittest.TestCase):
         target = f"http://writer@127.0.0.1:{server.port}/{self.database}"
         secret = os.path.join(self.folder, "secret")
         with open(secret, "w") as file:
-            file.write("pass word<\n")
+            file.write(PASSWORD + "\n")
         status, _, err = self.run_it("--to", target, *self.arguments(folder), LOCKSTEP_ARCHIVE_PASSWORD="wrong")
         self.assertEqual(status, 1, err)
         self.assertNotIn("wrong", err.replace("Wrong password", ""))
         self.assertEqual(self.run_it("--to", target, "--password-file", secret, *self.arguments(folder))[0], 0)
-        self.assertEqual(self.run_it("query", "--to", target, "list", LOCKSTEP_ARCHIVE_PASSWORD="pass word<")[0], 0)
+        self.assertEqual(self.run_it("query", "--to", target, "list", LOCKSTEP_ARCHIVE_PASSWORD=PASSWORD)[0], 0)
         self.assertEqual(self.run_it("--password", "x", folder)[0], 2)
         self.assertEqual(self.run_it("--to", f"http://writer:x@127.0.0.1:{server.port}/x", folder)[0], 2)
         status, _, err = self.run_it("--to", "http://ch.example.org/x", folder)

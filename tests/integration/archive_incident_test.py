@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+"""Incidents of real jobs in a real ClickHouse, over https: what the archive counts is what the dumps hold, and the next verdict of a
+collector remembers the one before."""
+
+import bisect
+import collections
+import csv
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import no_skip
+from clickhouse import PASSWORD, SERVER, ClickHouse
+from cluster import BIN, BUILD, Cluster, wait_for
+
+ARCHIVE = os.path.join(BIN, "lockstep-archive")
+TABLES = ("incidents", "findings", "culprits", "creations", "links", "operations")
+JOB = ["--tp", "2", "--dp", "2", "--steps", "100000", "--pace-ms", "5"]
+STOP = ["--fault", "rank=2,step=25,kind=stall-host"]
+
+server = None
+
+
+def setUpModule():
+    global server
+    for program, path in (("clickhouse-server", SERVER), ("openssl", shutil.which("openssl"))):
+        if path is None:
+            raise unittest.SkipTest(f"{program} is not installed (Debian: {program})")
+    if not os.access(ARCHIVE, os.X_OK):
+        raise unittest.SkipTest("lockstep-archive is not built")
+    server = ClickHouse(tls=True)
+    try:
+        server.start()
+    except Exception:
+        tearDownModule()
+        raise
+
+
+def tearDownModule():
+    if server is not None:
+        server.close()
+
+
+def place(name):
+    return os.path.join(server.folder, name)
+
+
+class IncidentTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="lockstep-archive-test-")
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.database = "fleet_" + self.id().rsplit(".", 1)[1]
+        secret = os.path.join(self.folder, "password")
+        with open(secret, "w") as file:
+            file.write(PASSWORD + "\n")
+        self.archive = {"LOCKSTEP_ARCHIVE": f"https://writer@127.0.0.1:{server.tls_port}/{self.database}", "LOCKSTEP_ARCHIVE_CA": place("ca.pem"),
+                        "LOCKSTEP_ARCHIVE_PASSWORD_FILE": secret}
+        self.environment = {name: value for name, value in os.environ.items() if not name.startswith("LOCKSTEP")}
+        self.environment |= {"HOME": self.folder, "LOCKSTEP_RUNTIME_DIR": os.path.join(self.folder, "runtime"), **self.archive}
+
+    def run_it(self, program, *arguments, status=0, **environment):
+        done = subprocess.run([os.path.join(BIN, program), *arguments], env=self.environment | environment, capture_output=True, text=True, timeout=150,
+                              check=False, stdin=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, status, f"{program} {arguments}: {done.stdout}{done.stderr}")
+        return done
+
+    @staticmethod
+    def json_of(folder, name):
+        with open(os.path.join(folder, name)) as file:
+            return json.load(file)
+
+    def rows(self, table, columns="*"):
+        answer = server.ask(f"SELECT {columns} FROM {table} FINAL FORMAT JSON", self.database)
+        return [{name: int(value) if isinstance(value, str) and re.fullmatch(r"-?\d+", value) else value for name, value in row.items()}
+                for row in json.loads(answer)["data"]]
+
+    def counts(self):
+        return {table: int(server.ask(f"SELECT count() FROM {table} FINAL", self.database)) for table in TABLES}
+
+    def hung(self, name, *arguments):
+        """The incident of a job that hangs under lockstep run."""
+        folder = os.path.join(self.folder, name)
+        rings = tempfile.mkdtemp(prefix="lockstep-archive-test-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
+        self.addCleanup(shutil.rmtree, rings, ignore_errors=True)
+        self.run_it("lockstep-run", "-n", "4", "--kill-on-hang", "--late-after", "1", "--out", folder, "--", os.path.join(BIN, "trainsim"), *JOB, *arguments,
+                    status=90, LOCKSTEP_DIR=rings, LOCKSTEP_GPU="full", LOCKSTEP_JOB=name, LOCKSTEP_HOST="n17", LD_LIBRARY_PATH=os.path.join(BUILD, "standin/lib"))
+        return folder
+
+    def test_what_is_counted_is_what_the_dumps_hold(self):
+        folder = self.hung("train", *STOP)
+        self.assertIn("sent 1 incident", self.run_it("lockstep-archive", folder).stderr)
+        once = self.counts()
+        self.assertGreater(min(once[table] for table in ("incidents", "findings", "culprits", "creations", "operations")), 0, once)
+        self.run_it("lockstep-archive", folder)
+        # Also where the server is not asked first: what an earlier call left half sent is sent again.
+        shutil.rmtree(os.path.join(self.folder, ".local"), ignore_errors=True)
+        server.ask("TRUNCATE TABLE incidents", self.database)
+        self.assertIn("sent 1 incident", self.run_it("lockstep-archive", folder).stderr)
+        self.assertEqual(self.counts(), once)
+
+        verdict = self.json_of(folder, "verdict.json")
+        incident = self.rows("incidents")[0]
+        first = verdict["findings"][0]
+        self.assertEqual((incident["job"], incident["verdict"], incident["kind"], incident["hosts"], incident["ranks_read"], incident["summary"]),
+                         ("train", "HUNG", first["kind"], ["n17"], 4, first["summary"]))
+        self.assertEqual([(row["rank"], row["host"]) for row in self.rows("culprits") if row["finding"] == 0], [(2, "n17")])
+        self.assertEqual((self.rows("findings")[0]["comm_name"], self.rows("findings")[0]["sequence"]),
+                         (first["communicator"]["name"], first["sequence"]))
+
+        # The operations one by one, as another reader of the same dumps has them.
+        told = list(csv.DictReader(io.StringIO(self.run_it("lockstep-export", folder, "--csv", "-").stdout)))
+        calls, gpu, host = collections.Counter(), collections.defaultdict(list), collections.defaultdict(list)
+        for row in told:
+            if not row["communicator_id"]:
+                continue
+            key = (re.sub(r"\d+", "*", row["communicator"]) or f"of {row['communicator_size']}", row["operation"])
+            calls[key] += 1
+            if row["started_ns"] and row["completed_ns"] and int(row["completed_ns"]) > int(row["started_ns"]):
+                gpu[key].append(int(row["completed_ns"]) - int(row["started_ns"]))
+            if row["return_ns"] and int(row["return_ns"]) > int(row["enter_ns"]):
+                host[key].append(int(row["return_ns"]) - int(row["enter_ns"]))
+        kept, measured = collections.Counter(), collections.Counter()
+        rows = self.rows("operations")
+        for row in rows:
+            self.assertEqual((row["host"], row["job"], row["incident"]), ("n17", "train", incident["incident"]))
+            kept[row["comm_class"], row["operation"]] += row["operations"]
+            measured[row["comm_class"], row["operation"]] += row["measured"]
+        self.assertEqual(kept, calls)
+        self.assertGreater(sum(kept.values()), 4 * 25)
+        self.assertEqual({key: count for key, count in measured.items() if count}, {key: len(times) for key, times in gpu.items()})
+        self.assertGreater(sum(measured.values()), 0)
+        # Where a class and function has one size, its quantiles are those of all its calls, within a step of the histogram and a microsecond,
+        # which is what the index tells times by.
+        checked = 0
+        for row in rows:
+            key = row["comm_class"], row["operation"]
+            if row["operations"] != calls[key]:
+                continue
+            for times, median, high in ((gpu[key], "median_ns", "p95_ns"), (host[key], "host_median_ns", "host_p95_ns")):
+                times.sort()
+                for quantile, name in ((0.5, median), (0.95, high)):
+                    want = times[bisect.bisect_left(range(1, len(times) + 1), quantile * len(times))] if times else -1
+                    self.assertAlmostEqual(row[name], want, delta=abs(want) * 0.041 + 1000, msg=f"{key} {name} of {len(times)}")
+                    checked += 1
+        self.assertGreater(checked, 4)
+        answer = json.loads(self.run_it("lockstep-archive", "query", "--json", "operations").stdout)
+        self.assertEqual(sum(row["calls"] for row in answer), sum(calls.values()))
+        # `lockstep analyze` has the line too: of an incident after it, the host was named once.
+        later = self.hung("again", *STOP)
+        text = self.run_it("lockstep-analyze", later, status=1).stdout
+        self.assertRegex(text, r"before +host n17 was the culprit of 1 of the only incident before|before +host n17 was the culprit of the only incident before")
+        # A job goes as it came.
+        self.run_it("lockstep-archive", later)
+        for table in TABLES:
+            server.ask(f"ALTER TABLE {table} DELETE WHERE job = 'train'", self.database)
+        self.assertTrue(wait_for(lambda: not int(server.ask("SELECT count() FROM operations WHERE job = 'train'", self.database)), 60))
+        self.assertGreater(int(server.ask("SELECT count() FROM operations WHERE job = 'again'", self.database)), 0)
+
+    def test_certificates(self):
+        folder = self.hung("train", *STOP)
+        refused = self.run_it("lockstep-archive", "--retry-for", "0", "--ca", place("other.pem"), folder, status=1)
+        self.assertIn("certificate", refused.stderr)
+        self.assertNotIn(PASSWORD, refused.stderr)
+        # The system's own do not know this server either.
+        self.assertIn("certificate", self.run_it("lockstep-archive", "--retry-for", "0", folder, status=1, LOCKSTEP_ARCHIVE_CA="").stderr)
+        self.assertEqual(server.ask(f"SELECT count() FROM system.databases WHERE name = '{self.database}'"), "0\n")
+        # A name that the certificate has not: by its other address the server is nobody known.
+        other = self.archive["LOCKSTEP_ARCHIVE"].replace("127.0.0.1", "localhost")
+        self.run_it("lockstep-archive", "--retry-for", "0", "--to", other, folder, status=1)
+        self.run_it("lockstep-archive", "--ca", place("ca.pem"), folder, LOCKSTEP_ARCHIVE_CA="")
+        self.assertEqual(self.counts()["incidents"], 1)
+        # A verdict that cannot ask says so and is the same verdict.
+        text = self.run_it("lockstep-analyze", folder, status=1, LOCKSTEP_ARCHIVE_CA=place("other.pem")).stdout
+        self.assertRegex(text, r"before +not known: .*certificate")
+
+    def test_a_collector_remembers(self):
+        made = Cluster()
+        self.addCleanup(made.close)
+        plain = made.environment
+        made.environment = lambda **more: {**plain(**more), **{k: v for k, v in self.archive.items() if k != "LOCKSTEP_ARCHIVE"}}
+        made.start_collector("--archive", self.archive["LOCKSTEP_ARCHIVE"])
+        for index in range(made.hosts):
+            made.start_agent(index)
+
+        def incident_of(job):
+            made.start_ranks(*JOB, *STOP, job=job)
+
+            def found():
+                return [folder for folder in made.whole() if self.json_of(folder, "manifest.json")["job"] == job]
+            self.assertTrue(wait_for(found, 120), made.logs())
+            for rank in made.ranks:
+                made.kill(rank)
+            made.ranks.clear()
+            return found()[0]
+
+        first = incident_of("monday")
+        sender = made.start("lockstep-archive", "archive", "--follow", made.out, "--every", "0.2", "--spool", made.path("archive"),
+                            "--to", self.archive["LOCKSTEP_ARCHIVE"])
+        made.relays.append(sender)  # ends with the others
+        sent = f"SELECT count() FROM system.tables WHERE database = '{self.database}' AND name = 'incidents'"
+        self.assertTrue(wait_for(lambda: server.ask(sent) == "1\n" and self.counts()["incidents"] == 1, 60), made.logs())
+        with open(os.path.join(first, "verdict.txt")) as file:
+            self.assertNotIn("was the culprit of", file.read())
+        second = incident_of("tuesday")
+
+        def before():
+            return self.json_of(second, "verdict.json").get("before")
+
+        self.assertTrue(wait_for(before, 30), made.logs())
+        hosts = [item for item in before() if item["what"] == "host"]
+        self.assertEqual([(item["name"], item["culprit_of"], item["incidents"]) for item in hosts], [("node1", 1, 1)])
+        with open(os.path.join(second, "verdict.txt")) as file:
+            self.assertRegex(file.read(), r"(?m)^ *before +host node1 was the culprit of")
+        with open(os.path.join(second, "report.html")) as file:
+            self.assertIn("host node1 was the culprit of", file.read())
+        self.assertTrue(wait_for(lambda: self.counts()["incidents"] == 2, 60), made.logs())
+
+
+if __name__ == "__main__":
+    no_skip.main()

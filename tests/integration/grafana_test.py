@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""The Grafana dashboard against a real Prometheus that reads a collector, a relay and agents while a job hangs: every expression is
+answered, and what the panels of a night's call show is what happened."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import unittest
+import urllib.error
+import urllib.parse
+import urllib.request
+
+import no_skip
+from cluster import Cluster, free_port, wait_for
+
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PROMETHEUS = shutil.which("prometheus")
+CONFIG = """global:
+  scrape_interval: 1s
+  scrape_timeout: 1s
+scrape_configs:
+  - job_name: lockstep
+    static_configs:
+      - targets: [{0}]
+"""
+
+
+def expressions():
+    with open(os.path.join(SOURCE, "packaging/grafana/lockstep.json")) as file:
+        dashboard = json.load(file)
+    return [(panel["title"], target["expr"]) for panel in dashboard["panels"] for target in panel["targets"]]
+
+
+class Metered(Cluster):
+    """Every program serves its metrics."""
+
+    def __init__(self):
+        super().__init__(relays=1)
+        self.metrics = {}
+
+    def start(self, program, name, *arguments, **environment):
+        if program != "trainsim":
+            self.metrics[name] = f"127.0.0.1:{free_port()}"
+            arguments += ("--metrics", self.metrics[name])
+        return super().start(program, name, *arguments, **environment)
+
+    def page(self, name):
+        try:
+            with urllib.request.urlopen(f"http://{self.metrics[name]}/metrics", timeout=5) as answer:
+                return answer.read().decode()
+        except OSError:
+            return ""
+
+
+@unittest.skipUnless(PROMETHEUS, "prometheus is not installed (Debian: prometheus)")
+class DashboardTest(unittest.TestCase):
+    def setUp(self):
+        self.made = Metered()
+        self.addCleanup(self.made.close)
+        self.made.start_collector()
+        self.made.start_relay(0)
+        for index in range(self.made.hosts):
+            self.made.start_agent(index)
+        with open(self.made.path("prometheus.yml"), "w") as file:
+            file.write(CONFIG.format(", ".join(self.made.metrics.values())))
+        self.port = free_port()
+        log = open(self.made.path("prometheus.log"), "wb")
+        with log:
+            self.prometheus = subprocess.Popen(
+                [PROMETHEUS, f"--config.file={self.made.path('prometheus.yml')}", f"--storage.tsdb.path={self.made.path('tsdb')}",
+                 f"--web.listen-address=127.0.0.1:{self.port}", "--log.level=warn"], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        self.made.relays.append(self.prometheus)  # ends with the others
+
+    def ask(self, expression):
+        """The samples of an instant query; None: Prometheus is not there yet."""
+        url = f"http://127.0.0.1:{self.port}/api/v1/query?{urllib.parse.urlencode({'query': expression})}"
+        try:
+            with urllib.request.urlopen(url, timeout=10) as answer:
+                return json.load(answer)["data"]["result"]
+        except urllib.error.HTTPError as error:
+            self.fail(f"{expression}: {error.read().decode()}")
+        except OSError:
+            return None
+
+    def value(self, expression):
+        samples = self.ask(expression)
+        return float(samples[0]["value"][1]) if samples else None
+
+    def test_every_expression_is_answered(self):
+        made = self.made
+        self.assertTrue(wait_for(lambda: self.value("sum(up)") == len(made.metrics)), made.logs())
+        made.start_ranks("--tp", "2", "--dp", "2", "--steps", "100000", "--pace-ms", "5", "--fault", "rank=2,step=25,kind=stall-host")
+        self.assertTrue(wait_for(made.whole), made.logs())
+        of_title = dict(expressions())
+        for title, least in (("Jobs", 1), ("Ranks", 4), ("Rings", None), ("Hung in the last day", 0.5), ("Incidents in the last day", 0.5)):
+            self.assertTrue(wait_for(lambda: self.value(of_title[title]) is not None and (least is None or self.value(of_title[title]) >= least), 30),
+                            f"{title}: {of_title[title]} gives {self.ask(of_title[title])}\n{made.logs()}")
+        self.assertEqual((self.value(of_title["Jobs"]), self.value(of_title["Ranks"]), self.value(of_title["Agents silent"])), (1, 4, 0))
+        self.assertEqual((self.value("sum(lockstep_agent_rings)"), self.value("sum(lockstep_agent_processes)")), (4, 4))
+        published = {name for page in made.metrics for name in re.findall(r"(?m)^(lockstep_\w+)", made.page(page))}
+        unanswered = [(title, expression) for title, expression in expressions() if not self.ask(expression)]
+        self.assertEqual(unanswered, [], "no program that ran here has it")
+        for title, expression in expressions():
+            for name in re.findall(r"lockstep_\w+", expression):
+                self.assertIn(name, published, title)
+        # The other way round: a name that nothing publishes has no samples, so the answers above say something.
+        self.assertEqual(self.ask("sum(lockstep_collector_jbos)"), [])
+        made.kill(made.ranks[0])
+        ended = of_title["Processes that ended badly"]
+        self.assertTrue(wait_for(lambda: (self.value(ended) or 0) > 0.5, 30), f"{self.ask(ended)}\n{made.page('agent0')}")
+
+
+if __name__ == "__main__":
+    no_skip.main()
