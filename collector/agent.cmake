@@ -11,11 +11,14 @@ lockstep_test(metrics_test SOURCES metrics_test.cpp LIBS lockstep_metrics LAYER 
 add_library(lockstep_agent STATIC
   agent_log.cpp
   agent_options.cpp
+  clean.cpp
   host_source.cpp
   host_workshop.cpp
   own_collector.cpp
   ring_finder.cpp
+  ring_owner.cpp
   ring_process.cpp
+  ring_retention.cpp
   spool.cpp
   spool_files.cpp)
 lockstep_common(lockstep_agent)

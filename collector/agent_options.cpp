@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "analyzer/settings/merge.h"
+#include "collector/clean.h"
 #include "collector/runtime_folder.h"
 
 namespace lockstep {
@@ -107,6 +108,10 @@ host, as root for the jobs of all users; or one for a user. Without a collector 
   --spool-bytes N       at most so much of it: 500M, 4G (LOCKSTEP_SPOOL_BYTES; default 4G)
   --rings DIR           watch this LOCKSTEP_DIR and no other place; may come several times (LOCKSTEP_AGENT_RINGS, with
                         colons)
+  --keep-rings AGE      rings of dead processes go so long after the last record: 90s, 10m, 36h, 7d (default 7d; 0: never). Those of
+                        abnormal ends are in the spool by then
+  --keep-ring-bytes N   and the oldest of them while a user's take more: 500M, 5G (default 5G, and never more than a quarter of
+                        the memory that rings may take; 0: however much)
   --no-containers       look into no other process's mounts and environment
   --log FILE            (LOCKSTEP_AGENT_LOG; default agent.log in the spool)
   --metrics ADDRESS:PORT  serve Prometheus metrics there, on loopback only (LOCKSTEP_METRICS)
@@ -156,7 +161,7 @@ absl::StatusOr<AgentOptions> ParseWords(const std::vector<std::string>& words) {
     }
     const bool known = option == "--collector" || option == "--key" || option == "--server-key" || option == "--spool" ||
                        option == "--spool-bytes" || option == "--rings" || option == "--log" || option == "--metrics" || option == "--host" ||
-                       option == "--late-after" || option == "--out" || option == "--redact";
+                       option == "--late-after" || option == "--out" || option == "--redact" || option == "--keep-rings" || option == "--keep-ring-bytes";
     if (!known) return Usage(absl::StrCat("unknown argument '", words[at], "'"));
     if (!has_value) {
       if (at + 1 >= words.size()) return Usage(absl::StrCat(option, " takes a value"));
@@ -185,6 +190,11 @@ absl::StatusOr<AgentOptions> ParseWords(const std::vector<std::string>& words) {
       options.redact = *level;
     } else if (option == "--out") {
       options.out = value;
+    } else if (option == "--keep-rings") {
+      if (!ParseAge(value, &options.keep_rings_s)) return Usage(absl::StrCat("--keep-rings takes an age such as 90s, 10m, 36h or 7d, or 0, not '", value, "'"));
+    } else if (option == "--keep-ring-bytes") {
+      options.keep_ring_bytes = 0;
+      if (absl::Status status = value == "0" ? absl::OkStatus() : ParseBytes(option, value, &options.keep_ring_bytes); !status.ok()) return status;
     } else if (option == "--spool-bytes") {
       if (absl::Status status = ParseBytes(option, value, &options.spool_bytes); !status.ok()) return status;
     } else {

@@ -18,6 +18,8 @@ struct AgentOptions {
   std::string spool;                    // folder
   uint64_t spool_bytes = uint64_t{4} << 30;
   std::vector<std::string> rings;       // empty: the default places
+  int64_t keep_rings_s = 7 * 86400;     // of dead processes, since anything was recorded; 0: however old
+  uint64_t keep_ring_bytes = uint64_t{5} << 30;  // of them in a folder; 0: however much
   bool containers = true;
   std::string log;                      // file
   std::string metrics;                  // empty: none

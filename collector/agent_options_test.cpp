@@ -52,6 +52,12 @@ TEST_F(AgentOptionsTest, OptionsComeBeforeTheEnvironmentAndThatBeforeDefaults) {
   EXPECT_EQ(options->out, "/a/b/incidents");
   EXPECT_FALSE(Parse({"--alone", "--collector", "tcp://127.0.0.1:1"}).ok());
   EXPECT_FALSE(Parse({"--out", "/x"}).ok());
+  options = Parse({"--alone", "--keep-rings", "36h", "--keep-ring-bytes=0"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->keep_rings_s, 36 * 3600);
+  EXPECT_EQ(options->keep_ring_bytes, 0u);
+  EXPECT_FALSE(Parse({"--alone", "--keep-rings", "week"}).ok());
+  EXPECT_FALSE(Parse({"--alone", "--keep-ring-bytes", "some"}).ok());
   options = Parse({"--collector", "ipc:///x", "--spool=/given", "--rings", "/c", "--rings=/d", "--spool-bytes", "500M", "--log=/l", "--late-after", "2.5"});
   ASSERT_TRUE(options.ok()) << options.status();
   EXPECT_THAT(options->collectors, ElementsAre("ipc:///x"));
@@ -59,6 +65,8 @@ TEST_F(AgentOptionsTest, OptionsComeBeforeTheEnvironmentAndThatBeforeDefaults) {
   EXPECT_EQ(options->spool, "/given");
   EXPECT_EQ(options->log, "/l");
   EXPECT_EQ(options->spool_bytes, uint64_t{500} << 20);
+  EXPECT_EQ(options->keep_rings_s, 7 * 86400);
+  EXPECT_EQ(options->keep_ring_bytes, uint64_t{5} << 30);
   EXPECT_EQ(options->late_after_ns, 2'500'000'000);
 }
 

@@ -26,6 +26,7 @@
 #include "collector/own_collector.h"
 #include "collector/proc.h"
 #include "collector/ring_finder.h"
+#include "collector/ring_retention.h"
 #include "collector/runtime_folder.h"
 #include "collector/say.h"
 #include "collector/spool.h"
@@ -129,6 +130,12 @@ class AgentProcess {
     absl::StatusOr<std::unique_ptr<RingFinder>> found = RingFinder::Start(finder);
     if (!found.ok()) return found.status();
     finder_ = std::move(*found);
+    RingRetentionOptions retention;
+    retention.folders = options_.rings;
+    retention.all_users = finder.all_users;
+    retention.age_s = options_.keep_rings_s;
+    retention.bytes = options_.keep_ring_bytes;
+    retainer_ = std::make_unique<RingRetainer>(retention, source.log);
 
     if (!options_.collectors.empty()) {
       wire::ClientOptions client;
@@ -254,6 +261,7 @@ class AgentProcess {
       next_metrics_ = now + kSecond;
       Publish();
       WatchFinder();
+      retainer_->Tick(now, RealtimeNs());
       if (own_collector_ != nullptr) own_collector_->Tick(now);
     }
   }
@@ -321,6 +329,7 @@ class AgentProcess {
     set.Counter("agent_ended", "Processes that ended", static_cast<double>(source.ended));
     set.Counter("agent_ended_badly", "Of these by a signal or with a status other than 0", static_cast<double>(source.ended_badly));
     set.Counter("agent_rings_saved", "Rings saved at abnormal ends", static_cast<double>(spool.rings_put));
+    set.Counter("agent_rings_removed", "Rings of dead processes that were removed", static_cast<double>(retainer_->removed()));
     set.CounterOf("agent_rings_refused", "Files that are no ring to be trusted, by reason", "reason", "kind", static_cast<double>(finder.refused_kind));
     set.CounterOf("agent_rings_refused", "", "reason", "owner", static_cast<double>(finder.refused_owner));
     set.CounterOf("agent_rings_refused", "", "reason", "mode", static_cast<double>(finder.refused_mode));
@@ -349,6 +358,7 @@ class AgentProcess {
   std::unique_ptr<Spool> spool_;
   std::unique_ptr<HostSource> source_;
   std::unique_ptr<RingFinder> finder_;
+  std::unique_ptr<RingRetainer> retainer_;
   std::unique_ptr<wire::Client> client_;
   std::unique_ptr<AgentSession> session_;
   std::unique_ptr<MetricsServer> metrics_;

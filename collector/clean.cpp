@@ -30,18 +30,6 @@ std::string Printable(std::string text) {
   return text;
 }
 
-// "90", "10m", "36h", "7d".
-bool ParseAge(std::string_view text, int64_t* seconds) {
-  int64_t value = 0;
-  size_t i = 0;
-  for (; i < text.size() && text[i] >= '0' && text[i] <= '9' && i < 9; ++i) value = value * 10 + (text[i] - '0');
-  if (i == 0) return false;
-  const std::string_view unit = text.substr(i);
-  const int64_t factor = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : unit == "d" ? 86400 : 0;
-  *seconds = value * factor;
-  return factor != 0;
-}
-
 // "5G", "500M", "0".
 bool ParseBytes(std::string_view text, uint64_t* bytes) {
   int shift = 0;
@@ -99,7 +87,7 @@ class Cleaner {
         Folder(inner, path + "/" + name, 1);
         close(inner);
         // Only what is empty goes; a recorder that has just made it makes it again or says why not.
-        if (!options_.dry_run && info.st_uid == geteuid() && removed_here_ > 0) unlinkat(fd, name.c_str(), AT_REMOVEDIR);
+        if (!options_.dry_run && MayGo(fd, info.st_uid) && removed_here_ > 0) unlinkat(fd, name.c_str(), AT_REMOVEDIR);
         removed_here_ = 0;
       } else if (is_ring) {
         Ring(fd, name, shown, info);
@@ -110,12 +98,19 @@ class Cleaner {
  private:
   void Keep(const std::string& shown, const std::string& why) {
     ++cleaned_->kept;
-    fprintf(out_, "kept %s: %s\n", shown.c_str(), why.c_str());
+    if (out_ != nullptr) fprintf(out_, "kept %s: %s\n", shown.c_str(), why.c_str());
+  }
+
+  // Of this user; or of whom the folder belongs to, who could remove it as well.
+  bool MayGo(int folder, uid_t owner) const {
+    if (!options_.any_owner) return owner == geteuid();
+    struct stat info {};
+    return fstat(folder, &info) == 0 && info.st_uid == owner;
   }
 
   void Ring(int folder, const std::string& name, const std::string& shown, const struct stat& listed) {
     if (!S_ISREG(listed.st_mode)) return Keep(shown, "no regular file");
-    if (listed.st_uid != geteuid()) return Keep(shown, "another user's");
+    if (!MayGo(folder, listed.st_uid)) return Keep(shown, "another user's");
     const int fd = openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     struct stat info {};
     if (fd < 0 || fstat(fd, &info) != 0 || info.st_ino != listed.st_ino || info.st_dev != listed.st_dev) {
@@ -127,15 +122,18 @@ class Cleaner {
     read.digest_only = true;
     std::string error, why;
     bool remove = false;
+    int64_t quiet_s = 0;
     if (!ring::ReadRing(fd, read, &snapshot, &error)) {
-      remove = time(nullptr) - info.st_mtime > std::max(kUnfinishedAfter, options_.older_than_s);
+      quiet_s = time(nullptr) - info.st_mtime;
+      remove = quiet_s > std::max(kUnfinishedAfter, options_.older_than_s);
       why = remove ? "never finished" : Printable(error);
     } else {
       const RingOwnerFacts owner = FindRingOwner(snapshot.process, {info.st_dev, info.st_ino, name});
       remove = owner.owner == RingOwner::kGone || owner.owner == RingOwner::kReplaced;
       why = What(snapshot.process) + ", " + owner.text;
+      quiet_s = QuietFor(snapshot, info.st_mtime);
       // The clock of time() lags behind the recorder's by a tick, and both can be set back: an age may be negative.
-      if (remove && options_.older_than_s > 0 && QuietFor(snapshot, info.st_mtime) < options_.older_than_s) {
+      if (remove && options_.older_than_s > 0 && quiet_s < options_.older_than_s) {
         remove = false;
         why += ", but not long enough ago";
       }
@@ -148,13 +146,14 @@ class Cleaner {
                       again.st_dev == info.st_dev;
     if (!options_.dry_run && (!same || unlinkat(folder, name.c_str(), 0) != 0)) {
       ++cleaned_->failed;
-      fprintf(out_, "cannot remove %s: %s\n", shown.c_str(), same ? strerror(errno) : "it has changed meanwhile");
+      if (out_ != nullptr) fprintf(out_, "cannot remove %s: %s\n", shown.c_str(), same ? strerror(errno) : "it has changed meanwhile");
       return;
     }
     ++cleaned_->removed;
     ++removed_here_;
     cleaned_->bytes += static_cast<uint64_t>(info.st_blocks) * 512;
-    fprintf(out_, "%s %s: %s\n", options_.dry_run ? "would remove" : "removed", shown.c_str(), why.c_str());
+    cleaned_->dead.push_back({quiet_s, static_cast<uint64_t>(info.st_blocks) * 512});
+    if (out_ != nullptr) fprintf(out_, "%s %s: %s\n", options_.dry_run ? "would remove" : "removed", shown.c_str(), why.c_str());
   }
 
   const CleanOptions& options_;
@@ -164,6 +163,17 @@ class Cleaner {
 };
 
 }  // namespace
+
+bool ParseAge(std::string_view text, int64_t* seconds) {
+  int64_t value = 0;
+  size_t i = 0;
+  for (; i < text.size() && text[i] >= '0' && text[i] <= '9' && i < 9; ++i) value = value * 10 + (text[i] - '0');
+  if (i == 0) return false;
+  const std::string_view unit = text.substr(i);
+  const int64_t factor = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : unit == "d" ? 86400 : 0;
+  *seconds = value * factor;
+  return factor != 0;
+}
 
 bool ParseCleanOptions(int argc, char** argv, CleanOptions* options, std::string* error) {
   for (int i = 1; i < argc; ++i) {

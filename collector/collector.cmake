@@ -16,10 +16,8 @@ add_library(lockstep_gather STATIC
   job_communicators.cpp
   job_lines.cpp
   known_members.cpp
-  reading_group.cpp
   recorder_facts.cpp
   relay.cpp
-  retention.cpp
   verdict_hook.cpp
   work_lane.cpp)
 lockstep_common(lockstep_gather)

@@ -46,6 +46,11 @@ absl::Status Apply(absl::string_view option, absl::string_view value, RunOptions
     options->out = std::string(value);
     return absl::OkStatus();
   }
+  if (option == "--group") {
+    if (value.empty()) return Usage("--group takes a group's name or number");
+    options->group = std::string(value);
+    return absl::OkStatus();
+  }
   if (option == "--gpu") {
     if (value != "off" && value != "done" && value != "full" && value != "events" && value != "auto") {
       return Usage(absl::StrCat("--gpu takes off, done, full, events or auto, not '", value, "'"));
@@ -75,6 +80,8 @@ Runs COMMAND with the recorder preloaded, watches it, and says which rank stoppe
   --out DIR            write the incident folder here, also when the job was healthy
   --collector ENDPOINT join the job to a collector: an agent is started for its ranks, hangs and incidents are the
                        collector's, its verdict is said here (keys: lockstep agent --help, lockstep top --help)
+  --group GROUP        members of this group, a name or a number, may read the incidents (LOCKSTEP_GROUP, which lets them read
+                       the rings too; default: the owner alone)
   --kill-on-hang       end the job when it is hung; exit status 90 (hung) or 91 (ranks disagree)
   --gpu MODE           GPU marks: off, done, full, events or auto (default: LOCKSTEP_GPU, else full)
   --profiler           NCCL's profiler interface instead of marks: kernel times, network steps, statically linked NCCL
@@ -136,7 +143,7 @@ absl::StatusOr<RunOptions> ParseWords(int argc, char** argv) {
       has_value = true;
     }
     if (option != "-n" && option != "--out" && option != "--collector" && option != "--gpu" && option != "--hang-after" &&
-        option != "--late-after" && option != "--redact") {
+        option != "--late-after" && option != "--redact" && option != "--group") {
       return Usage(absl::StrCat("unknown option '", word, "'"));
     }
     if (!has_value) {

@@ -85,6 +85,28 @@ absl::Status IncidentSharer::ShareIncident(int parent, const std::string& name, 
   return result;
 }
 
+absl::Status IncidentSharer::ShareOne(const std::string& folder) {
+  std::string whole = folder;
+  while (whole.size() > 1 && whole.back() == '/') whole.pop_back();
+  const size_t slash = whole.rfind('/');
+  const std::string parent = slash == std::string::npos ? "." : slash == 0 ? "/" : whole.substr(0, slash);
+  const int fd = open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return absl::UnavailableError(absl::StrCat("cannot share ", folder, ": ", strerror(errno)));
+  const absl::Status status = ShareIncident(fd, slash == std::string::npos ? whole : whole.substr(slash + 1), folder);
+  close(fd);
+  return status;
+}
+
+absl::Status SharedIncidents::Add(const std::string& folder) {
+  if (!group_) return absl::OkStatus();
+  folders_.push_back(folder);
+  return IncidentSharer(*group_).ShareOne(folder);
+}
+
+SharedIncidents::~SharedIncidents() {
+  for (const std::string& folder : folders_) IncidentSharer(*group_).ShareOne(folder).IgnoreError();
+}
+
 absl::Status IncidentSharer::Share(const std::string& folder) {
   const int parent = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (parent < 0) return absl::UnavailableError(absl::StrCat("cannot share ", folder, ": ", strerror(errno)));

@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -25,11 +27,27 @@ class IncidentSharer {
   // followed, and other users' files left alone. The first error; the others are tried all the same.
   absl::Status Share(const std::string& folder);
 
+  // One incident, whatever its name is.
+  absl::Status ShareOne(const std::string& folder);
+
  private:
   absl::Status ShareIncident(int parent, const std::string& name, const std::string& shown);
 
   const gid_t group_;
   std::map<std::string, int64_t> shared_;  // incident -> when its folder was last written to
+};
+
+// Incident folders of any name, of a process that makes a few. What comes to lie in one after Add (its index) is given at the end.
+class SharedIncidents {
+ public:
+  void SetGroup(gid_t group) { group_ = group; }
+  // Gives what is there now to the group, if there is one.
+  absl::Status Add(const std::string& folder);
+  ~SharedIncidents();
+
+ private:
+  std::optional<gid_t> group_;
+  std::vector<std::string> folders_;
 };
 
 }  // namespace lockstep

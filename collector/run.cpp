@@ -22,6 +22,7 @@
 #include "collector/join.h"
 #include "collector/keeper.h"
 #include "collector/proc.h"
+#include "collector/reading_group.h"
 #include "collector/ring_folder.h"
 #include "collector/say.h"
 #include "collector/unrecorded.h"
@@ -77,6 +78,15 @@ class Run {
     } else {
       Say(redactor.status().message());
       return 2;
+    }
+    if (!options_.group.empty()) {
+      // A variable of the site's must not keep a job from running.
+      const absl::StatusOr<gid_t> group = FindReadingGroup(options_.group);
+      if (group.ok()) {
+        group_ = *group;
+      } else {
+        Say(absl::StrCat(group.status().message(), "; incidents are their owner's alone"));
+      }
     }
     job_ = JobName(environment, options_.redact == RedactLevel::kStacks ? "job" : options_.command[0]);
     if (const int status = PrepareRecording(&environment); status != 0) return status;
@@ -183,6 +193,7 @@ class Run {
     watch.ranks_expected = options_.ranks;
     watch.launcher = options_.ranks == 0;
     watch.quiet = options_.quiet;
+    watch.group = group_;
     watch_ = std::make_unique<Watch>(watch, &agent_);
     unrecorded_ = std::make_unique<Unrecorded>(library_);
     if (!folder_.path.empty()) {
@@ -364,7 +375,9 @@ class Run {
       }
     }
     keeper_->Finish();
-    if (ended_by_us_) return (join_ != nullptr ? join_->verdict() : watch_->declared()) == VERDICT_DESYNC ? kStatusDesync : kStatusHung;
+    const VerdictKind declared = join_ != nullptr ? join_->verdict() : watch_->declared();
+    watch_.reset();  // with the indexes under way: of a command's signal this process dies
+    if (ended_by_us_) return declared == VERDICT_DESYNC ? kStatusDesync : kStatusHung;
     if (unstarted != nullptr) {
       return unstarted->error == ENOENT || unstarted->error == ENOTDIR ? kStatusNotFound : kStatusNotExecutable;
     }
@@ -396,6 +409,7 @@ class Run {
   }
 
   const RunOptions options_;
+  std::optional<gid_t> group_;
   std::string job_, library_, unusable_;
   std::string switched_off_;  // by what; empty: it is not
   RingFolder folder_;

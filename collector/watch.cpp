@@ -47,6 +47,7 @@ Watch::Watch(const WatchOptions& options, Agent* agent)
   char name[256] = {};
   gethostname(name, sizeof name - 1);
   host_ = name;
+  if (options.group) shared_.SetGroup(*options.group);
 }
 
 void Watch::Started(int rank, pid_t pid) {
@@ -372,6 +373,7 @@ void Watch::WriteAndTell(const Gathered& gathered, bool tell) {
   } else if (tell) {
     Say(absl::StrCat("incident written to ", gathered.folder, " (lockstep analyze ", gathered.folder, ")"));
   }
+  if (const absl::Status shared = status.ok() ? shared_.Add(gathered.folder) : absl::OkStatus(); !shared.ok()) Say(shared.message());
   for (const std::string& problem : indexes_.TakeProblems()) Say(problem);
   if (status.ok()) indexes_.Start(gathered.folder);
 }

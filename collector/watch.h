@@ -17,6 +17,7 @@
 #include "collector/incident_index.h"
 #include "collector/lateness.h"
 #include "collector/progress.h"
+#include "collector/reading_group.h"
 #include "collector/root_finding.h"
 #include "proto/verdict.pb.h"
 
@@ -30,6 +31,7 @@ struct WatchOptions {
   int ranks_expected = 0;  // started by us; 0: not known
   bool launcher = false;   // the command starts the ranks by itself
   bool quiet = false;
+  std::optional<gid_t> group;  // whose members may read incidents
 };
 
 // A rank that was started by us, whether or not it ever made a ring.
@@ -107,6 +109,7 @@ class Watch {
   int64_t sample_cost_ = 0;
   std::vector<int32_t> suspects_;
   std::vector<int32_t> slots_;  // of the last look
+  SharedIncidents shared_;  // outlives indexes_, which puts files into incidents
   IncidentIndexes indexes_;
   bool late_told_ = false;
   int64_t late_since_ = 0;

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """One host's programs as people run them: an agent alone, and clocks that are set by hours while everything runs."""
 
+import glob
 import json
 import os
 import re
@@ -8,6 +9,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import time
 import unittest
 
 from cluster import BIN, BUILD, Cluster, ledger, wait_for
@@ -102,12 +104,12 @@ class AloneTest(unittest.TestCase):
         self.made = Cluster(hosts=1, per_host=4)
         self.addCleanup(self.made.close)
 
-    def start_agent(self):
+    def start_agent(self, *arguments):
         made = self.made
         rings = os.path.join(made.rings, "node0")
         os.makedirs(rings, exist_ok=True)
         made.agents[0] = made.start("lockstep-agent", "agent0", "--alone", "--rings", rings, "--spool", made.path("spool"), "--late-after", "1",
-                                    LOCKSTEP_HOST="node0")
+                                    *arguments, LOCKSTEP_HOST="node0")
 
     def test_an_agent_alone_answers_the_tools_and_finds_a_hang(self):
         made = self.made
@@ -142,6 +144,25 @@ class AloneTest(unittest.TestCase):
         verdict = wait_for(hung, 120)
         self.assertTrue(verdict, made.logs())
         self.assertEqual(verdict["findings"][0]["culprit_ranks"], [1])
+
+    def test_rings_of_the_dead_go_and_those_of_the_living_stay(self):
+        made = self.made
+        self.start_agent()
+        made.start_ranks(*RUNS)
+        rings = lambda: glob.glob(os.path.join(made.rings, "node0", "*", "*.ring"))
+        self.assertTrue(wait_for(lambda: len(rings()) == 4 and "is seen" in made.log("spool/collector"), 120), made.logs())
+        for rank in made.ranks[1:]:
+            made.kill(rank)
+        saved = lambda: glob.glob(made.path("spool/rings/*.ring"))
+        self.assertTrue(wait_for(lambda: len(saved()) == 3, 60), made.logs())
+        self.assertEqual(len(rings()), 4, "a week is not over")
+        made.kill(made.agents[0], signal.SIGTERM)
+        time.sleep(1)
+        self.start_agent("--keep-rings", "1")
+        self.assertTrue(wait_for(lambda: len(rings()) == 1, 60), made.logs())
+        self.assertIn(f".{made.ranks[0].pid}.", rings()[0])
+        self.assertEqual(len(saved()), 3)
+        self.assertTrue(wait_for(lambda: "removed 3 rings of processes that are gone" in made.log("spool/agent"), 30), made.logs())
 
     def test_its_collector_is_told_what_files_say_of_collectors(self):
         made = self.made

@@ -251,6 +251,22 @@ class RunTest(unittest.TestCase):
         self.assertEqual(self.verdict()["findings"], [])
         self.assertIn("trainsim: done", result.stdout + result.stderr)
 
+    def test_a_group_may_read_the_incident(self):
+        root = os.geteuid() == 0
+        group = 61234 if root else os.getgid()
+        result = self.run_lockstep("run", "-n", "8", "--out", "out", "--group", str(group), "--", *JOB, "--steps", "30")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        out = os.path.join(self.folder, "out")
+        modes = {name: (os.stat(os.path.join(out, name)).st_gid, os.stat(os.path.join(out, name)).st_mode & 0o777) for name in os.listdir(out)}
+        self.assertLessEqual({"verdict.json", "verdict.txt", "report.html", "manifest.json", "index.lsi"}, set(modes))
+        self.assertEqual({name: mode for name, mode in modes.items() if mode != (group, 0o640)}, {})
+        self.assertEqual((os.stat(out).st_gid, os.stat(out).st_mode & 0o7777), (group, 0o2750))
+        # A group that is none is told, and the job runs.
+        result = self.run_lockstep("run", "-n", "8", "--out", "alone", "--group", "no-such-group-here", "--", *JOB, "--steps", "5")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("their owner's alone", result.stderr)
+        self.assertEqual(os.stat(os.path.join(self.folder, "alone")).st_mode & 0o077, 0)
+
     def test_healthy_without_out_writes_nothing(self):
         result = self.run_lockstep("run", "--quiet", "-n", "8", "--", *JOB, "--steps", "5")
         self.assertEqual(result.returncode, 0)
