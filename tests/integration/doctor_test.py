@@ -10,6 +10,8 @@ import subprocess
 import tempfile
 import unittest
 
+from refusal_test import NOBODY, forbid_by_seccomp
+
 BUILD = os.path.abspath(os.environ.get("LOCKSTEP_BUILD", "build"))
 LOCKSTEP = os.path.join(BUILD, "bin/lockstep")
 STANDIN = os.path.join(BUILD, "standin/lib")
@@ -30,10 +32,11 @@ class DoctorTest(unittest.TestCase):
     def tearDown(self):
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def doctor(self, *arguments, before=(), **environment):
-        """Exit status and the checks by name; a name that stands twice has its worst."""
+    def doctor(self, *arguments, before=(), become=None, **environment):
+        """Exit status and the checks by name; a name that stands twice has its worst. `become`: the user's number, or what is done before it starts."""
+        user = {"user": become, "group": become, "extra_groups": []} if isinstance(become, int) else {"preexec_fn": become}
         done = subprocess.run([*before, LOCKSTEP, "doctor", "--json", *arguments], env=self.environment | environment, capture_output=True,
-                              text=True, timeout=100, check=False)
+                              text=True, timeout=100, check=False, **user)
         self.assertIn(done.returncode, (0, 1), done.stderr)
         report = json.loads(done.stdout)
         self.assertEqual(report["healthy"], done.returncode == 0)
@@ -112,6 +115,68 @@ class DoctorTest(unittest.TestCase):
         status, checks = self.doctor("--ranks", "1", before=some)
         self.assertEqual(checks["shared memory"]["health"], "ok", checks["shared memory"])
 
+    def test_a_folder_that_is_another_users(self):
+        if os.geteuid() != 0:
+            self.skipTest("becoming another user needs root")
+        os.chmod(self.folder, 0o755)
+        os.chmod(self.rings, 0o700)
+        status, checks = self.doctor(become=NOBODY)
+        self.assertEqual((status, checks["shared memory"]["health"]), (1, "bad"))
+        self.assertRegex(checks["shared memory"]["text"], "belongs to user 0|cannot be written to")
+        self.assertIn("LOCKSTEP_DIR", checks["shared memory"]["advice"])
+
+    def test_a_root_that_cannot_be_written_to(self):
+        if not may_unshare():
+            self.skipTest("a read-only mount needs a mount namespace, which this user may not make")
+        status, checks = self.doctor(before=["unshare", "--mount", "sh", "-c", 'mount --bind "$LOCKSTEP_DIR" "$LOCKSTEP_DIR" && mount -o remount,bind,ro '
+                                             '"$LOCKSTEP_DIR" && exec "$@"', "sh"])
+        self.assertEqual(status, 1)
+        self.assertIn(self.rings, checks["shared memory"]["text"])
+        self.assertEqual(checks["shared memory"]["health"], "bad")
+
+    def test_calls_that_are_only_forwarded(self):
+        status, checks = self.doctor(LOCKSTEP_HOOK="off")
+        self.assertEqual(status, 1)
+        self.assertIn("LOCKSTEP_HOOK=off", checks["switches"]["text"])
+        self.assertIn("0 ranks recorded", checks["linked calls"]["text"])
+        # Rings that cannot be made where processes run: files may not grow, so the recorder only forwards.
+        status, checks = self.doctor(before=["prlimit", "--fsize=65536", "--"])
+        self.assertEqual(status, 1)
+        self.assertEqual(checks["linked calls"]["health"], "bad", checks["linked calls"])
+
+    def test_ptrace_that_is_refused(self):
+        """It is no reason for exit status 1: verdicts come without stacks. Who refuses, and how it is granted, is said."""
+        status, checks = self.doctor(become=forbid_by_seccomp)
+        self.assertEqual(checks["stacks"]["health"], "note")
+        self.assertIn("seccomp", checks["stacks"]["text"])
+        self.assertIn("without it verdicts have no stacks", checks["stacks"]["advice"])
+
+    def test_other_pids_and_no_kernel_log(self):
+        if subprocess.run(["unshare", "--pid", "--fork", "--mount-proc", "true"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
+            self.skipTest("no pid namespace of one's own here")
+        status, checks = self.doctor(before=["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"])
+        self.assertEqual(status, 0, checks)
+        self.assertEqual(checks["container"]["health"], "note")
+        self.assertIn("a pid namespace", checks["container"]["text"])
+        self.assertIn("hostPID", checks["container"]["advice"])
+        if os.geteuid() == 0:
+            os.chmod(self.folder, 0o755)
+            os.chmod(self.rings, 0o777)
+            _, checks = self.doctor(become=NOBODY, HOME="/nonexistent")
+            self.assertIn(checks["kernel log"]["health"], ("ok", "note"))
+            if checks["kernel log"]["health"] == "note":
+                self.assertIn("/dev/kmsg", checks["kernel log"]["text"])
+                self.assertIn("CAP_SYSLOG", checks["kernel log"]["advice"])
+
+    def test_a_statically_linked_nccl_is_told_of(self):
+        """No library lies where programs look: what that can mean, and what to do."""
+        _, checks = self.doctor(LD_LIBRARY_PATH=self.folder)
+        if checks["NCCL"]["health"] == "ok":
+            self.skipTest("this machine has an NCCL of its own")
+        self.assertEqual(checks["NCCL"]["health"], "note")
+        self.assertIn("linked into the program", checks["NCCL"]["text"])
+        self.assertIn("--nccl", checks["NCCL"]["advice"])
+
     def test_libraries_that_are_none(self):
         status, checks = self.doctor(LOCKSTEP_LIBRARY="/nowhere/liblockstep.so")
         self.assertEqual(status, 1)
@@ -162,6 +227,12 @@ class DoctorTest(unittest.TestCase):
         status, checks = self.doctor(LOCKSTEP_KEYS=keys)
         self.assertEqual(status, 1)
         self.assertIn(path, checks["keys"]["text"])
+        with open(path, "w") as file:
+            file.write("nonsense\n")
+        os.chmod(path, 0o600)
+        status, checks = self.doctor(LOCKSTEP_KEYS=keys)
+        self.assertEqual((status, checks["keys"]["health"]), (1, "bad"))
+        self.assertIn("lockstep keygen", checks["keys"]["advice"])
 
     def test_the_collector(self):
         with socket.socket() as free:
@@ -182,6 +253,29 @@ class DoctorTest(unittest.TestCase):
                     break
             self.assertEqual(status, 0, checks["collector"])
             self.assertIn("answers, version", checks["collector"]["text"])
+        finally:
+            collector.send_signal(signal.SIGTERM)
+            collector.wait(timeout=30)
+
+    def test_a_collector_that_does_not_know_the_key(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            endpoint = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+        keys = {name: os.path.join(self.folder, name) for name in ("known", "stranger")}
+        for role, folder in (("collector", "known"), ("operator", "known"), ("operator", "stranger")):
+            subprocess.run([LOCKSTEP, "keygen", "--role", role, keys[folder]], env=self.environment, capture_output=True, check=True)
+        collector = subprocess.Popen([LOCKSTEP, "collector", "--listen", endpoint, "--keys", keys["known"], "--out", os.path.join(self.folder, "incidents")],
+                                     env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            words = ["--collector", endpoint, "--server-key", os.path.join(keys["known"], "collector.pub"), "--key"]
+            for _ in range(10):
+                status, checks = self.doctor(*words, os.path.join(keys["known"], "operator.key"))
+                if status == 0:
+                    break
+            self.assertEqual((status, checks["collector"]["health"]), (0, "ok"), checks["collector"])
+            status, checks = self.doctor(*words, os.path.join(keys["stranger"], "operator.key"))
+            self.assertEqual((status, checks["collector"]["health"]), (1, "bad"), checks["collector"])
+            self.assertRegex(checks["collector"]["text"] + checks["collector"]["advice"], "keys?")
         finally:
             collector.send_signal(signal.SIGTERM)
             collector.wait(timeout=30)

@@ -61,6 +61,15 @@ def hits(path):
     return found
 
 
+def whole_incidents(out):
+    """Folders of hangs of which everything is gathered."""
+    def said(*names):
+        with open(os.path.join(*names)) as file:
+            return file.read()
+    return [folder for folder, _, files in os.walk(out) if "manifest.json" in files and '"whole": true' in said(folder, "manifest.json")
+            and "HUNG" in said(folder, "verdict.json")]
+
+
 class Redact(unittest.TestCase):
     def setUp(self):
         self.cluster = Cluster(hosts=1, per_host=2)
@@ -127,6 +136,38 @@ class Redact(unittest.TestCase):
             with self.subTest(level=level):
                 self.agent_and_collector(level)
 
+    def test_an_agent_alone(self):
+        for level in ("paths", "stacks"):
+            with self.subTest(level=level):
+                self.agent_alone(level)
+
+    def agent_alone(self, level):
+        """Incident, spool and logs of an agent with a collector of its own, on whose socket nobody but this host listens."""
+        cluster = self.cluster
+        shutil.rmtree(self.shared)
+        os.mkdir(self.shared)
+        rings, out, spool = (cluster.path(f"{name}-alone-{level}") for name in ("rings", "incidents", "spool"))
+        os.mkdir(rings)
+        config = cluster.path("lockstep.conf")
+        with open(os.open(config, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write("[collector]\nhang-after = 8\n")
+        agent = cluster.start("lockstep-agent", "alone-" + level, "--alone", "--out", out, "--rings", rings, "--spool", spool, "--late-after", "1",
+                              "--redact", level, LOCKSTEP_CONFIG=config)
+        ranks = []
+        try:
+            for rank in range(2):
+                environment = cluster.environment(LD_LIBRARY_PATH=STANDIN, LD_PRELOAD=LIBRARY, LOCKSTEP_DIR=rings, LOCKSTEP_JOB="train", RANK=str(rank),
+                                                  WORLD_SIZE="2", LOCAL_RANK=str(rank))
+                ranks.append(subprocess.Popen(self.command(), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+            found = wait_for(lambda: whole_incidents(out))
+            self.assertTrue(found, cluster.log("alone-" + level))
+        finally:
+            for process in [*ranks, agent]:
+                if process.poll() is None:
+                    process.send_signal(signal.SIGTERM if process is agent else signal.SIGKILL)
+                process.wait(30)
+        self.check(level, found[0], [out, spool, cluster.path(f"alone-{level}.log")])
+
     def agent_and_collector(self, level):
         cluster = self.cluster
         wire = cluster.path("wire-" + level)
@@ -148,9 +189,7 @@ class Redact(unittest.TestCase):
                 environment = cluster.environment(LD_LIBRARY_PATH=STANDIN, LD_PRELOAD=LIBRARY, LOCKSTEP_DIR=rings, LOCKSTEP_JOB="train", RANK=str(rank),
                                                   WORLD_SIZE="2", LOCAL_RANK=str(rank))
                 ranks.append(subprocess.Popen(self.command(), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
-            found = wait_for(lambda: [os.path.join(folder, name) for folder, _, files in os.walk(out) for name in files
-                                      if name == "manifest.json" and '"whole": true' in open(os.path.join(folder, name)).read()
-                                      and "HUNG" in open(os.path.join(folder, "verdict.json")).read()])
+            found = wait_for(lambda: whole_incidents(out))
             self.assertTrue(found, open(cluster.path(f"collector-{level}.log")).read())
             # A rank that ends badly leaves its ring in the spool.
             for rank in ranks:
@@ -164,7 +203,7 @@ class Redact(unittest.TestCase):
                 process.wait(30)
             tap.close()
         self.assertGreater(sum(os.path.getsize(os.path.join(wire, name)) for name in os.listdir(wire)), 1000)
-        self.check(level, os.path.dirname(found[0]), [out, spool, wire, cluster.path(f"agent-{level}.log"), cluster.path(f"collector-{level}.log")])
+        self.check(level, found[0], [out, spool, wire, cluster.path(f"agent-{level}.log"), cluster.path(f"collector-{level}.log")])
 
 
 class Tap:
