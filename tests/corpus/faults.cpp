@@ -224,6 +224,32 @@ bool FaultMaker::MakeScenario(std::string* error) {
   }
 }
 
+// Two faults of one kind would be found by one rule, and told as one finding.
+bool FaultMaker::LikeFirst(Second second) const {
+  const bool stands = second == Second::kStall || second == Second::kStop;
+  switch (request_.scenario) {
+    case 1:
+    case 31: return second == Second::kSkip;
+    case 7:
+    case 8:
+    case 9:
+    case 10:
+    case 21:
+    case 28:
+    case 30:
+    case 32:
+    case 39: return stands;
+    case 11: return stands || second == Second::kDeath;  // hangs in its teardown, or is gone
+    // Neither who is gone nor who is stopped writes a Flight Recorder dump.
+    case 13:
+    case 14: return second == Second::kDeath || (request_.fr && second == Second::kStop);
+    case 15: return stands || (request_.fr && second == Second::kDeath);
+    case 16:
+    case 17: return second == Second::kGpu;
+    default: return false;
+  }
+}
+
 bool FaultMaker::MakeSecond(std::string* error) {
   // In the same step, on a rank of another host where there is one, before anything that the first fault could hold up.
   const std::vector<int32_t>& first = plan_->truth.culprit_ranks;
@@ -245,30 +271,51 @@ bool FaultMaker::MakeSecond(std::string* error) {
   const bool begins = request_.scenario == 28;
   const size_t call = begins ? SIZE_MAX : Find(rank, step_, skippable, false, true);
   const size_t compute = begins || !started_known_ ? SIZE_MAX : Find(rank, step_, [](const Instr& in) { return in.act == Act::kCompute; }, false, true);
-  const double choice = random_.Unit();
-  if (choice < 0.2 && call != SIZE_MAX) {
+  std::vector<Second> choice;
+  for (const Second each : {Second::kSkip, Second::kGpu, Second::kStall, Second::kStop, Second::kDeath}) {
+    if ((each == Second::kSkip && call == SIZE_MAX) || (each == Second::kGpu && compute == SIZE_MAX)) continue;
+    if (!LikeFirst(each)) choice.push_back(each);
+  }
+  if (choice.empty()) {
+    *error = "no second fault of another kind";
+    return false;
+  }
+  const Second second = choice[static_cast<size_t>(random_.Below(static_cast<int64_t>(choice.size())))];
+  Truth& truth = plan_->truth;
+  if (second == Second::kSkip) {
+    truth.second_what = "leaves out one call";
     Program* program = job_.Own(rank);
     program->erase(program->begin() + static_cast<std::ptrdiff_t>(call));
     (*program)[call].fault = static_cast<uint8_t>(plan_->faults + 1);
     plan_->second_of_program = true;
-    plan_->truth.second_kinds = {"RANK_NOT_ARRIVED", "MISMATCH_KIND", "MISMATCH_COUNT", "MISMATCH_DATATYPE", "MISMATCH_ROOT", "ORDER_INVERSION",
-                                 "SILENT_DESYNC", "DEADLOCK_CYCLE"};
-    plan_->truth.verdicts_allowed.push_back("DESYNC");
-  } else if (choice < 0.4 && compute != SIZE_MAX) {
+    truth.second_kinds = {"RANK_NOT_ARRIVED", "MISMATCH_KIND", "MISMATCH_COUNT", "MISMATCH_DATATYPE", "MISMATCH_ROOT", "ORDER_INVERSION",
+                          "SILENT_DESYNC", "DEADLOCK_CYCLE"};
+    truth.verdicts_allowed.push_back("DESYNC");
+  } else if (second == Second::kGpu) {
+    truth.second_what = "has a kernel on its GPU that never ends";
     Insert(rank, compute, {Faulty(Act::kGpuHang)});
-    plan_->truth.second_kinds = {"GPU_STALL"};
-    if (request_.fr) plan_->truth.second_kinds.insert(plan_->truth.second_kinds.end(), {"RANK_NOT_ARRIVED", "HOST_STALL"});
-  } else if (choice < 0.7) {
+    truth.second_kinds = {"GPU_STALL"};
+    if (request_.fr) truth.second_kinds.insert(truth.second_kinds.end(), {"RANK_NOT_ARRIVED", "HOST_STALL"});
+  } else if (second == Second::kStall) {
+    truth.second_what = "waits for its data loader";
     Insert(rank, at, {Faulty(Act::kStall)});
     plan_->facts[rank] = DataLoaderFacts();
-    plan_->truth.second_kinds = {"HOST_STALL", "RANK_NOT_ARRIVED"};
+    truth.second_kinds = {"HOST_STALL", "RANK_NOT_ARRIVED"};
+  } else if (second == Second::kStop) {
+    truth.second_what = "is stopped (SIGSTOP)";
+    Insert(rank, at, {Faulty(Act::kFreeze)});
+    truth.second_kinds = {"HOST_STALL", "RANK_NOT_ARRIVED"};
+    if (request_.fr) truth.second_kinds.push_back("RANK_NO_DATA");
   } else {
+    truth.second_what = "dies by signal 9";
     Insert(rank, at, {Faulty(Act::kDie, 9)});
-    plan_->truth.second_kinds = {"RANK_DEAD"};
-    if (request_.fr) plan_->truth.second_kinds = {"RANK_NO_DATA", "RANK_NOT_ARRIVED", "RANK_DEAD"};
-    plan_->truth.verdicts_allowed.push_back("CRASHED");
+    truth.second_kinds = {"RANK_DEAD"};
+    if (request_.fr) truth.second_kinds = {"RANK_NO_DATA", "RANK_NOT_ARRIVED", "RANK_DEAD"};
+    truth.verdicts_allowed.push_back("CRASHED");
   }
-  plan_->truth.second_ranks = {rank};
+  // Who stands still is what the job hangs by; a call left out may show as a disagreement, a death as a crash.
+  if (second != Second::kSkip && second != Second::kDeath) truth.verdicts_allowed.push_back("HUNG");
+  truth.second_ranks = {rank};
   ++plan_->faults;
   return true;
 }

@@ -33,10 +33,14 @@ class FaultMaker {
   FaultMaker(const Request& request, uint64_t seed, Plan* plan);
   // False: `error` says why the scenario cannot be made with this layout.
   bool Make(std::string* error);
-  // A stall, a death, a call left out or a GPU that hangs elsewhere, independent of what Make did.
+  // Elsewhere, and independent of what Make did: a fault of another kind.
   bool MakeSecond(std::string* error);
 
  private:
+  enum class Second { kSkip, kGpu, kStall, kStop, kDeath };
+
+  // Whether the scenario's own fault is of that kind.
+  bool LikeFirst(Second second) const;
   bool MakeScenario(std::string* error);
   int32_t PickRank(const std::function<bool(int32_t)>& fits = nullptr);
   // Index in the rank's program of an instruction in step `step` that fits, chosen by the seed; SIZE_MAX none.

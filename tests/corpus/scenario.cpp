@@ -294,7 +294,7 @@ std::string TruthJson(const Request& request, const Outcome& outcome) {
   json["missing_ranks"] = outcome.dump.missing;
   json["damaged_ranks"] = outcome.dump.cut;
   if (!truth.second_ranks.empty()) {
-    json["second_fault"] = {{"culprit_ranks", truth.second_ranks}, {"culprit_hosts", hosts(truth.second_ranks)}, {"kinds_allowed", truth.second_kinds},
+    json["second_fault"] = {{"what", "rank " + std::to_string(truth.second_ranks[0]) + " " + truth.second_what}, {"culprit_ranks", truth.second_ranks}, {"culprit_hosts", hosts(truth.second_ranks)}, {"kinds_allowed", truth.second_kinds},
                             {"identifiable", truth.second_shown}, {"needs", truth.second_needs}};
   }
   return json.dump(1) + "\n";

@@ -52,6 +52,7 @@ struct Truth {
   std::vector<std::string> second_kinds;
   bool second_shown = true;       // the record identifies the second fault beside the first
   std::string second_needs;       // what else would
+  std::string second_what;        // "dies by signal 9": as `what`, of the rank
   std::string what;               // one line for people
 };
 

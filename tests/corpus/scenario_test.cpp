@@ -10,6 +10,7 @@
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "analyzer/load.h"
 #include "tests/corpus/shown.h"
@@ -134,6 +135,29 @@ TEST(ScenarioTest, TwoFaultsWhereNothingBegins) {
     Outcome outcome;
     std::string error;
     EXPECT_TRUE(Play(request, &outcome, &error)) << error;
+  }
+}
+
+// Two that are alike would be found by one rule, and nobody would know whether the second was.
+TEST(ScenarioTest, ASecondFaultIsOfAnotherKindAndNotAlwaysOfTheSame) {
+  const std::string stall = "waits for its data loader", stop = "is stopped (SIGSTOP)", death = "dies by signal 9", skip = "leaves out one call",
+                    gpu = "has a kernel on its GPU that never ends";
+  const std::map<int, std::set<std::string>> wanted{
+      {1, {stall, stop, death, gpu}}, {3, {stall, stop, death, gpu, skip}}, {7, {death, gpu, skip}},
+      {13, {stall, stop, gpu, skip}}, {15, {death, gpu, skip}},             {16, {stall, stop, death, skip}}};
+  for (const auto& [scenario, kinds] : wanted) {
+    std::set<std::string> seen;
+    for (uint64_t seed = 1; seed <= 40; ++seed) {
+      Request request;
+      request.scenario = scenario;
+      request.variant = "twofaults";
+      request.seed = seed;
+      Outcome outcome;
+      std::string error;
+      ASSERT_TRUE(Play(request, &outcome, &error)) << scenario << " " << seed << ": " << error;
+      seen.insert(outcome.truth.second_what);
+    }
+    EXPECT_EQ(seen, kinds) << scenario;
   }
 }
 
