@@ -367,6 +367,87 @@ TEST(StartUp, SaysWhoWasLastAndWhatWasSerial) {
   }
 }
 
+// Every rank's way through the start, part by part.
+TEST(StartUp, PhasesOfEachRank) {
+  Start start(8);
+  const uint32_t world = start.Comm("world", 8, CallKind::kCommInitRankConfig);
+  for (int r = 0; r < 8; ++r) start.Enter(r, world, r, r == 6 ? 51 * kSecond : (r == 2 ? 12 : 11) * kSecond, 56 * kSecond);
+  // The first half splits three seconds later than the second one, which waits for it.
+  for (int r = 0; r < 8; ++r) {
+    const uint32_t c = start.Comm("s1/0", 8, CallKind::kCommSplit, "world", 1);
+    start.Enter(r, c, r, (r == 5 ? 61 : 57) * kSecond, 63 * kSecond);
+  }
+  // Rank 3 connects for four seconds in its first operation, the others for one; of rank 0 that record is overwritten, and rank 1
+  // issued it in a group.
+  for (Rank& rank : start.b.ranks) {
+    Membership& ms = rank.memberships[0];
+    ms.issued = 1;
+    if (rank.rank == 0) ms.lost_records = 1;
+    for (int i = 0; i < 2; ++i) {
+      Op op;
+      op.kind = CallKind::kAllReduce;
+      op.membership = 0;
+      op.seq = i + 1;
+      op.group = rank.rank == 1 ? 1 : 0;
+      op.enter_ns = (64 + 10 * i) * kSecond;
+      op.return_ns = op.enter_ns + (rank.rank == 3 ? 4 : 1) * kSecond;
+      rank.ops.push_back(op);
+    }
+  }
+  Verdict v;
+  ExplainStartUp(start.b, &v);
+  const StartUp& s = v.start_up();
+  ASSERT_EQ(s.phases_size(), 6);
+  struct Want {
+    const char* name;
+    int ranks, median, longest, longest_rank, last_rank, last_by;
+  };
+  const Want wants[] = {{"coming", 8, 0, 40, 6, 6, 40}, {"waiting", 8, 44, 44, 0, -1, 0}, {"roots", 8, 5, 5, 0, 6, 40},
+                        {"splits", 8, 2, 2, 0, 5, 4},   {"between", 8, 1, 5, 5, -1, 0},   {"first operations", 6, 1, 4, 3, -1, 0}};
+  for (int i = 0; i < 6; ++i) {
+    SCOPED_TRACE(wants[i].name);
+    const StartUpPhase& p = s.phases(i);
+    EXPECT_EQ(p.name(), wants[i].name);
+    EXPECT_EQ(p.ranks(), wants[i].ranks);
+    EXPECT_EQ(p.median_ns(), wants[i].median * kSecond);
+    EXPECT_EQ(p.longest_ns(), wants[i].longest * kSecond);
+    EXPECT_EQ(p.longest_rank(), wants[i].longest_rank);
+    EXPECT_EQ(p.last_rank(), wants[i].last_rank);
+    EXPECT_EQ(p.last_by_ns(), wants[i].last_by * kSecond);
+  }
+  ASSERT_EQ(s.ranks_size(), 8);
+  EXPECT_EQ(s.ranks(0).rank(), 6);
+  EXPECT_EQ(s.ranks(0).last(), 1);
+  EXPECT_EQ(s.ranks(0).creations(), 2);
+  EXPECT_EQ(s.ranks(0).last_by_ns(), 40 * kSecond);
+  const std::vector<int64_t> six(s.ranks(0).phases_ns().begin(), s.ranks(0).phases_ns().end());
+  EXPECT_EQ(six, (std::vector<int64_t>{40 * kSecond, 4 * kSecond, 5 * kSecond, 2 * kSecond, kSecond, kSecond}));
+  EXPECT_EQ(s.ranks(1).rank(), 5);
+  EXPECT_EQ(s.ranks(1).last_by_ns(), 4 * kSecond);
+  // The parts of each rank come to the whole.
+  for (const StartUpRank& rank : s.ranks()) {
+    int64_t sum = 0;
+    for (int i = 0; i < 5; ++i) sum += rank.phases_ns(i);
+    EXPECT_EQ(sum, s.total_ns());
+    EXPECT_EQ(rank.phases_ns(5) == -1, rank.rank() < 2);
+  }
+  EXPECT_NE(s.text().find("by phase: waiting 44.0 s, roots 5.0 s, splits 2.0 s, between 1.0 s, first operations 1.0 s."), std::string::npos) << s.text();
+}
+
+// Months of training between two creations are not its start, and a creation that nobody has left counts until its last one came.
+TEST(StartUp, PhasesLeaveTrainingOut) {
+  Start start(4);
+  start.World();
+  const uint32_t late = start.Comm("late", 4, CallKind::kCommInitRankConfig);
+  for (int r = 0; r < 4; ++r) start.Enter(r, late, r, (1000 + 5 * r) * kSecond, 0);
+  Verdict v;
+  ExplainStartUp(start.b, &v);
+  ASSERT_EQ(v.start_up().phases_size(), 6);
+  EXPECT_EQ(v.start_up().phases(4).longest_ns(), 0);
+  EXPECT_EQ(v.start_up().phases(1).longest_ns(), 15 * kSecond);
+  EXPECT_EQ(v.start_up().phases(2).longest_ns(), kSecond);
+}
+
 TEST(StartUp, NotRecorded) {
   Start start(2);
   Verdict v;

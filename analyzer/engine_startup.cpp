@@ -18,6 +18,7 @@ namespace lockstep {
 namespace {
 
 constexpr int kMaxCreations = 200;
+constexpr size_t kMaxRanks = 256;
 constexpr size_t kNamesShown = 2;
 // What is made longer after the one before it than that is part of the training, not of the start.
 constexpr int64_t kPause = 60'000'000'000;
@@ -52,6 +53,42 @@ int64_t Median(std::vector<int64_t> values) {
 }
 
 std::string Seconds(int64_t ns) { return absl::StrFormat("%.1f s", static_cast<double>(ns) / 1e9); }
+
+// In the order of StartUp.phases.
+enum Phase { kComing, kWaiting, kRoots, kSplits, kBetween, kFirstOperations, kPhases };
+constexpr const char* kPhaseNames[kPhases] = {"coming", "waiting", "roots", "splits", "between", "first operations"};
+constexpr int64_t kNotRecorded = -1;
+
+struct RankPhases {
+  int64_t ns[kPhases] = {0, 0, 0, 0, 0, kNotRecorded};
+  int32_t last = 0;        // came last to so many creations
+  int64_t last_by_ns = 0;  // by so much, together
+
+  int64_t Sum() const { return ns[kComing] + ns[kWaiting] + ns[kRoots] + ns[kSplits] + ns[kBetween]; }
+};
+
+// How long the host was in the first operation of each communicator: connections are made there. An operation inside an explicit
+// group returns before its work is done, so it does not count.
+int64_t InFirstOperations(const Rank& rank) {
+  size_t open = 0;
+  std::vector<bool> wanted(rank.memberships.size());
+  for (size_t m = 0; m < rank.memberships.size(); ++m) {
+    const Membership& ms = rank.memberships[m];
+    wanted[m] = ms.lost_records == 0 && ms.not_loaded == 0 && ms.issued >= ms.first_seq && ms.first_seq >= 0;
+    open += wanted[m];
+  }
+  int64_t sum = kNotRecorded;
+  for (size_t i = 0; i < rank.ops.size() && open > 0; ++i) {
+    const Op& op = rank.ops[i];
+    if (op.membership >= wanted.size() || !wanted[op.membership] || !ring::IsCollective(op.kind)) continue;
+    wanted[op.membership] = false;
+    --open;
+    if (op.seq != rank.memberships[op.membership].first_seq || op.group != 0 || op.replayed) continue;
+    if (op.enter_ns <= 0 || op.return_ns < op.enter_ns) continue;
+    sum = std::max<int64_t>(sum, 0) + (op.return_ns - op.enter_ns);
+  }
+  return sum;
+}
 
 class StartUpStory {
  public:
@@ -163,6 +200,7 @@ class StartUpStory {
       });
     }
     FindSerial();
+    FindPhases();
   }
 
   void Write(Verdict* verdict) const {
@@ -193,6 +231,8 @@ class StartUpStory {
     out->set_creations_total(static_cast<int32_t>(order.size()));
     std::stable_sort(order.begin(), order.end(), [](const Call* a, const Call* b) { return Span(*a) > Span(*b); });
     for (size_t i = 0; i < order.size() && i < kMaxCreations; ++i) WriteCall(*order[i], out->add_creations());
+    WritePhases(out);
+    WriteRanks(out);
     out->set_text(Text(order, *out));
   }
 
@@ -292,6 +332,93 @@ class StartUpStory {
     serial_ns_ = ranks > 0 ? saved / ranks : 0;
   }
 
+  static bool IsSplit(const Bundle& bundle, const Call& call) { return bundle.comms[call.comm].origin == ring::CallKind::kCommSplit; }
+
+  void FindPhases() {
+    phases_.resize(of_rank_.size());
+    for (size_t r = 0; r < of_rank_.size(); ++r) {
+      const auto& mine = of_rank_[r];
+      RankPhases& p = phases_[r];
+      if (mine.empty()) continue;
+      p.ns[kComing] = At(mine[0]).enter;   // from the job's first entry
+      int64_t covered = At(mine[0]).enter;
+      for (const Place& at : mine) {
+        const Part& part = At(at);
+        const Call& call = calls_[at.first];
+        // Still inside: known until the last one that came.
+        const int64_t leave = part.leave != 0 ? part.leave : std::max(part.enter, call.last_in);
+        const int64_t worked_from = std::clamp(call.last_in, part.enter, leave);
+        p.ns[kWaiting] += worked_from - part.enter;
+        p.ns[IsSplit(bundle_, call) ? kSplits : kRoots] += leave - worked_from;
+        if (part.enter > covered && part.enter - covered < kPause) p.ns[kBetween] += part.enter - covered;
+        covered = std::max(covered, leave);
+      }
+      p.ns[kFirstOperations] = InFirstOperations(bundle_.ranks[r]);
+    }
+    for (const Call& call : calls_) {
+      if (call.parts.size() < 2 || call.last_by < kWorthSaying) continue;
+      RankPhases& p = phases_[static_cast<size_t>(call.last_rank)];
+      ++p.last;
+      p.last_by_ns += call.last_by;
+    }
+  }
+
+  void WritePhases(StartUp* out) const {
+    // Who came last to something of the phase, by most.
+    std::pair<int64_t, int32_t> last[kPhases];
+    for (auto& l : last) l = {0, -1};
+    for (const Call& call : calls_) {
+      if (call.parts.size() < 2 || call.last_by <= 0) continue;
+      auto& l = last[IsSplit(bundle_, call) ? kSplits : kRoots];
+      if (call.last_by > l.first) l = {call.last_by, call.last_rank};
+    }
+    for (int phase = 0; phase < kPhases; ++phase) {
+      std::vector<int64_t> values;
+      int64_t longest = kNotRecorded;
+      int32_t longest_rank = -1;
+      for (size_t r = 0; r < phases_.size(); ++r) {
+        const int64_t ns = phases_[r].ns[phase];
+        if (of_rank_[r].empty() || ns == kNotRecorded) continue;
+        values.push_back(ns);
+        if (ns > longest) longest = ns, longest_rank = static_cast<int32_t>(r);
+      }
+      StartUpPhase* to = out->add_phases();
+      to->set_name(kPhaseNames[phase]);
+      to->set_ranks(static_cast<int32_t>(values.size()));
+      const int64_t median = Median(std::move(values));
+      to->set_median_ns(median);
+      to->set_longest_ns(std::max<int64_t>(longest, 0));
+      to->set_longest_rank(longest_rank < 0 ? -1 : bundle_.ranks[static_cast<size_t>(longest_rank)].rank);
+      if (phase == kComing && longest > median) last[phase] = {longest - median, longest_rank};
+      to->set_last_rank(last[phase].second < 0 ? -1 : bundle_.ranks[static_cast<size_t>(last[phase].second)].rank);
+      to->set_last_by_ns(last[phase].first);
+    }
+  }
+
+  void WriteRanks(StartUp* out) const {
+    std::vector<uint32_t> order;
+    for (uint32_t r = 0; r < of_rank_.size(); ++r) {
+      if (!of_rank_[r].empty()) order.push_back(r);
+    }
+    const auto before = [&](uint32_t a, uint32_t b) {
+      const RankPhases &x = phases_[a], &y = phases_[b];
+      const int64_t sum_x = x.Sum(), sum_y = y.Sum();
+      return std::tie(y.last_by_ns, sum_y, a) < std::tie(x.last_by_ns, sum_x, b);
+    };
+    const size_t shown = std::min(order.size(), kMaxRanks);
+    std::partial_sort(order.begin(), order.begin() + static_cast<ptrdiff_t>(shown), order.end(), before);
+    for (size_t i = 0; i < shown; ++i) {
+      const RankPhases& p = phases_[order[i]];
+      StartUpRank* to = out->add_ranks();
+      to->set_rank(bundle_.ranks[order[i]].rank);
+      to->set_host(bundle_.ranks[order[i]].host);
+      for (int64_t ns : p.ns) to->add_phases_ns(ns);
+      to->set_creations(static_cast<int32_t>(of_rank_[order[i]].size()));
+      to->set_last(p.last);
+      to->set_last_by_ns(p.last_by_ns);
+    }
+  }
+
   std::string Name(const Call& call) const {
     if (call.names.empty()) return call.parent == kNoIndex ? "" : absl::StrCat("no one, of ", ParentName(call));
     std::string text;
@@ -349,6 +476,12 @@ class StartUpStory {
                                     " from the first entry to the last return");
     if (open > 0) absl::StrAppend(&text, "; ", open, open == 1 ? " is" : " are", " not complete");
     absl::StrAppend(&text, ". A rank spent ", Seconds(out.waiting_ns()), " of it, on average, waiting for the last to come.");
+    std::string typical;
+    for (const StartUpPhase& phase : out.phases()) {
+      if (phase.ranks() == 0 || phase.median_ns() < kWorthSaying / 10) continue;
+      absl::StrAppend(&typical, typical.empty() ? " The median rank, by phase: " : ", ", phase.name(), " ", Seconds(phase.median_ns()));
+    }
+    if (!typical.empty()) absl::StrAppend(&text, typical, ".");
     const auto worst = std::max_element(last.begin(), last.end(), [](const auto& a, const auto& b) {
       return a.second.second->last_by < b.second.second->last_by;
     });
@@ -373,6 +506,7 @@ class StartUpStory {
   std::vector<uint32_t> host_of_rank_;
   std::vector<int64_t> offset_;               // by host, to be added
   std::vector<bool> fixed_;                   // by host: aligned by something better
+  std::vector<RankPhases> phases_;            // by rank
   int64_t serial_ns_ = 0;
 };
 

@@ -27,7 +27,7 @@ RICH = {
     "#sequences .s-q": 1, "#sequences .s-x": 1, "#ranks svg rect.culprit": 1, "#ranks svg rect.nodata": 2, "#ranks svg rect.victim": 4,
     "#stacks details.tree": 2, "#stacks .leaf.named": 1, "#evidence li": 1, "#doubts dd": 3, "#calls li": 10, "#others details": 1,
     "#bandwidth .meter": 8, "#bandwidth .meter.none": 1, "#bandwidth .meter i.low": 1, "#arrivals .meter": 5, "#clocks .meter u": 4,
-    "#startup .meter": 5, "#data dd": 2, "#states li": 2,
+    "#startup .meter": 11, "#startup .meter.none": 1, "#startup .meter u": 5, "#data dd": 2, "#states li": 2,
 }
 
 HUNG = {"header#culprit h1 .chip": 1, "#do li": 1, "#chain .node.culprit": 1, "#chain .node.victim": 1, "#chain .arrow svg": 1,

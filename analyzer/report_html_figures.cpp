@@ -16,6 +16,7 @@ constexpr int kMaxRates = 48;
 constexpr int kMaxArrivals = 24;
 constexpr size_t kMaxClocks = 32;
 constexpr int kMaxCreations = 48;
+constexpr int kMaxStartRanks = 8;
 constexpr double kLow = 0.8;  // a share of its peers' bandwidth below which the bar is drawn as a fault
 
 std::string Percent(double share) {
@@ -117,11 +118,44 @@ void AppendClocks(const Verdict& verdict, const Bundle& bundle, std::string* out
   absl::StrAppend(out, "</section>\n");
 }
 
+namespace {
+
+// Of each phase the usual time as a bar and the longest as a mark; then the ranks for which others waited most.
+void AppendStartPhases(const StartUp& start, std::string* out) {
+  int64_t widest = 1;
+  for (const StartUpPhase& phase : start.phases()) widest = std::max(widest, phase.longest_ns());
+  for (const StartUpPhase& phase : start.phases()) {
+    absl::StrAppend(out, "<div class=\"figure\"><div class=\"what\"><b>", Escaped(phase.name(), 40), "</b><small>");
+    if (phase.ranks() == 0) {
+      absl::StrAppend(out, "not recorded</small></div><div class=\"meter none\"></div></div>\n");
+      continue;
+    }
+    absl::StrAppend(out, "median rank ", DurationText(phase.median_ns()));
+    if (phase.longest_rank() >= 0) absl::StrAppend(out, ", longest ", DurationText(phase.longest_ns()), " (rank ", phase.longest_rank(), ")");
+    if (phase.last_rank() >= 0) absl::StrAppend(out, "; last: rank ", phase.last_rank(), " by ", DurationText(phase.last_by_ns()));
+    const auto scale = static_cast<double>(widest);
+    absl::StrAppend(out, "</small></div><div class=\"meter\"><i class=\"second\" style=\"left:0%;width:",
+                    Percent(static_cast<double>(phase.median_ns()) / scale), "\"></i><u style=\"left:",
+                    Percent(static_cast<double>(phase.longest_ns()) / scale), "\"></u></div></div>\n");
+  }
+  int told = 0;
+  for (const StartUpRank& rank : start.ranks()) {
+    if (rank.last() == 0 || told == kMaxStartRanks) break;
+    absl::StrAppend(out, told == 0 ? "<p>Others waited for: " : "; ", "rank ", rank.rank(), rank.host().empty() ? "" : absl::StrCat(" (", Escaped(rank.host(), 64), ")"),
+                    ", last to ", rank.last(), " of ", rank.creations(), " by ", DurationText(rank.last_by_ns()));
+    ++told;
+  }
+  if (told > 0) absl::StrAppend(out, ".</p>\n");
+}
+
+}  // namespace
+
 void AppendStartUp(const Verdict& verdict, std::string* out) {
   const StartUp& start = verdict.start_up();
   if (start.text().empty() && start.creations().empty()) return;
   OpenSection("startup", "Start-up", out);
   if (!start.text().empty()) absl::StrAppend(out, "<p>", Escaped(start.text(), 1500), "</p>\n");
+  AppendStartPhases(start, out);
   std::vector<const Creation*> order;
   int64_t end = 1;
   for (const Creation& c : start.creations()) {

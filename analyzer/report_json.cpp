@@ -113,7 +113,8 @@ Json ArrivalsJson(const Verdict& verdict) {
                     {"operations", arrival.operations()},
                     {"last", arrival.last()},
                     {"lateness_ns", arrival.lateness_ns()},
-                    {"uncertainty_ns", arrival.uncertainty_ns()}});
+                    {"uncertainty_ns", arrival.uncertainty_ns()},
+                    {"pattern", arrival.pattern()}});
   }
   return list;
 }
@@ -161,11 +162,31 @@ Json StartUpJson(const StartUp& start) {
                          {"members_entered", creation.members_entered()},
                          {"serial", creation.serial()}});
   }
+  Json phases = Json::array(), ranks = Json::array();
+  for (const StartUpPhase& phase : start.phases()) {
+    phases.push_back({{"name", phase.name()},
+                      {"ranks", phase.ranks()},
+                      {"median_ns", phase.median_ns()},
+                      {"longest_ns", phase.longest_ns()},
+                      {"longest_rank", phase.longest_rank()},
+                      {"last_rank", phase.last_rank()},
+                      {"last_by_ns", phase.last_by_ns()}});
+  }
+  for (const StartUpRank& rank : start.ranks()) {
+    ranks.push_back({{"rank", rank.rank()},
+                     {"host", rank.host()},
+                     {"phases_ns", std::vector<int64_t>(rank.phases_ns().begin(), rank.phases_ns().end())},
+                     {"creations", rank.creations()},
+                     {"last", rank.last()},
+                     {"last_by_ns", rank.last_by_ns()}});
+  }
   return {{"total_ns", start.total_ns()},
           {"waiting_ns", start.waiting_ns()},
           {"serial_ns", start.serial_ns()},
           {"creations", creations},
           {"creations_total", start.creations_total()},
+          {"phases", phases},
+          {"ranks", ranks},
           {"text", start.text()}};
 }
 

@@ -8,7 +8,7 @@
 
 namespace lockstep {
 
-// The paragraph, and a table of the creations that took longest, one a line of at most 120 columns. Where nothing was
+// The paragraph, the phases of a rank's start, the ranks that others waited for most, and a table of the creations that took longest, one a line of at most 120 columns. Where nothing was
 // recorded it says so. Plain characters: names from files cannot control the terminal.
 std::string StartUpReport(const Verdict& verdict);
 

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "analyzer/report_start.h"
 #include "analyzer/report_test_samples.h"
 #include "analyzer/report_words.h"
 
@@ -55,6 +56,8 @@ TEST(Report, JsonHasEveryFieldOfTheMessages) {
   verdict.add_arrivals();
   verdict.add_bandwidths();
   verdict.mutable_start_up()->add_creations();
+  verdict.mutable_start_up()->add_phases();
+  verdict.mutable_start_up()->add_ranks();
   verdict.add_problems();
   const nlohmann::json json = nlohmann::json::parse(ReportJson(verdict));
   const auto expect = [](const google::protobuf::Descriptor* message, const nlohmann::json& object) {
@@ -77,6 +80,8 @@ TEST(Report, JsonHasEveryFieldOfTheMessages) {
   expect(Bandwidth::descriptor(), json["bandwidths"][0]);
   expect(StartUp::descriptor(), json["start_up"]);
   expect(Creation::descriptor(), json["start_up"]["creations"][0]);
+  expect(StartUpPhase::descriptor(), json["start_up"]["phases"][0]);
+  expect(StartUpRank::descriptor(), json["start_up"]["ranks"][0]);
 }
 
 TEST(Report, JsonOfAnEmptyVerdictHasTheKeysToo) {
@@ -277,6 +282,26 @@ TEST(Report, SlowJobsGetFiguresAndStandingOnesDoNot) {
     bundle.ranks[i].real_minus_mono_ns = i < 4 ? 1'000'000'000'000 : 1'000'000'000'000 - 4'000'000'000;
   }
   EXPECT_THAT(ReportText(verdict, bundle), HasSubstr("node1 1.0 s ahead\n"));
+}
+
+TEST(Report, TheStartOfTheJobByPhaseAndRank) {
+  Bundle bundle;
+  const Verdict verdict = MakeRich(&bundle);
+  const std::string text = StartUpReport(verdict);
+  EXPECT_THAT(text, HasSubstr("\ncoming                12.000     51.000  rank 3         rank 7, 4.000\n"));
+  EXPECT_THAT(text, HasSubstr("\nbetween               12.000     51.000  rank 3         -\n"));
+  EXPECT_THAT(text, HasSubstr("\nfirst operations  not recorded\n"));
+  EXPECT_THAT(text, HasSubstr("\n      7     2/6     4.000      0.000     3.000     6.000     9.000    12.000         -  node1\n"));
+  EXPECT_THAT(text, HasSubstr("and others, who came last less, or needed less\n"));
+  for (size_t at = 0, end = 0; at < text.size(); at = end + 1) {
+    end = text.find('\n', at);
+    ASSERT_NE(end, std::string::npos);
+    EXPECT_LE(end - at, 120u) << text.substr(at, end - at);
+  }
+  const std::string html = ReportHtml(verdict, bundle);
+  EXPECT_THAT(html, HasSubstr("<b>coming</b><small>median rank 12 s, longest 51 s (rank 3); last: rank 7 by 4.0 s</small>"));
+  EXPECT_THAT(html, HasSubstr("Others waited for: rank 7 (node1), last to 2 of 6 by 4.0 s; rank 6 (node1), last to 1 of 6 by 4.0 s.</p>"));
+  EXPECT_THAT(StartUpReport(Verdict()), HasSubstr("not recorded"));
 }
 
 TEST(Report, TextOfAHugeJobStaysOneScreenOrTwo) {

@@ -97,6 +97,10 @@ inline Verdict MakeHostile(Bundle* out) {
   verdict.add_clocks()->set_host(evil);
   verdict.add_clocks()->set_host(evil);
   verdict.mutable_start_up()->set_text(evil);
+  verdict.mutable_start_up()->add_phases()->set_name(evil);
+  verdict.mutable_start_up()->mutable_phases(0)->set_ranks(1);
+  verdict.mutable_start_up()->add_ranks()->set_host(evil);
+  verdict.mutable_start_up()->mutable_ranks(0)->set_last(1);
   Creation* creation = verdict.mutable_start_up()->add_creations();
   creation->set_call(evil);
   creation->mutable_communicator()->set_name(evil);
@@ -271,6 +275,25 @@ inline Verdict MakeRich(Bundle* out) {
     creation->set_last_by_ns(4'000'000'000);
     creation->set_members_entered(i == 5 ? 7 : 8);
     creation->set_serial(i > 0);
+  }
+  for (const char* name : {"coming", "waiting", "roots", "splits", "between", "first operations"}) {
+    StartUpPhase* phase = verdict.mutable_start_up()->add_phases();
+    phase->set_name(name);
+    phase->set_ranks(name[0] == 'f' ? 0 : 8);
+    phase->set_median_ns(12'000'000'000);
+    phase->set_longest_ns(51'000'000'000);
+    phase->set_longest_rank(name[0] == 'f' ? -1 : 3);
+    phase->set_last_rank(name[0] == 'c' ? 7 : -1);
+    phase->set_last_by_ns(4'000'000'000);
+  }
+  for (int i = 0; i < 20; ++i) {
+    StartUpRank* rank = verdict.mutable_start_up()->add_ranks();
+    rank->set_rank(7 - i % 8);
+    rank->set_host("node1");
+    for (int phase = 0; phase < 6; ++phase) rank->add_phases_ns(phase == 5 ? -1 : 3'000'000'000 * phase);
+    rank->set_creations(6);
+    rank->set_last(i < 2 ? 2 - i : 0);
+    rank->set_last_by_ns(i < 2 ? 4'000'000'000 : 0);
   }
   verdict.mutable_start_up()->set_text("Making communicators took 2 min: splits of the same ranks ran one after the other.");
   *verdict.add_findings() = *finding;
