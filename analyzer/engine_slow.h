@@ -11,6 +11,7 @@
 
 #include "analyzer/engine_causes.h"
 #include "analyzer/engine_clock.h"
+#include "analyzer/engine_factor.h"
 #include "analyzer/engine_pace.h"
 #include "analyzer/engine_timing.h"
 #include "proto/verdict.pb.h"
@@ -22,6 +23,7 @@ struct Lateness {
   int64_t compared = 0, last = 0;
   int64_t later_ns = 0;        // where it was last: later than the one before it, together
   int64_t much = 0;            // of `last`, by so much that a step shows it
+  double by_chance = 0;        // how often it would be last if all came last equally often
 };
 
 class Slowness {
@@ -53,6 +55,9 @@ class Slowness {
   std::map<uint32_t, int64_t> UsuallyInside(const std::vector<uint32_t>& role) const;
   bool WaitsItself(const RankPace& pace, const std::map<uint32_t, int64_t>& usual, int64_t excess) const;
   Cause ToCause(const std::vector<Straggler>& group) const;
+  // Things (hosts, switches, racks, rails) whose ranks are late now and then, another one each time, while others hardly ever are.
+  // `named`, by rank: whose lateness is told already.
+  std::vector<Cause> FindRandomlyLate(const Things& things, const std::vector<bool>& named) const;
   void TakeWholeGroups(const std::vector<Straggler>& stragglers, std::vector<bool>* told, std::vector<Cause>* causes) const;
 
   const Timing& timing_;

@@ -82,6 +82,39 @@ struct Hosts {
   std::vector<uint32_t> of_rank;
 };
 
+struct NowAndThen {
+  size_t times = 0;      // slow transfers; 0: it is not slow now and then
+  double ratio = 1;      // of these to what is usual
+  int64_t lost_ns = 0;
+};
+
+// A communicator of which some transfers, no few and not nearly all, take several times what is usual, while its siblings' hardly
+// ever do.
+NowAndThen SlowNowAndThen(const LinkUse& use, const std::vector<size_t>& siblings, const std::vector<LinkUse>& uses) {
+  constexpr double kMuch = 2.5;
+  constexpr size_t kLeastTimes = 6;
+  NowAndThen out;
+  if (siblings.size() < 3 || use.usual_ns <= 0) return out;
+  const auto bar = [&](const LinkUse& u) { return std::max(static_cast<int64_t>(kMuch * static_cast<double>(u.usual_ns)), u.usual_ns + 6 * u.noise_ns); };
+  std::vector<int64_t> slow;
+  for (int64_t ns : use.transfers_ns) {
+    if (ns > bar(use)) slow.push_back(ns);
+  }
+  if (slow.size() < kLeastTimes || slow.size() * 8 < use.transfers_ns.size()) return out;
+  size_t others = 0, others_all = 0;
+  for (size_t i : siblings) {
+    if (&uses[i] == &use) continue;
+    for (int64_t ns : uses[i].transfers_ns) others += ns > bar(uses[i]);
+    others_all += uses[i].transfers_ns.size();
+  }
+  // Their share, against a tenth of its own.
+  if (others * 10 * use.transfers_ns.size() > slow.size() * others_all) return out;
+  out.times = slow.size();
+  for (int64_t ns : slow) out.lost_ns += ns - use.usual_ns;
+  out.ratio = static_cast<double>(Median(std::move(slow))) / static_cast<double>(use.usual_ns);
+  return out;
+}
+
 }  // namespace
 
 std::vector<LinkUse> FindLinkUses(const Timing& timing, const std::vector<int64_t>& noise_ns) {
@@ -157,6 +190,7 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
     double ratio;
     int64_t lost_ns;     // over what was recorded
     size_t since;        // into its transfers; 0 all along
+    size_t times;        // of its transfers, how many are slow; 0: nearly all
   };
   std::vector<Slow> slow;
   std::vector<size_t> well;
@@ -207,7 +241,9 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
       }
       const bool excess = use.usual_ns - reference > 3 * use.noise_ns || since > 0;
       if ((peer > 0 || since > 0) && ratio >= kSlow && excess && above * 4 >= (use.transfers_ns.size() - since) * 3) {
-        slow.push_back({i, ratio, lost, since});
+        slow.push_back({i, ratio, lost, since, 0});
+      } else if (const NowAndThen odd = SlowNowAndThen(use, list, uses); odd.times > 0) {
+        slow.push_back({i, odd.ratio, odd.lost_ns, 0, odd.times});
       } else if (ratio < kWell && measured) {
         well.push_back(i);
       }
@@ -277,7 +313,8 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
   c.cost_ns_per_step = cost;
   c.cost_uncertainty_ns = 2 * use.noise_ns;
   c.slowdown = slow[worst].ratio;
-  c.pattern = slow[worst].since > 0 ? absl::StrCat("since #", use.seqs[slow[worst].since]) : "persistent";
+  const bool random = slow[worst].times > 0;
+  c.pattern = slow[worst].since > 0 ? absl::StrCat("since #", use.seqs[slow[worst].since]) : random ? "random" : "persistent";
   // The operation it shows in, by one rank's own record.
   const Member* member = nullptr;
   for (const Member& m : model.comms[use.comm].members) {
@@ -303,16 +340,19 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
   }
   const std::string much = absl::StrFormat("%.1f", slow[worst].ratio);
   c.what = absl::StrCat("transfers are slow: ", ring::CallName(use.kind), " on ", CommText(bundle.comms[use.comm]), " takes ", much,
-                        slow[worst].since > 0 ? " times what it took before" : " times what its siblings take", " although all members have arrived; it points to ", where);
-  c.confidence = crossing.certain ? 0.85 : crossing.ranks.size() <= 2 || crossing.thing != nullptr ? 0.7 : 0.55;
+                        slow[worst].since > 0 ? " times what it took before" : " times what its siblings take",
+                        random ? absl::StrCat(" in ", slow[worst].times, " of ", use.transfers_ns.size(), " operations") : "", " although all members have arrived; it points to ", where);
+  // Now and then: what is seen so is less sure to be the link's.
+  c.confidence = random ? 0.6 : crossing.certain ? 0.85 : crossing.ranks.size() <= 2 || crossing.thing != nullptr ? 0.7 : 0.55;
   const auto bandwidth = [&](int64_t ns) {
     const int32_t size = ring::IsPointToPoint(use.kind) ? 2 : bundle.comms[use.comm].size;
     return absl::StrFormat("%.1f GB/s", BusBandwidth(use, size, ns) / 1e9);
   };
+  const auto slow_ns = random ? static_cast<int64_t>(static_cast<double>(use.usual_ns) * slow[worst].ratio) : use.usual_ns;
   if (use.bytes > 0) {
     c.evidence.push_back({absl::StrCat(ring::CallName(use.kind), " of ", use.bytes, " bytes on ", CommText(bundle.comms[use.comm]), ": ",
-                                       bandwidth(use.usual_ns), " bus bandwidth, ",
-                                       bandwidth(static_cast<int64_t>(static_cast<double>(use.usual_ns) / slow[worst].ratio)),
+                                       bandwidth(slow_ns), " bus bandwidth, ",
+                                       bandwidth(static_cast<int64_t>(static_cast<double>(slow_ns) / slow[worst].ratio)),
                                        slow[worst].since > 0 ? " before" : " on its siblings"),
                           {use.ranks.begin(), use.ranks.end()}});
   }

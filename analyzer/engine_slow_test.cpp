@@ -197,8 +197,59 @@ TEST(Slow, NoiseHasNoCulprit) {
     };
     const Verdict v = Analyze(job.Run());
     EXPECT_EQ(v.verdict(), VERDICT_HEALTHY) << seed << Show(v);
-    EXPECT_NE(v.ShortDebugString().find("NO persistent straggler"), std::string::npos);
+    EXPECT_NE(v.ShortDebugString().find("NO persistent straggler: lateness is random"), std::string::npos);
   }
+}
+
+// Lateness that moves between the ranks of one host is the host's.
+TEST(Slow, LatenessThatMovesWithinAHostIsRandomAndTheHosts) {
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    TimedJob job;
+    job.tp = 4, job.dp = 8, job.steps = 24, job.seed = seed;
+    const auto hit = [&](int step) { return 12 + static_cast<int>((static_cast<uint64_t>(step) * 7 + seed) * 2654435761u >> 9) % 4; };
+    job.delay_ns = [&](int rank, int step, int nth) { return step % 2 == 0 && rank == hit(step) && nth == 2 ? 30'000'000 : 0; };
+    const Verdict v = Analyze(job.Run());
+    ASSERT_EQ(v.findings_size(), 1) << seed << Show(v);
+    EXPECT_EQ(v.findings(0).kind(), SLOW_HOST) << Show(v);
+    EXPECT_EQ(v.findings(0).pattern(), "random");
+    EXPECT_EQ(Ranks(v.findings(0)), (std::vector<int32_t>{12, 13, 14, 15})) << Show(v);
+    EXPECT_EQ(v.findings(0).common_factor().name(), "node3");
+    EXPECT_EQ(v.findings(0).common_factor().members(), 4);
+    EXPECT_GE(v.findings(0).common_factor().culprits(), 2);
+    EXPECT_NEAR(static_cast<double>(v.findings(0).cost_ns_per_step()), 15e6, 3e6);
+    EXPECT_FALSE(v.findings(0).tells_apart().empty());
+  }
+}
+
+TEST(Slow, ALinkThatIsSlowNowAndThenIsRandom) {
+  TimedJob job;
+  job.tp = 2, job.dp = 8, job.gpus_per_host = 2, job.transfer_ns = 4'000'000, job.steps = 24;
+  job.transfer_factor = [](const std::vector<int>& members, int step) { return members == std::vector<int>{6, 7} && step % 4 == 1 ? 5.0 : 1.0; };
+  const Verdict v = Analyze(job.Run());
+  ASSERT_EQ(v.findings_size(), 1) << Show(v);
+  EXPECT_EQ(v.findings(0).kind(), SLOW_LINK);
+  EXPECT_EQ(v.findings(0).pattern(), "random");
+  EXPECT_EQ(Ranks(v.findings(0)), (std::vector<int32_t>{6, 7}));
+  EXPECT_NEAR(v.findings(0).slowdown(), 5.0, 0.5);
+}
+
+// Who came last, and whether that is a habit.
+TEST(Slow, ArrivalsSayWhetherLastIsAHabit) {
+  TimedJob job;
+  job.tp = 4, job.dp = 4, job.steps = 16;
+  const auto pattern_of = [](const Verdict& v, int rank) {
+    for (const Arrival& a : v.arrivals()) {
+      if (a.rank() == rank) return a.pattern();
+    }
+    return std::string("not there");
+  };
+  Verdict v = Analyze(job.Run());
+  ASSERT_GT(v.arrivals_size(), 0);
+  for (const Arrival& a : v.arrivals()) EXPECT_EQ(a.pattern(), "random") << a.DebugString();
+  job.compute_factor = [](int rank, int) { return rank == 9 ? 1.5 : 1.0; };
+  v = Analyze(job.Run());
+  EXPECT_EQ(pattern_of(v, 9), "persistent");
+  EXPECT_EQ(pattern_of(v, 2), "random");
 }
 
 TEST(Slow, OneDelayInEveryStepIsPersistent) {
