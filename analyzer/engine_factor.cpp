@@ -15,6 +15,41 @@ namespace {
 // Of a thing's members that must be culprits, and of the culprits that must be its members.
 constexpr double kNearlyAll = 0.75;
 constexpr double kFewOthers = 0.1;
+// A rail has hosts enough to be told from one host's fault from so many on.
+constexpr int32_t kRailHosts = 3;
+
+// Of each rank the rail it is on: the n-th GPU of its host, and the network port beside it. By the GPU's index; where that is the
+// same for all of a host, as each process was shown one GPU, by the place of its PCI address among those of the job, as hosts of one
+// kind have the same; else by the rank's own number on its host. -1: not known.
+std::vector<int32_t> Rails(const Bundle& bundle) {
+  std::map<std::string_view, std::pair<std::set<int32_t>, size_t>> indexes;   // host -> indexes of its GPUs, ranks that know one
+  std::set<std::string_view> addresses;
+  for (const Rank& rank : bundle.ranks) {
+    if (rank.host.empty()) continue;
+    auto& [seen, ranks] = indexes[rank.host];
+    if (rank.gpu_index >= 0) seen.insert(rank.gpu_index), ++ranks;
+    if (!rank.gpu_pci.empty()) addresses.insert(rank.gpu_pci);
+  }
+  bool told = false, shared = false;
+  for (const auto& [host, known] : indexes) {
+    told |= known.second >= 2 && known.first.size() == known.second;
+    shared |= known.first.size() < known.second;
+  }
+  std::vector<int32_t> rails(bundle.ranks.size(), -1);
+  for (size_t r = 0; r < rails.size(); ++r) {
+    const Rank& rank = bundle.ranks[r];
+    if (rank.host.empty()) continue;
+    if (told && !shared) {
+      rails[r] = rank.gpu_index;
+    } else if (addresses.size() >= 2) {
+      const auto at = rank.gpu_pci.empty() ? addresses.end() : addresses.find(rank.gpu_pci);
+      if (at != addresses.end()) rails[r] = static_cast<int32_t>(std::distance(addresses.begin(), at));
+    } else {
+      rails[r] = rank.local_rank;
+    }
+  }
+  return rails;
+}
 
 }  // namespace
 
@@ -22,10 +57,11 @@ Things::Things(const Bundle& bundle) : of_rank(bundle.ranks.size()) {
   std::map<std::string, std::vector<int32_t>> hosts, switches, racks;
   std::map<int32_t, std::vector<int32_t>> rails;
   std::map<std::string, const HostPlace*> place_of;
+  const std::vector<int32_t> rail_of = Rails(bundle);
   for (size_t r = 0; r < bundle.ranks.size(); ++r) {
     const Rank& rank = bundle.ranks[r];
     const auto index = static_cast<int32_t>(r);
-    if (rank.gpu_index >= 0) rails[rank.gpu_index].push_back(index);
+    if (rail_of[r] >= 0) rails[rail_of[r]].push_back(index);
     if (rank.host.empty()) continue;
     hosts[rank.host].push_back(index);
     const auto [it, fresh] = place_of.try_emplace(rank.host, nullptr);
@@ -58,7 +94,7 @@ Things::Things(const Bundle& bundle) : of_rank(bundle.ranks.size()) {
     }
   }
   for (auto& [gpu, ranks] : rails) {
-    if (hosts.size() >= 3) add("rail", absl::StrCat(gpu), std::move(ranks), gpu);
+    if (hosts.size() >= kRailHosts) add("rail", absl::StrCat(gpu), std::move(ranks), gpu);
   }
 }
 
@@ -78,6 +114,43 @@ const Things::Thing* Things::CommonTo(const std::vector<int32_t>& culprits) cons
   }
   return best;
 }
+
+namespace {
+
+// A rail carries what has all its members on it and goes from host to host. Null: not nearly all that is bad is one rail's, on three
+// hosts or more, or that rail carries what is well.
+const Things::Thing* OneRail(const Bundle& bundle, const Things& things, const std::vector<std::vector<int32_t>>& bad,
+                             const std::vector<std::vector<int32_t>>& good) {
+  const auto on = [&](const std::vector<int32_t>& ranks) -> const Things::Thing* {
+    if (ranks.size() < 2) return nullptr;
+    for (uint32_t t : things.of_rank[static_cast<size_t>(ranks[0])]) {
+      const Things::Thing& thing = things.things[t];
+      if (thing.rail < 0) continue;
+      const bool all = std::all_of(ranks.begin(), ranks.end(), [&](int32_t r) { return std::binary_search(thing.ranks.begin(), thing.ranks.end(), r); });
+      const std::string& first = bundle.ranks[static_cast<size_t>(ranks[0])].host;
+      const bool across = std::any_of(ranks.begin(), ranks.end(), [&](int32_t r) { return bundle.ranks[static_cast<size_t>(r)].host != first; });
+      return all && across ? &thing : nullptr;
+    }
+    return nullptr;
+  };
+  std::map<const Things::Thing*, size_t> bad_on, good_on;
+  std::map<const Things::Thing*, std::set<std::string_view>> hosts;
+  for (const auto& ranks : bad) {
+    const Things::Thing* rail = on(ranks);
+    if (rail == nullptr) continue;
+    ++bad_on[rail];
+    for (int32_t r : ranks) hosts[rail].insert(bundle.ranks[static_cast<size_t>(r)].host);
+  }
+  for (const auto& ranks : good) {
+    if (const Things::Thing* rail = on(ranks)) ++good_on[rail];
+  }
+  for (const auto& [rail, count] : bad_on) {
+    if (count >= 2 && count * 10 >= bad.size() * 9 && hosts[rail].size() >= static_cast<size_t>(kRailHosts) && good_on[rail] * 10 <= count) return rail;
+  }
+  return nullptr;
+}
+
+}  // namespace
 
 Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vector<std::vector<int32_t>>& bad,
                       const std::vector<std::vector<int32_t>>& good) {
@@ -147,6 +220,16 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
         if (bad_of[static_cast<size_t>(r)] > 0) out.ranks.push_back(r);
       }
       return out;
+    }
+    if (fits.empty()) {
+      if (const Things::Thing* rail = OneRail(bundle, things, bad, good)) {
+        out.thing = rail;
+        out.certain = true;
+        for (int32_t r : rail->ranks) {
+          if (bad_of[static_cast<size_t>(r)] > 0) out.ranks.push_back(r);
+        }
+        return out;
+      }
     }
   }
   // Two hosts that all of it has in common: the link between them.
@@ -303,18 +386,20 @@ void FoldByFactor(const Model& model, std::vector<Cause>* causes) {
     JoinStuckNeighbours(causes);
     JoinStuckSiblings(bundle, causes);
   }
-  const auto set = [&](Cause* c, const Things::Thing& thing, size_t culprits) {
+  // Of all its ranks, those at fault and those that are well, how many are named: who is named and stands elsewhere is not among them.
+  const auto set = [&](Cause* c, const Things::Thing& thing) {
+    const auto here = std::count_if(c->ranks.begin(), c->ranks.end(), [&](int32_t r) { return std::binary_search(thing.ranks.begin(), thing.ranks.end(), r); });
     c->factor.emplace();
     c->factor->set_kind(thing.kind);
     c->factor->set_name(thing.name);
-    c->factor->set_culprits(static_cast<int32_t>(culprits));
+    c->factor->set_culprits(static_cast<int32_t>(here));
     c->factor->set_members(static_cast<int32_t>(thing.ranks.size()));
   };
   for (Cause& c : *causes) {
     if (c.factor.has_value() || c.ranks.size() < 2 || c.kind == COLLECTIVE_STUCK) continue;
     if (c.kind != RANK_DEAD && c.kind != HOST_STALL && c.kind != GPU_STALL && c.kind != RANK_NOT_ARRIVED && c.kind != ASYNC_ERROR) continue;
     if (!things.has_value()) things.emplace(bundle);
-    if (const Things::Thing* thing = things->CommonTo(c.ranks)) set(&c, *thing, c.ranks.size());
+    if (const Things::Thing* thing = things->CommonTo(c.ranks)) set(&c, *thing);
   }
 }
 

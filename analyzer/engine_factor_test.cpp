@@ -44,6 +44,41 @@ TEST(Factor, TheSmallestThingThatHoldsNearlyAllOfThem) {
   EXPECT_EQ(Common(things, Range(2, 8, 4)), "rail 2");
 }
 
+// The n-th GPU of every host, however a job tells which it is.
+TEST(Factor, RailsByIndexByAddressOrByNumberOnTheHost) {
+  Bundle bundle = Cluster();
+  for (Rank& rank : bundle.ranks) rank.gpu_index = 0;   // each process is shown its own GPU only
+  EXPECT_EQ(Common(Things(bundle), Range(2, 8, 4)), "none");
+  for (Rank& rank : bundle.ranks) rank.gpu_pci = "0000:" + std::string(1, static_cast<char>('1' + rank.rank % 4)) + "b:00.0";
+  EXPECT_EQ(Common(Things(bundle), Range(2, 8, 4)), "rail 2");
+  for (Rank& rank : bundle.ranks) rank.gpu_pci.clear(), rank.gpu_index = -1, rank.local_rank = rank.rank % 4;
+  EXPECT_EQ(Common(Things(bundle), Range(3, 8, 4)), "rail 3");
+  // Of two hosts a rail cannot be told from two ranks.
+  std::erase_if(bundle.ranks, [](const Rank& rank) { return rank.rank >= 8; });
+  EXPECT_EQ(Common(Things(bundle), {2, 6}), "none");
+}
+
+TEST(Factor, ARailWhoseRingsAllStandStillWhileOtherRailsGoOn) {
+  const Bundle bundle = Cluster();
+  const Things things(bundle);
+  // Rings of every second host on rail 1; the same on rail 0 is well, and so is what stays inside of hosts.
+  const std::vector<std::vector<int32_t>> bad{Range(1, 4, 8), Range(5, 4, 8), {1, 5}}, good{Range(0, 4, 8), Range(4, 4, 8), Range(4, 4), Range(8, 4)};
+  Crossing c = FindCrossing(bundle, things, bad, good);
+  ASSERT_NE(c.thing, nullptr);
+  EXPECT_STREQ(c.thing->kind, "rail");
+  EXPECT_EQ(c.thing->name, "1");
+  EXPECT_TRUE(c.certain);
+  EXPECT_EQ(c.ranks, Range(1, 8, 4));
+  // A ring of that rail that is well: then it is not the rail.
+  std::vector<std::vector<int32_t>> well = good;
+  well.push_back({9, 13, 25});
+  c = FindCrossing(bundle, things, bad, well);
+  EXPECT_EQ(c.thing, nullptr);
+  // Two rails at once: not one of them.
+  c = FindCrossing(bundle, things, {Range(1, 4, 8), Range(6, 4, 8)}, good);
+  EXPECT_TRUE(c.thing == nullptr || std::string(c.thing->kind) != "rail");
+}
+
 TEST(Factor, NothingWhereItIsNotSure) {
   const Bundle bundle = Cluster();
   const Things things(bundle);
@@ -133,6 +168,21 @@ TEST(Factor, CausesWithASharedHostSayIt) {
   EXPECT_EQ(causes[0].factor->name(), "node3");
   EXPECT_EQ(causes[0].factor->members(), 4);
   EXPECT_FALSE(causes[1].factor.has_value());  // a mismatch is no broken thing
+}
+
+// Healthy ranks of the thing count as its members, and named ranks elsewhere not as its culprits.
+TEST(Factor, CountsAreOfTheThing) {
+  const Bundle bundle = Cluster();
+  const Model model(bundle, {});
+  std::vector<Cause> causes(1);
+  causes[0].kind = RANK_DEAD;
+  causes[0].ranks = Range(16, 13);             // of rack1's sixteen, thirteen
+  causes[0].ranks.insert(causes[0].ranks.begin(), 3);  // and one of another rack
+  FoldByFactor(model, &causes);
+  ASSERT_TRUE(causes[0].factor.has_value());
+  EXPECT_EQ(causes[0].factor->kind(), "rack");
+  EXPECT_EQ(causes[0].factor->culprits(), 13);
+  EXPECT_EQ(causes[0].factor->members(), 16);
 }
 
 TEST(Factor, StuckOperationsThatAllCrossOneSwitchAreOneFinding) {
