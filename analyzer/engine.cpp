@@ -11,6 +11,7 @@
 #include "analyzer/engine_causes.h"
 #include "analyzer/engine_mismatch.h"
 #include "analyzer/engine_clock.h"
+#include "analyzer/engine_exits.h"
 #include "analyzer/engine_factor.h"
 #include "analyzer/engine_model.h"
 #include "analyzer/engine_one_sided.h"
@@ -315,6 +316,7 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options, const s
   for (const Cause& c : causes) *verdict.add_findings() = finder.ToFinding(c);
   AddWhatItIsNot(model, causes, &verdict);
   for (const std::string& text : legal) verdict.add_not_the_cause(text);
+  SayWatchdogEnds(model, &verdict);
   if (causes.empty() && !legal.empty()) verdict.set_verdict(VERDICT_LATE);
   clocks.Fill(&verdict);
   slowness.Fill(&verdict);

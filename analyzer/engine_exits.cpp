@@ -4,10 +4,15 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "analyzer/engine_components.h"
+#include "proto/process.pb.h"
 
 namespace lockstep {
 namespace {
@@ -37,6 +42,38 @@ bool EndedWaiting(const Rank& rank) {
   return std::any_of(rank.threads.begin(), rank.threads.end(), [](const ring::ThreadSnapshot& t) {
     return t.wait != ring::CallKind::kNone || t.call != ring::CallKind::kNone;
   });
+}
+
+// A watchdog waits for minutes; who aborts sooner has other reasons.
+constexpr int64_t kWatchdogWaits = 60'000'000'000;
+
+// PyTorch names its threads (pt_main_thread, pt_nccl_watchdg).
+bool IsPyTorch(const Rank& rank) {
+  if (rank.source == Source::kFlightRecorder) return true;
+  const auto named = [](std::string_view name) { return name.starts_with("pt_"); };
+  if (std::any_of(rank.threads.begin(), rank.threads.end(), [&](const ring::ThreadSnapshot& t) { return named(t.name); })) return true;
+  if (rank.process.evidence == nullptr) return false;
+  const auto& threads = rank.process.evidence->threads();
+  return std::any_of(threads.begin(), threads.end(), [&](const ThreadStack& t) { return named(t.name()); });
+}
+
+std::string LongText(int64_t ns) {
+  return ns >= 120'000'000'000 ? absl::StrFormat("%.0f min", static_cast<double>(ns) / 60e9) : absl::StrFormat("%.0f s", static_cast<double>(ns) / 1e9);
+}
+
+// "0-4, 6 and 40 more"
+std::string RankList(const std::vector<int32_t>& ranks) {
+  constexpr size_t kRuns = 6;
+  std::string text;
+  size_t runs = 0;
+  for (size_t i = 0; i < ranks.size();) {
+    size_t k = i + 1;
+    while (k < ranks.size() && ranks[k] == ranks[k - 1] + 1) ++k;
+    if (runs++ == kRuns) return absl::StrCat(text, " and ", ranks.size() - i, " more");
+    absl::StrAppend(&text, text.empty() ? "" : ", ", ranks[i], k - i > 1 ? absl::StrCat("-", ranks[k - 1]) : "");
+    i = k;
+  }
+  return text;
 }
 
 class Builder {
@@ -140,7 +177,9 @@ std::vector<bool> FindConsequences(const Model& model) {
   const Builder builder(model);
   // Who aborts in code of its own is in no wait. Who waited, and for one that left no data, gave up because of that one: a watchdog
   // ends its process when an operation takes too long.
-  auto gave_up_waiting = [&](size_t r) { return EndedWaiting(model.bundle.ranks[r]) && builder.WaitsForUnseen(r); };
+  auto gave_up_waiting = [&](size_t r) {
+    return (EndedWaiting(model.bundle.ranks[r]) && builder.WaitsForUnseen(r)) || EndedByWatchdog(model, r).waited_ns >= 0;
+  };
   if (dead == 1) {
     for (size_t r = 0; r < n; ++r) {
       const bool fell = model.ranks[r].host == HostState::kDead && EndOf(model.bundle.ranks[r].process) == End::kGaveUp;
@@ -179,6 +218,52 @@ std::vector<bool> FindConsequences(const Model& model) {
     consequence[r] = ends_below[c] || crash_in[c] || fell_waiting || gave_up_waiting(r) || (end == End::kForced && not_forced > 0);
   }
   return consequence;
+}
+
+WatchdogEnd EndedByWatchdog(const Model& model, size_t rank_index) {
+  WatchdogEnd end;
+  const Rank& rank = model.bundle.ranks[rank_index];
+  if (rank.process.life != Life::kKilled || rank.process.signal != SIGABRT || rank.process.ended_mono_ns <= 0 || !EndedWaiting(rank)) return end;
+  int64_t oldest = INT64_MAX;
+  for (const auto& unit : model.ranks[rank_index].in_flight) {
+    if (unit.enter_ns > 0) oldest = std::min(oldest, unit.enter_ns);
+  }
+  if (oldest > rank.process.ended_mono_ns || rank.process.ended_mono_ns - oldest < kWatchdogWaits) return end;
+  end.waited_ns = rank.process.ended_mono_ns - oldest;
+  end.pytorch = IsPyTorch(rank);
+  return end;
+}
+
+void SayWatchdogEnds(const Model& model, Verdict* verdict) {
+  std::vector<int32_t> ranks;
+  std::vector<int64_t> waited;
+  absl::flat_hash_map<int32_t, WatchdogEnd> of_rank;   // by global rank
+  bool pytorch = true;
+  for (size_t r = 0; r < model.ranks.size(); ++r) {
+    const WatchdogEnd end = EndedByWatchdog(model, r);
+    if (end.waited_ns < 0) continue;
+    ranks.push_back(model.bundle.ranks[r].rank);
+    waited.push_back(end.waited_ns);
+    pytorch &= end.pytorch;
+    of_rank.emplace(model.bundle.ranks[r].rank, end);
+  }
+  if (ranks.empty()) return;
+  const auto middle = waited.begin() + static_cast<ptrdiff_t>(waited.size() / 2);
+  std::nth_element(waited.begin(), middle, waited.end());
+  verdict->add_not_the_cause(absl::StrCat("NOT a crash of its own: ", pytorch ? "PyTorch's watchdog" : "a watchdog", " ended ", ranks.size(),
+                                          ranks.size() == 1 ? " process (rank " : " processes (ranks ", RankList(ranks), "; SIGABRT) after ",
+                                          LongText(*middle), " in an operation that did not end: a consequence"));
+  for (Finding& finding : *verdict->mutable_findings()) {
+    for (const Culprit& culprit : finding.culprits()) {
+      const auto it = of_rank.find(culprit.rank());
+      if (it == of_rank.end()) continue;
+      Evidence* evidence = finding.add_evidence();
+      evidence->set_text(absl::StrCat("rank ", culprit.rank(), "'s process was ended by ", it->second.pytorch ? "PyTorch's watchdog" : "a watchdog", " after ",
+                                      LongText(it->second.waited_ns), ": a consequence, not the cause"));
+      evidence->add_ranks(culprit.rank());
+      break;   // the others of the finding ended alike
+    }
+  }
 }
 
 }  // namespace lockstep

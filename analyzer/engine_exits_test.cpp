@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -122,6 +123,75 @@ TEST(Exits, WhoGaveUpWaitingForARankWithoutDataIsNoCause) {
   EXPECT_EQ(v.findings(0).kind(), RANK_DEAD);
   EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{5}) << v.DebugString();
   EXPECT_GE(v.findings(0).confidence(), 0.9);
+}
+
+// What a watchdog ends after ten minutes: everything that waited, the culprit's own process as well where its GPU is what stands still.
+Bundle EndedByWatchdogs(Job job, int64_t after_ns, const char* thread, const std::vector<int32_t>& only = {}) {
+  Bundle b = job.Run();
+  for (Rank& r : b.ranks) {
+    if (!only.empty() && std::find(only.begin(), only.end(), r.rank) == only.end()) continue;
+    const bool waits = r.threads[0].wait != ring::CallKind::kNone;
+    r.threads[0].name = thread;
+    r.process.life = Life::kKilled;
+    r.process.signal = waits ? 6 : 15;   // whoever waits for nothing is ended by the launcher
+    r.process.ended_mono_ns = r.threads[0].last_call_ns + after_ns;
+    for (Membership& ms : r.memberships) ms.state = ring::CommState::kAborted;
+  }
+  return b;
+}
+
+bool Says(const Verdict& v, const std::string& part) {
+  for (const std::string& text : v.not_the_cause()) {
+    if (text.find(part) != std::string::npos) return true;
+  }
+  return false;
+}
+
+TEST(Exits, WhomAWatchdogEndedIsAConsequence) {
+  constexpr int64_t kTenMinutes = 603'000'000'000;
+  for (const bool gpu : {true, false}) {
+    for (int rank : {0, 5, 7}) {
+      SCOPED_TRACE(::testing::Message() << (gpu ? "GPU of rank " : "host of rank ") << rank);
+      Job job(2, 2, 2, 6);
+      if (gpu) {
+        job.ranks[rank].gpu_stall_at = job.Find(rank, "tp", 3);
+      } else {
+        job.ranks[rank].host_fault = HostFault::kStall;
+        job.ranks[rank].host_fault_at = job.Find(rank, "tp", 3);
+      }
+      const Verdict v = Analyze(EndedByWatchdogs(job, kTenMinutes, "pt_main_thread"));
+      ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+      EXPECT_EQ(v.findings(0).kind(), gpu ? GPU_STALL : HOST_STALL) << v.DebugString();
+      EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{rank}) << v.DebugString();
+      EXPECT_EQ(v.verdict(), VERDICT_HUNG);
+      EXPECT_TRUE(Says(v, gpu ? "PyTorch's watchdog ended 8 processes (ranks 0-7; SIGABRT) after 10 min" : "PyTorch's watchdog ended 7 processes")) << v.DebugString();
+      EXPECT_TRUE(Says(v, "a consequence"));
+      // The culprit's own end is explained where it is one of them.
+      bool explained = false;
+      for (const Evidence& e : v.findings(0).evidence()) explained |= e.text().find("ended by PyTorch's watchdog after 10 min: a consequence") != std::string::npos;
+      EXPECT_EQ(explained, gpu) << v.DebugString();
+      EXPECT_TRUE(Says(Analyze(EndedByWatchdogs(job, kTenMinutes, "python")), "NOT a crash of its own: a watchdog ended"));
+    }
+  }
+}
+
+TEST(Exits, TheFirstWatchdogToFireIsNoCauseEither) {
+  Job job(2, 2, 2, 6);
+  job.ranks[5].gpu_stall_at = job.Find(5, "tp", 3);
+  const Verdict v = Analyze(EndedByWatchdogs(job, 1'801'000'000'000, "pt_main_thread", {2}));
+  ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{5}) << v.DebugString();
+  EXPECT_TRUE(Says(v, "1 process (rank 2; SIGABRT) after 30 min")) << v.DebugString();
+}
+
+TEST(Exits, WhoAbortsSoonIsNoWatchdogs) {
+  Job job(2, 2, 2, 6);
+  job.ranks[5].gpu_stall_at = job.Find(5, "tp", 3);
+  const Verdict v = Analyze(EndedByWatchdogs(job, 5'000'000'000, "pt_main_thread", {2}));
+  EXPECT_FALSE(Says(v, "watchdog")) << v.DebugString();
+  ASSERT_GE(v.findings_size(), 1);
+  EXPECT_EQ(v.findings(0).kind(), RANK_DEAD);
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{2});
 }
 
 // A rank that destroys its communicators while the others wait in them.
