@@ -1,0 +1,107 @@
+// What an operation waits for on its own GPU: events recorded on other streams.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "analyzer/engine.h"
+#include "analyzer/engine_mismatch.h"
+#include "analyzer/engine_test_job.h"
+#include "analyzer/engine_waits.h"
+
+namespace lockstep {
+namespace {
+
+using ring::CallKind;
+using testing::Call;
+using testing::HostFault;
+using testing::Job;
+
+Call On(int comm, int stream, size_t after = SIZE_MAX) {
+  Call c;
+  c.comm = comm;
+  c.kind = CallKind::kAllReduce;
+  c.count = 64;
+  c.reduction = 0;
+  c.stream = stream;
+  c.site = static_cast<uint64_t>(100 + comm);
+  c.after = after;
+  return c;
+}
+
+// Rank 0 reduces with rank 1 on stream 0, and with rank 2 on stream 1, which an event makes wait for stream 0. Rank 1 stands still.
+// `aside`: on stream 2, which nothing depends on, it reduces with rank 3, who does not come either.
+Bundle Dependent(bool aside, bool host_blocks) {
+  Job job(1, 1, 4, 0);
+  job.comms = {{"tp", {0, 1}}, {"dp", {0, 2}}, {"ep", {0, 3}}};
+  auto& first = job.ranks[0].program;
+  first.push_back(On(0, 0));
+  if (aside) first.push_back(On(2, 2));
+  first.push_back(On(1, 1, 0));
+  if (host_blocks) first.push_back({});
+  for (int r : {1, 2, 3}) job.ranks[r].program = {On(r - 1, 0), {}};
+  job.ranks[1].host_fault = HostFault::kStall;
+  job.ranks[1].host_fault_at = 0;
+  if (aside) {
+    job.ranks[3].host_fault = HostFault::kStall;
+    job.ranks[3].host_fault_at = 0;
+  } else {
+    job.ranks[3].program.clear();
+    job.comms.resize(2);
+  }
+  Bundle b = job.Run();
+  // The GPU does not start what an event holds back.
+  for (Op& op : b.ranks[0].ops) {
+    if (op.stream == 1) op.state = OpState::kEnqueued;
+  }
+  b.ranks[0].process.life = Life::kRunning;   // a program without an end to wait for is over for the job's model
+  const int64_t ticket = b.ranks[0].ops[0].ticket;
+  b.ranks[0].streams[1].depends_on.push_back({0, static_cast<uint64_t>(ticket)});
+  return b;
+}
+
+TEST(Streams, WhoseOperationWaitsForAnotherStreamIsAVictim) {
+  for (const bool host_blocks : {true, false}) {
+    Bundle b = Dependent(false, host_blocks);
+    std::erase_if(b.ranks, [](const Rank& r) { return r.rank == 3; });
+    b.ranks_expected = 3;
+    b.known_stalled = true;
+    const Verdict v = Analyze(b);
+    ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+    EXPECT_EQ(v.findings(0).kind(), RANK_NOT_ARRIVED) << v.DebugString();
+    EXPECT_EQ(std::vector<int32_t>(v.findings(0).culprit_ranks().begin(), v.findings(0).culprit_ranks().end()), std::vector<int32_t>{1});
+    // Rank 2 waits for rank 0, whose GPU waits for its own other stream, in which it waits for rank 1.
+    EXPECT_EQ(v.findings(0).victim_count(), 2) << v.DebugString();
+    std::set<int32_t> in_chain;
+    for (const ChainLink& link : v.findings(0).chain()) in_chain.insert(link.ranks().begin(), link.ranks().end());
+    EXPECT_TRUE(in_chain.contains(2)) << v.DebugString();
+  }
+}
+
+// The event says which of two streams it is: the one that it does not name is not waited for.
+TEST(Streams, TheDependencyNamesTheStream) {
+  Bundle b = Dependent(true, false);
+  const auto ahead = [&](const Bundle& bundle) {
+    const Model model(bundle, {});
+    const std::vector<Mismatch> mismatches = FindMismatches(model);
+    const WaitGraph graph(model, mismatches);
+    std::set<uint32_t> streams;
+    for (uint32_t q = 0; q < graph.queues.size(); ++q) {
+      if (graph.queues[q].rank != 0 || graph.queues[q].stream != 1) continue;
+      for (const Edge& e : graph.edges[graph.QueueNode(q)]) {
+        EXPECT_TRUE(e.why == Why::kStreamOrder);
+        if (e.why != Why::kStreamOrder) continue;
+        streams.insert(graph.QueueOf(e.to).stream);
+      }
+    }
+    return streams;
+  };
+  EXPECT_EQ(ahead(b), (std::set<uint32_t>{0}));
+  // One that what it names has passed tells nothing: then whatever was issued before may be ahead.
+  b.ranks[0].streams[1].depends_on[0].ticket = 0;
+  EXPECT_EQ(ahead(b), (std::set<uint32_t>{0, 2}));
+}
+
+}  // namespace
+}  // namespace lockstep
