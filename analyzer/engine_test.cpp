@@ -6,6 +6,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/engine_causes.h"
 #include "analyzer/engine_test_job.h"
 
 namespace lockstep {
@@ -440,6 +441,43 @@ TEST(Engine, ResultDoesNotDependOnClocks) {
   const Verdict skewed = Analyze(b);
   EXPECT_EQ(straight.findings(0).kind(), skewed.findings(0).kind());
   EXPECT_EQ(straight.findings(0).culprit_ranks(0), skewed.findings(0).culprit_ranks(0));
+}
+
+// Whatever kind a finding is of: where it names several ranks that the evidence does not tell apart, or gives other explanations, it
+// says what would decide.
+TEST(Engine, EveryKindOfSetSaysWhatWouldTellItApart) {
+  const Bundle b = Job(2, 2, 2, kSteps).Run();
+  const Model model(b, {});
+  const std::vector<Mismatch> mismatches;
+  const std::vector<Divergence> divergences;
+  const Causes causes(model, mismatches, divergences, nullptr);
+  std::map<std::string, int> texts;
+  for (int i = 0; i < FindingKind_descriptor()->value_count(); ++i) {
+    const auto kind = static_cast<FindingKind>(FindingKind_descriptor()->value(i)->number());
+    if (kind == FINDING_UNSPECIFIED) continue;
+    SCOPED_TRACE(FindingKind_Name(kind));
+    Cause c;
+    c.kind = kind;
+    c.ranks = {1, 6};
+    c.confidence = 0.5;
+    const Finding set = causes.ToFinding(c);
+    EXPECT_FALSE(set.tells_apart().empty());
+    ++texts[set.tells_apart()];
+    c.confidence = 0.95;
+    EXPECT_TRUE(causes.ToFinding(c).tells_apart().empty());   // both are at fault, and that is sure
+    c.ranks = {1};
+    c.alternatives = {"something else"};
+    EXPECT_EQ(causes.ToFinding(c).tells_apart(), set.tells_apart());
+    c.tells_apart = "its own words";
+    EXPECT_EQ(causes.ToFinding(c).tells_apart(), "its own words");
+    c.ranks.clear();
+    c.alternatives.clear();
+    c.tells_apart.clear();
+    c.missing = {3, 5};
+    c.confidence = 0.3;
+    EXPECT_EQ(causes.ToFinding(c).tells_apart(), set.tells_apart());
+  }
+  EXPECT_GE(texts.size(), 8u);
 }
 
 TEST(Engine, EmptyBundle) {

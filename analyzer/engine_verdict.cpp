@@ -56,6 +56,12 @@ const char* TellsApart(const Cause& cause) {
     case STRAGGLER:
     case SLOW_HOST:
     case SLOW_LINK: return "times of each rank's own computation (the profiler), clocks and temperatures of the named GPUs";
+    case ASYNC_ERROR: return "NCCL's own log of the named ranks (NCCL_DEBUG=WARN): which of them reported first, and which peer it names";
+    case SILENT_DESYNC: return "a longer record of the named ranks (a larger ring), or the job watched, which catches the call itself";
+    case SPLIT_MISMATCH: return "the colours and keys that the program meant, beside those that each named rank passed";
+    case DEADLOCK_CYCLE:
+    case ORDER_INVERSION: return "the program at the call sites above: which of these orders is meant";
+    case GROUP_LEFT_OPEN: return "stacks of the named ranks: which of them are between the group's start and its end";
     case P2P_UNMATCHED: return "the program of both sides at that place: a send or receive too many, too few, or with another peer";
     default: return "the program at the call sites above: which side does what the others of its role do there; longer records where they are overwritten";
   }
@@ -608,9 +614,9 @@ Finding Causes::ToFinding(const Cause& cause) const {
   f.set_cause(cause.cause);
   f.set_hypothesis(cause.hypothesis);
   for (const std::string& text : cause.alternatives) f.add_alternatives(text);
-  f.set_tells_apart(cause.tells_apart.empty() && culprits.size() > 1 && cause.confidence < kSure && !cause.factor.has_value()
-                        ? TellsApart(cause)
-                        : cause.tells_apart);
+  // What the evidence leaves open - which of several ranks, or which of several explanations - is never left without a way to decide.
+  const bool set = culprits.size() > 1 && cause.confidence < kSure && !cause.factor.has_value();
+  f.set_tells_apart(cause.tells_apart.empty() && (set || !cause.alternatives.empty()) ? TellsApart(cause) : cause.tells_apart);
   if (cause.factor.has_value()) *f.mutable_common_factor() = *cause.factor;
   f.set_cost_ns_per_step(cause.cost_ns_per_step);
   f.set_cost_uncertainty_ns(cause.cost_uncertainty_ns);
