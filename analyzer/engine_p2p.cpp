@@ -31,7 +31,9 @@ struct Vote {
 
 class Siblings {
  public:
-  explicit Siblings(const Model& model) : model_(model) {}
+  explicit Siblings(const Model& model) : model_(model) {
+    for (const CommView& view : model.comms) of_class_[view.klass].push_back(&view);
+  }
 
   // Whether the rank at this place is alone with its arguments while its siblings agree on others.
   bool Odd(const Place& place) {
@@ -47,9 +49,9 @@ class Siblings {
     auto [it, fresh] = votes_.try_emplace(key);
     if (!fresh) return it->second;
     Vote& vote = it->second;
-    for (const CommView& view : model_.comms) {
-      if (view.klass != klass || static_cast<size_t>(place.member) >= view.members.size()) continue;
-      const Member& m = view.members[place.member];
+    for (const CommView* view : of_class_[klass]) {
+      if (static_cast<size_t>(place.member) >= view->members.size()) continue;
+      const Member& m = view->members[static_cast<size_t>(place.member)];
       if (m.rank_index < 0 || m.membership == kNoIndex) continue;
       const Op* op = model_.FindPointToPoint(m, place.op->kind, place.op->root_or_peer, place.op->seq);
       if (op == nullptr) continue;
@@ -65,6 +67,7 @@ class Siblings {
   }
 
   const Model& model_;
+  absl::flat_hash_map<std::string, std::vector<const CommView*>> of_class_;
   std::map<std::tuple<std::string, int32_t, int, int32_t, int64_t>, Vote> votes_;
 };
 

@@ -1,10 +1,14 @@
 #include "analyzer/engine_stopped.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
 
 namespace lockstep {
 namespace {
@@ -89,6 +93,38 @@ class Comparer {
     return true;
   }
 
+  // Ranks of one family in the same state, ascending in each group: the same counts in every kind of communicator, the same work in
+  // flight towards the same neighbours. Whatever is asked of two ranks below has one answer for all of two groups.
+  std::vector<std::vector<uint32_t>> Alike(const std::vector<uint32_t>& family) const {
+    absl::flat_hash_map<std::pair<size_t, size_t>, uint32_t> known;   // by two hashes: states may be long, and all different
+    std::vector<std::vector<uint32_t>> groups;
+    std::vector<int64_t> state;
+    for (uint32_t r : family) {
+      state.clear();
+      for (const auto& [klass, index] : places_[r].memberships) {
+        const Membership& ms = At(r, index);
+        const auto& members = model_.comms[ms.comm].members;
+        const bool member = ms.member_rank >= 0 && static_cast<size_t>(ms.member_rank) < members.size();
+        state.insert(state.end(), {ms.issued, ms.completed, pipeline_[klass] ? ms.member_rank : ms.member_rank >= 0,
+                                   member ? members[static_cast<size_t>(ms.member_rank)].arrived : kUnknown});
+      }
+      const Rank& rank = model_.bundle.ranks[r];
+      for (const Unit& unit : model_.ranks[r].in_flight) {
+        state.push_back(INT64_MIN);
+        for (uint32_t i : unit.ops) {
+          const Op& op = rank.ops[i];
+          const Membership& ms = rank.memberships[op.membership];
+          const int64_t towards = IsPointToPoint(op.kind) ? op.root_or_peer - ms.member_rank : 0;
+          state.insert(state.end(), {class_of_comm_[ms.comm], static_cast<int64_t>(op.kind), op.seq, towards, model_.comms[ms.comm].used_for_p2p});
+        }
+      }
+      const auto [it, fresh] = known.try_emplace({absl::HashOf(state), absl::HashOf(1, state)}, static_cast<uint32_t>(groups.size()));
+      if (fresh) groups.emplace_back();
+      groups[it->second].push_back(r);
+    }
+    return groups;
+  }
+
   // The first call of `witness` that `rank` did not make, made while the witness held all unfinished work that the rank
   // holds; null when there is none.
   const Op* WentPast(size_t witness, size_t rank) const {
@@ -148,10 +184,20 @@ std::vector<std::vector<int32_t>> FindSiblings(const Model& model) {
   constexpr size_t kEnough = 64;  // witnesses beyond that add nothing
   std::vector<std::vector<int32_t>> found(model.ranks.size());
   for (const std::vector<uint32_t>& family : comparer.Families()) {
-    for (uint32_t a : family) {
-      for (uint32_t b : family) {
-        if (found[a].size() >= kEnough) break;
-        if (a != b && comparer.Siblings(a, b)) found[a].push_back(static_cast<int32_t>(b));
+    const std::vector<std::vector<uint32_t>> groups = comparer.Alike(family);
+    for (const auto& group : groups) {
+      // One more than enough, as each leaves itself out.
+      std::vector<int32_t> all;
+      for (const auto& other : groups) {
+        if (!comparer.Siblings(group[0], other[0])) continue;
+        all.insert(all.end(), other.begin(), other.begin() + static_cast<ptrdiff_t>(std::min(other.size(), kEnough + 1)));
+      }
+      const auto enough = all.begin() + static_cast<ptrdiff_t>(std::min(all.size(), kEnough + 1));
+      std::partial_sort(all.begin(), enough, all.end());
+      for (uint32_t a : group) {
+        for (auto b = all.begin(); b != enough && found[a].size() < kEnough; ++b) {
+          if (static_cast<uint32_t>(*b) != a) found[a].push_back(*b);
+        }
       }
     }
   }
@@ -163,18 +209,33 @@ std::vector<StoppedHost> FindStoppedHosts(const Model& model, const std::vector<
   std::vector<StoppedHost> found(n);
   const Comparer comparer(model);
   for (const std::vector<uint32_t>& family : comparer.Families()) {
-    for (uint32_t r : family) {
-      const RankView& view = model.ranks[r];
-      if (view.host != HostState::kUnknown || distrusted[r] || view.in_flight.size() > kMayFillQueue) continue;
+    const std::vector<std::vector<uint32_t>> groups = comparer.Alike(family);
+    // Those that may witness, first one first: whose word is taken is the lowest rank's.
+    std::vector<std::pair<uint32_t, int32_t>> witnesses;   // the first of a group, and how many of it
+    for (const auto& group : groups) {
+      const auto trusted = [&](uint32_t r) { return !distrusted[r]; };
+      const auto first = std::find_if(group.begin(), group.end(), trusted);
+      if (first != group.end()) witnesses.push_back({*first, static_cast<int32_t>(std::count_if(first, group.end(), trusted))});
+    }
+    std::sort(witnesses.begin(), witnesses.end());
+    for (const auto& group : groups) {
+      if (model.ranks[group[0]].in_flight.size() > kMayFillQueue) continue;
+      const auto silent = [&](uint32_t r) { return model.ranks[r].host == HostState::kUnknown && !distrusted[r]; };
+      if (std::none_of(group.begin(), group.end(), silent)) continue;
       StoppedHost host;
-      for (uint32_t w : family) {
-        if (w == r || distrusted[w] || !comparer.Siblings(w, r)) continue;
-        const Op* next = comparer.WentPast(w, r);
+      for (const auto& [w, count] : witnesses) {
+        // Of its own group nobody went past it.
+        if (!comparer.Siblings(w, group[0])) continue;
+        const Op* next = comparer.WentPast(w, group[0]);
         if (next == nullptr) continue;
-        if (host.witnesses++ == 0) host.witness = static_cast<int32_t>(w), host.next = next;
+        if (host.witnesses == 0) host.witness = static_cast<int32_t>(w), host.next = next;
+        host.witnesses += count;
       }
       // One alone may itself be the one that left the program.
-      if (host.witnesses >= 2) found[r] = host;
+      if (host.witnesses < 2) continue;
+      for (uint32_t r : group) {
+        if (silent(r)) found[r] = host;
+      }
     }
   }
   return found;

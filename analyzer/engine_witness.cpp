@@ -23,8 +23,27 @@ bool Alike(const Bundle& bundle, const Op& a, const Op& b) {
 int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& first, const Op& second) {
   const Bundle& bundle = model.bundle;
   const std::string& klass = model.comms[comm].klass;
-  // At the same number of sibling communicators, which ranks of one program count alike; then anywhere in them.
-  int at_place[2] = {0, 0}, anywhere[2] = {0, 0};
+  const auto side_of = [&](const Op& op) { return Alike(bundle, op, first) ? 0 : Alike(bundle, op, second) ? 1 : -1; };
+  const auto against = [](const int* votes) { return votes[0] >= 2 && votes[1] == 0 ? 1 : votes[1] >= 2 && votes[0] == 0 ? 0 : -1; };
+  // At the same number of sibling communicators, which ranks of one program count alike.
+  int at_place[2] = {0, 0};
+  for (uint32_t c = 0; c < model.comms.size(); ++c) {
+    if (c == comm || model.comms[c].klass != klass) continue;
+    for (const Member& m : model.comms[c].members) {
+      if (m.rank_index < 0 || m.membership == kNoIndex) continue;
+      // Members of a framework's batch share a number.
+      const auto& list = model.ranks[m.rank_index].collectives[m.membership];
+      const Rank& rank = bundle.ranks[m.rank_index];
+      auto it = std::lower_bound(list.begin(), list.end(), seq, [&](uint32_t i, int64_t s) { return rank.ops[i].seq < s; });
+      for (; it != list.end() && rank.ops[*it].seq == seq; ++it) {
+        const int side = side_of(rank.ops[*it]);
+        if (side >= 0) ++at_place[side];
+      }
+    }
+  }
+  if (const int side = against(at_place); side >= 0) return side;
+  // Then anywhere in them, until there is a witness for each.
+  int anywhere[2] = {0, 0};
   for (uint32_t c = 0; c < model.comms.size(); ++c) {
     if (model.comms[c].klass != klass) continue;
     for (const Member& m : model.comms[c].members) {
@@ -34,18 +53,13 @@ int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& f
         const Op& op = rank.ops[i];
         // What the members at odds issued from there on is in question itself.
         if (c == comm && op.seq >= seq) continue;
-        const int side = Alike(bundle, op, first) ? 0 : Alike(bundle, op, second) ? 1 : -1;
-        if (side < 0) continue;
-        ++anywhere[side];
-        if (c != comm && op.seq == seq) ++at_place[side];
+        const int side = side_of(op);
+        if (side >= 0) ++anywhere[side];
+        if (anywhere[0] > 0 && anywhere[1] > 0) return -1;
       }
     }
   }
-  for (const int* votes : {at_place, anywhere}) {
-    if (votes[0] >= 2 && votes[1] == 0) return 1;
-    if (votes[1] >= 2 && votes[0] == 0) return 0;
-  }
-  return -1;
+  return against(anywhere);
 }
 
 std::vector<bool> FindOutOfOrder(const Model& model) {
