@@ -1,38 +1,41 @@
 #!/usr/bin/env python3
-"""The pages keep what they say: every command in README.md and docs/ is run, or, where it needs a real cluster, its options are looked up;
-names of files, variables and finding kinds exist. docs/extending.md ("Pages") tells the convention to who writes them:
+"""The pages keep what they say: every command in README.md and docs/ is run, but for a few that NOT_RUN names with the reason; names of files,
+variables and finding kinds exist. docs/extending.md ("Pages") tells the convention to who writes them:
 
   ```sh            run, block after block of a page in one folder and with one environment; every command must end with 0
   ```sh exit=1     likewise, the last command ends with that status; exit=0,1: with one of these
   ```sh service    each line is started and goes on running until the page is over; `export` lines set the environment
-  ```sh check      not run: it needs what is not here. Options, verbs, targets and files are looked up, as in all other code
+  ```sh check      not run: NOT_RUN says why. Options, verbs, targets and files are looked up, as in all other code
 
-What stands for a site's own in the commands is put in their place by SITE below; train.py and ./train are trainsim."""
+What stands for a site's own in the commands is put in their place by docs_site.py; train.py and ./train are trainsim."""
 
 import glob
+import json
 import os
 import re
-import shlex
-import shutil
-import signal
 import subprocess
-import sys
-import tempfile
-import time
 import unittest
 
-BUILD = os.path.abspath(os.environ.get("LOCKSTEP_BUILD", "build"))
-SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from cluster import BUILD, Cluster, wait_for
+from docs_site import SOURCE, VIEWER, Site, lacks
+
 LOCKSTEP = os.path.join(BUILD, "bin/lockstep")
-VIEWER = os.path.exists(os.path.join(BUILD, "bin/lockstep-view"))
-sys.path.insert(0, os.path.join(SOURCE, "tests/integration"))
-from cluster import free_port, wait_for  # noqa: E402
 
 COMMAND = re.compile(r"(\S+=\S+ )*(sudo )?(lockstep [a-z]|lockstep-[a-z]+ |\./dev |\./train|ninja |srun |torchrun |mpirun |kubectl |systemctl |apt|dpkg |export |"
                      r"python3? |cmake |ctest |git |build/|tests/\S+ |packaging/\S+ )")
 FENCE = re.compile(r"^```(.*)$")
 # A line of usage rather than a command: not to be run, options looked up all the same.
 USAGE = re.compile(r"\[|PATH\.\.\.|--role ROLE")
+# Blocks that are not run, by page and beginning.
+NOT_RUN = {
+    ("docs/fuzzing.md", "cmake -S . -B build-fuzz"): "builds everything anew with Clang and fuzzes for hours; each build runs the targets over their corpus",
+    ("docs/packages.md", "sudo dpkg -i"): "needs the packages, and root: packages_test installs them in clean roots",
+    ("docs/packages.md", "tar xzf lockstep-*-linux.tar.gz"): "needs the packages: packages_test runs a job from the tarball",
+    ("docs/packages.md", "tar xzf lockstep-*-linux-debug.tar.gz"): "needs the packages: packages_test finds the symbols by their build ids",
+    ("docs/packages.md", "sha256sum --check"): "needs the packages, and builds everything twice: packages_test does the first and the second's --recorder",
+    ("docs/performance.md", "ninja bench-flight-recorder"): "measures for minutes, on a release build: ./dev bench",
+    ("docs/performance.md", "ninja bench-scale"): "measures for minutes, on a release build: ./dev bench",
+}
 # Made by the programs themselves (pages_test).
 GENERATED = ("docs/options.md",)
 
@@ -43,11 +46,6 @@ def pages():
 
 def read(page):
     with open(os.path.join(SOURCE, page)) as file:
-        return file.read()
-
-
-def said(path):
-    with open(path, errors="replace") as file:
         return file.read()
 
 
@@ -209,8 +207,13 @@ class NamesTest(unittest.TestCase):
                 self.assertTrue(name in known, f"{page}: nothing reads {name}")
 
     def test_commands_stand_in_blocks_that_say_whether_they_are_run(self):
+        left_out = set()
         for page in pages():
             for block in blocks(page):
+                if block.info == "sh check":
+                    reasons = [key for key in NOT_RUN if key[0] == page and block.text().startswith(key[1])]
+                    self.assertEqual(len(reasons), 1, f"{page}:{block.line}: NOT_RUN says why a block is not run")
+                    left_out.add(reasons[0])
                 if block.info.split(" ")[0] == "sh":
                     self.assertRegex(block.info, r"^sh( exit=\d+(,\d+)*| service| check)?$", f"{page}:{block.line}")
                     continue
@@ -218,6 +221,7 @@ class NamesTest(unittest.TestCase):
                     if page in GENERATED or USAGE.search(line):
                         continue
                     self.assertIsNone(COMMAND.match(line), f"{page}:{block.line}: a command in a block that is not sh: {line}")
+        self.assertEqual(left_out, set(NOT_RUN))
 
 
 class FindingsTest(unittest.TestCase):
@@ -246,170 +250,54 @@ class FindingsTest(unittest.TestCase):
         self.assertLessEqual(set(kinds), set(told), "docs/verdict.md has a line of each")
 
 
-TRAIN = """#!/bin/sh
-# Stands for a program that trains. More ranks than eight are not needed for any page.
-: ${WORLD_SIZE:=${SLURM_NTASKS:-${OMPI_COMM_WORLD_SIZE:-1}}}
-export WORLD_SIZE MASTER_ADDR=${MASTER_ADDR:-127.0.0.1} MASTER_PORT=${MASTER_PORT:-@PORT@}
-exec @TRAINSIM@ --tp 2 --dp $((WORLD_SIZE / 2)) --pace-ms 20 --steps ${DOCS_TEST_STEPS:-25}
-"""
-TORCHRUN = """#!/usr/bin/env python3
-# What torchrun does, as far as the pages use it: workers of one host, with the variables it gives them.
-import os, subprocess, sys
-words, workers = sys.argv[1:], 1
-while words and words[0].startswith("--"):
-    name, _, value = words.pop(0).partition("=")
-    if not value:
-        value = words.pop(0)
-    if name == "--nproc-per-node":
-        workers = int(value)
-started = []
-for rank in range(workers):
-    environment = dict(os.environ, RANK=str(rank), WORLD_SIZE=str(workers), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(workers), GROUP_RANK="0",
-                       MASTER_ADDR="127.0.0.1", MASTER_PORT="@PORT@", TORCHELASTIC_RUN_ID="none", TORCHELASTIC_RESTART_COUNT="0",
-                       TORCHELASTIC_MAX_RESTARTS="0")
-    started.append(subprocess.Popen([sys.executable, *words], env=environment))
-sys.exit(max(abs(worker.wait()) for worker in started))
-"""
-
-
-class Site:
-    """A folder in which a page's commands are run, and what stands in it."""
-
-    def __init__(self, page):
-        self.page = page
-        self.folder = tempfile.mkdtemp(prefix="lockstep-docs-")
-        self.rings = tempfile.mkdtemp(prefix="lockstep-docs-", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
-        self.ports = {name: free_port() for name in ("collector", "metrics", "train", "relay")}
-        self.services = []
-        for name in ("bin", "tmp", "home"):
-            os.mkdir(self.path(name))
-        trainsim = os.path.join(BUILD, "bin/trainsim")
-        train = TRAIN.replace("@TRAINSIM@", trainsim).replace("@PORT@", str(self.ports["train"]))
-        self.program("train", train)
-        self.program("train.py", "import os\nos.execv('./train', ['./train'])\n")
-        self.program("bin/torchrun", TORCHRUN.replace("@PORT@", str(self.ports["train"])))
-        self.program("bin/python", f"#!/bin/sh\nexec {shlex.quote(sys.executable)} \"$@\"\n")
-        for name, options in (("incident", ["--scenario", "21", "--ranks", "16"]), ("yesterday", ["--scenario", "2", "--ranks", "16"]),
-                              ("dumps", ["--scenario", "2", "--ranks", "8", "--format", "fr", "--marks", "full"])):
-            if re.search(rf"\b{name}\b", read(page)):
-                subprocess.run([os.path.join(BUILD, "bin/lockstep-corpus"), "generate", *options, "--out", self.path("corpus-" + name)], check=True,
-                               stdout=subprocess.DEVNULL, timeout=120)
-                os.symlink(self.path("corpus-" + name, "data"), self.path(name))
-        self.environment = {key: value for key, value in os.environ.items() if not key.startswith(("LOCKSTEP", "SLURM", "OMPI", "NCCL"))}
-        self.environment |= {
-            "PATH": os.pathsep.join([self.path("bin"), os.path.join(BUILD, "bin"), os.environ["PATH"]]), "HOME": self.path("home"),
-            "LD_LIBRARY_PATH": os.path.join(BUILD, "standin/lib"), "LOCKSTEP_DIR": self.rings, "LOCKSTEP_RUNTIME_DIR": self.path("runtime"),
-            "LOCKSTEP_AGENT_RINGS": self.rings, "LOCKSTEP_SPOOL": self.path("spool"), "LOCKSTEP_KEYS": self.path("etc/lockstep/keys"),
-            "QT_QPA_PLATFORM": "offscreen", "TMPDIR": self.path("tmp"), "LOCKSTEP_BUILT": BUILD, "OMPI_ALLOW_RUN_AS_ROOT": "1",
-            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
-            "OMPI_MCA_plm_rsh_agent": "false"}
-        self.state = self.path("state")
-        with open(self.state, "w") as file:
-            file.write("")
-
-    def path(self, *names):
-        return os.path.join(self.folder, *names)
-
-    def program(self, name, text):
-        with open(self.path(name), "w") as file:
-            file.write(text)
-        os.chmod(self.path(name), 0o755)
-
-    def own(self, text):
-        """The commands with what this folder has in place of what a site has."""
-        collector = f"127.0.0.1:{self.ports['collector']}"
-        own = {
-            "/etc/lockstep/": self.path("etc/lockstep/"), "/var/lib/lockstep": self.path("var"), "/path/to/dumps": self.path("dumps"),
-            "/usr/lib/liblockstep.so": os.path.join(BUILD, "lib/liblockstep.so"), "/tmp/": self.path("tmp/"), "build/bin/": os.path.join(BUILD, "bin/"),
-            "0.0.0.0:9470": collector, "head:9470": collector, "relay7:9470": f"127.0.0.1:{self.ports['relay']}",
-            "127.0.0.1:9471": f"127.0.0.1:{self.ports['metrics']}", "git clone <this repository> lockstep": "mkdir lockstep",
-            "./dev ": os.path.join(SOURCE, "dev") + " ", "$PWD/build/bin": os.path.join(BUILD, "bin")}
-        return re.sub("|".join(map(re.escape, own)), lambda found: own[found.group()], text)
-
-    def run(self, block):
-        expected = re.search(r"exit=([\d,]+)", block.info)
-        script = f". {shlex.quote(self.state)}\nset -e\ntrap 'export -p >{shlex.quote(self.state)}' EXIT\n{self.own(block.text())}\n"
-        try:
-            done = subprocess.run(["bash", "-c", script], env=self.environment, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, text=True, errors="replace", timeout=240, check=False)
-        except subprocess.TimeoutExpired as error:
-            return f"did not end: {error.stdout}{self.logs()}"
-        if str(done.returncode) not in (expected.group(1) if expected else "0").split(","):
-            return f"exit status {done.returncode}:\n{done.stdout}{self.logs()}"
-        return None
-
-    def serve(self, block):
-        for command in block.commands():
-            command = self.own(command)
-            if command.startswith("export "):
-                with open(self.state, "a") as file:
-                    file.write(command + "\n")
-                continue
-            command = re.sub(r"\s+#\s.*$", "", command)
-            log = self.path(f"tmp/service{len(self.services)}.log")
-            with open(log, "wb") as file:
-                process = subprocess.Popen(["bash", "-c", f". {shlex.quote(self.state)}\n{command}"], env={**self.environment, "DOCS_TEST_STEPS": "1000000"},
-                                           cwd=self.folder, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
-            self.services.append((command, process, log))
-            if not wait_for(lambda: self.is_up(command, log) or process.poll() is not None, 120) or process.poll() is not None:
-                return f"{command}: is not up (status {process.poll()}){self.logs()}"
-        return None
-
-    def ended(self):
-        """A service that did not last as long as the page; None: all did."""
-        gone = [f"{command} ended with {process.returncode}" for command, process, _ in self.services if process.poll() is not None]
-        return "; ".join(gone) + self.logs() if gone else None
-
-    def log_of(self, verb):
-        return "".join(said(log) for command, _, log in self.services if re.search(rf"lockstep {verb}\b", command))
-
-    def is_up(self, command, log):
-        if "lockstep collector" in command:
-            return "listens on" in said(log)
-        if "lockstep agent" in command:
-            return "watching" in said(log)
-        if "lockstep view" in command:
-            return True
-        # A job: its ranks have been seen by whoever watches.
-        if "lockstep collector" in " ".join(command for command, _, _ in self.services):
-            return "is seen" in self.log_of("collector")
-        return bool(glob.glob(self.rings + "/**/*.ring", recursive=True))
-
-    def logs(self):
-        return "".join(f"\n--- {command}\n{said(log)[-2000:]}" for command, _, log in self.services)
-
-    def close(self):
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            for _, process, _ in reversed(self.services):
-                try:
-                    os.killpg(process.pid, number)
-                except OSError:
-                    pass
-            wait_for(lambda: all(process.poll() is not None for _, process, _ in self.services), 8)
-        # Ranks have sessions of their own where a launcher gives them one; they end with their ring folder's job.
-        shutil.rmtree(self.folder, ignore_errors=True)
-        shutil.rmtree(self.rings, ignore_errors=True)
-
-
 class CommandsTest(unittest.TestCase):
     """A test for each page that has commands (made below)."""
 
     def play(self, page):
-        site = Site(page)
+        site = Site(read(page))
         self.addCleanup(site.close)
-        ran = left_out = 0
+        ran, left_out = 0, []
         for block in blocks(page):
             if not block.info.startswith("sh") or block.info == "sh check":
                 continue
-            if ("mpirun" in block.text() and not shutil.which("mpirun")) or ("lockstep view" in block.text() and not VIEWER):
-                left_out += 1
+            lacking = lacks(block.text())
+            if lacking:
+                left_out.append(lacking)
                 continue
             error = site.serve(block) if block.info == "sh service" else site.run(block)
             self.assertIsNone(error, f"{page}:{block.line}:\n{block.text()}\n{error}")
             ran += 1
         self.assertIsNone(site.ended(), page)
         if left_out:
-            self.skipTest(f"{ran} blocks ran; {left_out} need mpirun or the viewer, which are not here")
+            self.skipTest(f"{ran} blocks ran; not here: {', '.join(sorted(set(left_out)))}")
+
+    def test_what_stands_in_for_a_site_refuses_what_a_site_would(self):
+        site = Site("")
+        self.addCleanup(site.close)
+        for command, word in (("kubectl -n lockstep port-forward service/lockstep-colector 9470", "no service"), ("systemctl enable lockstep-agnt", "agnt"),
+                              ("torchrun --nnodes 2 --nproc-per-node 8 train.py", "rdzv-endpoint"), ("sacct -P -o JobID,Begin", "Begin")):
+            if not lacks(command):
+                block = Block("sh", 0)
+                block.lines = [command]
+                self.assertRegex(site.run(block) or "", rf"(?s)^exit status [1-9].*{word}", command)
+
+    def test_the_command_of_on_verdict_drains_the_host(self):
+        command = re.search(r"--on-verdict '(.*)'$", read("docs/collector.md"), re.M).group(1)
+        if lacks(command):
+            self.skipTest("jq is not installed")
+        site, made = Site(""), Cluster()
+        self.addCleanup(site.close)
+        self.addCleanup(made.close)
+        plain = made.environment
+        made.environment = lambda **more: {**plain(**more), "PATH": site.environment["PATH"]}
+        made.start_all("--tp", "2", "--dp", "2", "--steps", "100000", "--pace-ms", "5", "--fault", "rank=2,step=25,kind=stall-host",
+                       collector=("--on-verdict", f"cd {site.folder} && {command}"))
+        self.assertTrue(wait_for(lambda: os.path.exists(site.path("drained")) and made.whole()), made.logs())
+        with open(os.path.join(made.whole()[0], "verdict.json")) as file:
+            hosts = [culprit["host"] for culprit in json.load(file)["findings"][0]["culprits"]]
+        with open(site.path("drained")) as file:
+            self.assertEqual(file.read().split(), hosts)
+        self.assertEqual(hosts, ["node1"])
 
 
 def add_test(page):
