@@ -206,6 +206,20 @@ class NamesTest(unittest.TestCase):
             for name in set(re.findall(r"\bLOCKSTEP_[A-Z][A-Z_]*[A-Z]\b", read(page))):
                 self.assertTrue(name in known, f"{page}: nothing reads {name}")
 
+    def test_names_of_tests(self):
+        """Each part of what is given to ctest -R names a test."""
+        listed = subprocess.run(["ctest", "-N"], cwd=BUILD, capture_output=True, text=True, timeout=60, check=True).stdout
+        names = re.findall(r"(?m)^\s*Test +#\d+: (\S+)", listed)
+        if not names:
+            self.skipTest("no tests are registered in this build")
+        checked = 0
+        for where, code in self.code():
+            for pattern in re.findall(r"(?:\./dev test|ctest) -R '?([^'\s]+)'?", code):
+                for part in re.sub(r"\(([^()]*)\)", lambda found: found.group(0).replace("|", "\0"), pattern).split("|"):
+                    checked += 1
+                    self.assertTrue([name for name in names if re.search(part.replace("\0", "|"), name)], f"{where}: no test is called {part}: {code}")
+        self.assertGreater(checked, 5)
+
     def test_commands_stand_in_blocks_that_say_whether_they_are_run(self):
         left_out = set()
         for page in pages():
