@@ -203,6 +203,8 @@ class CollectorCore {
   void MakeIncident(Job* job, const Decision* decision);
 
   void TickIncident(Gathering* incident);
+  void TickEvidence(Gathering* incident);
+  void TickEverything(Gathering* incident);
   void StartEvidence(Gathering* incident);
   void AskForEvidence(Gathering* incident, const std::string& host, HostGathering* gathering);
   void TakeUp(Gathering* incident, Job* job);

@@ -5,8 +5,10 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/engine.h"
+#include "collector/host_source.h"
+#include "collector/known_members.h"
 #include "collector/process_sample.h"
+#include "collector/rank_set.h"
 #include "proto/wire.pb.h"
 
 namespace lockstep::testing {
@@ -407,13 +409,11 @@ RankMotion WatchedJob::MotionOf(int number) const {
   return motion;
 }
 
-void WatchedJob::Gather() {
-  ++gatherings_;
+// One host's answer to a request for digests, over the wire's bytes.
+DigestEnvelope WatchedJob::Answer(int number, const std::vector<int32_t>& wanted) {
+  const int first = number * plan_.ranks_a_host;
   std::vector<RingInput> inputs;
-  motion_.assign(ranks_.size(), {});
-  for (int rank = 0; rank < plan_.ranks; ++rank) {
-    motion_[static_cast<size_t>(rank)] = MotionOf(rank);
-    if (hosts_[static_cast<size_t>(rank / plan_.ranks_a_host)].lost) continue;
+  for (int rank = first; rank < first + plan_.ranks_a_host; ++rank) {
     Sample(rank);
     RingInput input;
     input.snapshot = Ring(rank);
@@ -421,41 +421,63 @@ void WatchedJob::Gather() {
     input.process = ranks_[static_cast<size_t>(rank)].process;
     inputs.push_back(std::move(input));
   }
-  bundle_ = BundleFromRings(std::move(inputs));
-  bundle_.ranks_expected = plan_.ranks;
-  gathered_ns_ = now_;
-  const int64_t still = StandsStill(bundle_, [&](int32_t rank) { return motion_[static_cast<size_t>(rank)]; });
-  bundle_.known_stalled = still >= kSecond;
-  bundle_.stalled_ns = still;
-  verdict_ = Analyze(bundle_);
+  Digest digest;
+  digest.set_host(absl::StrCat("host", number));
+  digest.set_boot_id(absl::StrCat("boot-", number));
+  EncodeDigest(BundleFromRings(std::move(inputs)), Ranks::Of(wanted).List(), &digest);
+  for (RankDigest& one : *digest.mutable_ranks()) {
+    const RankMotion motion = MotionOf(one.rank().rank());
+    one.set_progress_age_ns(std::max<int64_t>(1, motion.progress_age_ns));
+    one.set_activity_age_ns(std::max<int64_t>(1, motion.activity_age_ns));
+    if (motion.idle_ns >= 0) one.set_idle_ns(motion.idle_ns);
+  }
+  DigestEnvelope envelope;
+  envelope.ParseFromString(digest.SerializeAsString());
+  return envelope;
+}
+
+void WatchedJob::Gather() {
+  ++gatherings_;
+  round_ = std::make_unique<DigestRound>();
+  DigestRound::Facts facts;
+  facts.job = "sim";
+  facts.ranks_expected = plan_.ranks;
+  facts.asked_ns = asked_ns_;
+  Ranks missing;
+  for (size_t number = 0; number < hosts_.size(); ++number) {
+    const Host& host = hosts_[number];
+    if (!host.lost) {
+      round_->Add(Answer(static_cast<int>(number), {}), now_);
+      continue;
+    }
+    DigestHole hole;
+    hole.host = absl::StrCat("host", number);
+    hole.text = absl::StrCat("the agent of ", hole.host, " is silent");
+    hole.silent_ns = now_ - host.heard_ns;
+    for (int i = 0; i < plan_.ranks_a_host; ++i) hole.ranks.Add(static_cast<int32_t>(number) * plan_.ranks_a_host + i);
+    missing.Unite(hole.ranks);
+    facts.holes.push_back(std::move(hole));
+  }
+  if (!missing.empty()) facts.members = MembersWith(detector_.progress(), missing);
+  const DetectorLimits limits;
+  facts.late_after_ns = limits.late_after;
+  facts.dead_settle_ns = limits.dead_settle;
+  round_->Analyse(facts);
   Judge(true);
 }
 
 void WatchedJob::Resample() {
-  for (int32_t number : to_sample_) {
-    if (hosts_[static_cast<size_t>(number / plan_.ranks_a_host)].lost) continue;
-    Sample(number);
-    motion_[static_cast<size_t>(number)] = MotionOf(number);
-    for (Rank& rank : bundle_.ranks) {
-      if (rank.rank == number) rank.process = ranks_[static_cast<size_t>(number)].process;
-    }
+  std::vector<bool> asked(hosts_.size());
+  for (int32_t rank : to_sample_) asked[static_cast<size_t>(rank / plan_.ranks_a_host)] = true;
+  for (size_t number = 0; number < hosts_.size(); ++number) {
+    if (asked[number] && !hosts_[number].lost) round_->Sample(Answer(static_cast<int>(number), to_sample_), asked_ns_, now_);
   }
+  round_->LookForRoot();
   Judge(false);
 }
 
 void WatchedJob::Judge(bool all) {
-  const RootFinding finding = FindRoot(verdict_, bundle_, [&](int32_t rank) {
-    RankMotion motion = motion_[static_cast<size_t>(rank)];
-    const bool fresh = all || std::find(to_sample_.begin(), to_sample_.end(), rank) != to_sample_.end();
-    if (!fresh && motion.progress_age_ns >= 0) {
-      motion.progress_age_ns += now_ - gathered_ns_;
-      motion.activity_age_ns += now_ - gathered_ns_;
-      if (motion.idle_ns >= 0) motion.idle_ns += now_ - gathered_ns_;
-    }
-    motion.silent_ns = MotionOf(rank).silent_ns;
-    return motion;
-  });
-  const Decision decision = detector_.Judge(now_, finding, all);
+  const Decision decision = detector_.Judge(now_, round_->root(), all);
   if (decision.hung()) decisions_.push_back(decision);
 }
 
@@ -475,13 +497,18 @@ void WatchedJob::Run(int64_t until, bool stop) {
     }
     for (Decision& decision : detector_.Tick(now_)) decisions_.push_back(std::move(decision));
     const Wish wish = detector_.Wanted(now_);
-    if (wish.digests && gather_at_ == kEver) gather_at_ = now_ + 300 * kMs;
+    if (wish.digests && gather_at_ == kEver) {
+      asked_ns_ = now_;
+      gather_at_ = now_ + 300 * kMs;
+      resample_at_ = kEver;
+    }
     if (!wish.samples.empty() && resample_at_ == kEver && gather_at_ == kEver) {
       to_sample_ = wish.samples;
+      asked_ns_ = now_;
       resample_at_ = now_ + 100 * kMs;
     }
     if (now_ >= gather_at_) {
-      gather_at_ = resample_at_ = kEver;
+      gather_at_ = kEver;
       Gather();
     } else if (now_ >= resample_at_) {
       resample_at_ = kEver;

@@ -1,12 +1,14 @@
 // A training job over several hosts in simulated time, with what goes wrong in it or only looks so, and the agents and the
-// collector that watch it: Lateness and HostProgress on every host, Detector, the rings' loader and the analysis in the middle,
-// all as in production; only processes, clocks and the network are made up. Hosts' clocks start at different times.
+// collector that watch it: Lateness, HostProgress and the rings' loader on every host, the digests' bytes, DigestRound with the
+// analysis and Detector in the middle, all as in production; only processes, clocks and the network are made up. Hosts' clocks
+// start at different times.
 #ifndef LOCKSTEP_COLLECTOR_DETECTION_TEST_JOB_H_
 #define LOCKSTEP_COLLECTOR_DETECTION_TEST_JOB_H_
 
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <random>
 #include <string>
@@ -14,6 +16,7 @@
 
 #include "analyzer/ring_loader.h"
 #include "collector/detector.h"
+#include "collector/digest_round.h"
 #include "collector/lateness.h"
 #include "collector/progress.h"
 
@@ -134,6 +137,7 @@ class WatchedJob {
   void Look(int host);
   void Sample(int rank);
   void Watch(int rank);
+  DigestEnvelope Answer(int host, const std::vector<int32_t>& wanted);
   void Gather();
   void Resample();
   void Judge(bool all);
@@ -150,10 +154,8 @@ class WatchedJob {
   int64_t last_progress_ = 0, gather_at_ = kEver, resample_at_ = kEver;
   std::vector<int32_t> to_sample_;
   size_t gatherings_ = 0;
-  Bundle bundle_;
-  Verdict verdict_;
-  std::vector<RankMotion> motion_;
-  int64_t gathered_ns_ = 0;
+  int64_t asked_ns_ = 0;
+  std::unique_ptr<DigestRound> round_;
 };
 
 }  // namespace lockstep::testing
