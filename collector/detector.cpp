@@ -12,6 +12,7 @@ constexpr int64_t kLookAtMergedEvery = kSecond / 5;
 constexpr int64_t kFirstRefresh = 5 * kSecond, kLastRefresh = 60 * kSecond;
 constexpr uint32_t kMostQuick = 10;
 constexpr int64_t kRecoverySettle = kSecond;
+constexpr int64_t kLookForRestartEvery = kSecond / 2;
 
 }  // namespace
 
@@ -151,7 +152,7 @@ void Detector::EndEpisode(int64_t now) {
   since_ns_ = now;
   found_ = gather_again_ = false;
   gathered_ns_ = judge_again_ns_ = refresh_ns_ = 0;
-  moved_again_ns_ = 0;
+  moved_again_ns_ = restarted_ns_ = 0;
   told_ = untold_ = quick_ = 0;
   watched_.clear();
 }
@@ -171,7 +172,9 @@ std::vector<Decision> Detector::Tick(int64_t now) {
   }
   fresh_.clear();
   if (level_ == Level::kHung) {
-    if (std::optional<Decision> recovered = LookForRecovery(now)) decisions.push_back(std::move(*recovered));
+    std::optional<Decision> over = LookForRecovery(now);
+    if (!over) over = LookForRestart(now);
+    if (over) decisions.push_back(std::move(*over));
     return decisions;
   }
   if (!late_.empty()) {
@@ -260,7 +263,7 @@ Decision Detector::Judge(int64_t now, const RootFinding& finding, bool all_ranks
   declared_ = decision;
   ended_then_ = ended_.size();
   ended_badly_ns_ = 0;
-  moved_again_ns_ = 0;
+  moved_again_ns_ = restarted_ns_ = 0;
   stall_began_ns_ = now - decision.age_ns;
   return decision;
 }
@@ -286,6 +289,34 @@ std::optional<Decision> Detector::LookForRecovery(int64_t now, int64_t progress_
   decision.rule = "hung";
   decision.reason = "the job moves again";
   learned_ = std::max(learned_, 2 * decision.age_ns);
+  EndEpisode(now);
+  return decision;
+}
+
+// Who was involved has made communicators since and goes on in those: the old ones, torn down or not, are of an earlier
+// generation inside the same processes, and will never move. Making one alone is no sign: that may hang, too.
+std::optional<Decision> Detector::LookForRestart(int64_t now) {
+  if (level_ != Level::kHung || now - restart_looked_ns_ < kLookForRestartEvery) return std::nullopt;
+  restart_looked_ns_ = now;
+  int64_t last = 0;
+  progress_.ForEach([&](const MergedComm& merged) {
+    if (merged.met_ns <= since_ns_ || merged.total_max == 0 || merged.moved_ns <= std::max(since_ns_, last)) return;
+    const std::vector<int32_t> members = RanksOf(progress_.Members(merged.id));
+    const bool theirs = finding_.involved.empty() || std::any_of(members.begin(), members.end(), [&](int32_t rank) {
+      return std::binary_search(finding_.involved.begin(), finding_.involved.end(), rank);
+    });
+    if (theirs) last = merged.moved_ns;
+  });
+  if (last == 0) return std::nullopt;
+  if (restarted_ns_ == 0) restarted_ns_ = last;
+  if (now - restarted_ns_ < kRecoverySettle || last <= restarted_ns_) return std::nullopt;
+  Decision decision = declared_;
+  decision.level = Level::kRecovered;
+  decision.at_ns = now;
+  decision.age_ns = restarted_ns_ - stall_began_ns_;
+  decision.more = untold_;
+  decision.rule = "restart";
+  decision.reason = "its ranks go on in communicators that they have made since: restarted inside their processes";
   EndEpisode(now);
   return decision;
 }

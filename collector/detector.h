@@ -121,7 +121,8 @@ class Detector {
   // Nothing is held against the time before `now`: the collector, or the whole job, was stopped.
   void Rebase(int64_t now);
 
-  // Becomes late and is over, at most kToldLates of an episode one by one. While hung: kRecovered, once it moves again.
+  // Becomes late and is over, at most kToldLates of an episode one by one. While hung: kRecovered, once it moves again, in
+  // the communicators that hung (rule "hung") or in ones that its ranks have made since ("restart").
   std::vector<Decision> Tick(int64_t now);
   // Digests of every rank: when somebody becomes late, when a process has ended badly, when what was found has moved since,
   // and again after ever longer times.
@@ -171,6 +172,7 @@ class Detector {
   void FillSamples(int64_t now, const RootFinding& finding, Decision* decision) const;
   Decision LateDecision(int64_t now, uint64_t comm, const LateState& late) const;
   void EndEpisode(int64_t now);
+  std::optional<Decision> LookForRestart(int64_t now);
 
   const DetectorLimits limits_;
   MergedProgress progress_;
@@ -189,6 +191,7 @@ class Detector {
   uint32_t quick_ = 0;           // gatherings of this episode that did not wait for the refresh
   size_t ended_then_ = 0;
   int64_t moved_again_ns_ = 0, stall_began_ns_ = 0;
+  int64_t restarted_ns_ = 0, restart_looked_ns_ = 0;  // the first operation in a communicator made since; when that was looked for
   uint32_t told_ = 0, untold_ = 0;
   int64_t learned_ = 0;
   int64_t rebased_ns_ = 0, merged_looked_ns_ = 0;

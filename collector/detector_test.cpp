@@ -453,6 +453,48 @@ TEST_F(DetectorTest, AHangThatMovesAgainIsRecoveredAndTheNextIsGivenTwiceAsLong)
   EXPECT_NEAR(HungAfter(100, [](RootFinding*) {}), 40, 3);
 }
 
+// The communicator that hung was aborted by all and another one made, in the same processes.
+TEST_F(DetectorTest, WhoGoesOnInNewCommunicatorsWasRestartedInside) {
+  Warm();
+  Stall();
+  ASSERT_GT(HungAfter(60, [](RootFinding*) {}), 0);
+  CommBeat beat;
+  beat.comm = kComm;
+  beat.gone = true;
+  for (uint32_t host = 0; host < 2; ++host) detector_.progress().Apply(host, now_, beat);
+  Pass(5 * kSecond);
+  EXPECT_EQ(detector_.level(), Level::kHung) << "torn down is not made anew";
+  const auto made_anew = [&](uint64_t comm, std::vector<int32_t> members, uint64_t issued) {
+    CommBeat fresh;
+    fresh.comm = comm;
+    fresh.size = static_cast<int32_t>(members.size());
+    fresh.issued_min = fresh.issued_max = fresh.total_max = issued;
+    fresh.members = RunsOf(std::move(members));
+    detector_.progress().Apply(0, now_, fresh);
+  };
+  for (int step = 0; step < 5; ++step) {
+    made_anew(77, {20, 21}, static_cast<uint64_t>(step) + 1);  // of others
+    made_anew(kComm + 1, {0, 8}, 0);                         // made, not used
+    EXPECT_TRUE(Pass(kSecond).empty());
+  }
+  EXPECT_EQ(detector_.level(), Level::kHung);
+  std::vector<Decision> decisions;
+  for (int step = 0; step < 3; ++step) {
+    made_anew(kComm + 1, {0, 8}, static_cast<uint64_t>(step) + 1);
+    for (Decision& decision : Pass(kSecond)) decisions.push_back(decision);
+  }
+  ASSERT_EQ(decisions.size(), 1u);
+  EXPECT_EQ(decisions[0].level, Level::kRecovered);
+  EXPECT_EQ(decisions[0].rule, "restart");
+  EXPECT_EQ(detector_.level(), Level::kMoving);
+  // The next is judged as the first was, and given no longer: nothing ended by itself.
+  Beat(100, 100);
+  detector_.Tick(now_);
+  Pass(kSecond);
+  Stall();
+  EXPECT_NEAR(HungAfter(60, [](RootFinding*) {}), 10, 1.1);
+}
+
 TEST_F(DetectorTest, ProcessesThatEndAreNoRecovery) {
   Warm();
   Stall();

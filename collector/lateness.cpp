@@ -10,6 +10,7 @@ namespace {
 
 // Two looks at one moment differ by less: a ring's clock is calibrated anew all the time.
 constexpr int64_t kClockTrust = 50'000'000;
+constexpr uint64_t kForgetAfterLooks = 4096;  // what no living communicator's ring shows any more
 
 }  // namespace
 
@@ -58,6 +59,11 @@ void Lateness::Count(int64_t now, const DigestView& view) {
       state->total = comm.total;
       state->issued_ns = std::max(state->issued_ns, comm.issued_ns);
     }
+  }
+  if (slot.comms.size() > 2 * view.comms.size() + 64) {
+    absl::flat_hash_map<uint64_t, std::pair<uint64_t, int64_t>> left;
+    for (const DigestComm& comm : view.comms) left[comm.id] = slot.comms[comm.id];
+    slot.comms = std::move(left);
   }
   for (const DigestStream& stream : view.streams) {
     StreamState& known = slot.streams[stream.index];
@@ -176,6 +182,9 @@ std::vector<LateEvent> Lateness::Observe(int64_t now, const std::vector<DigestVi
     comm.late = true;
     comm.late_since_ns = comm.since_ns;
     events.push_back(EventOf(now, id, comm));
+  }
+  if (look_ % kForgetAfterLooks == 0) {
+    absl::erase_if(comms_, [this](const auto& entry) { return !entry.second.late && entry.second.look + kForgetAfterLooks < look_; });
   }
   std::sort(events.begin(), events.end(), [](const LateEvent& a, const LateEvent& b) {
     return a.over != b.over ? a.over : std::make_pair(a.since_ns, a.comm) < std::make_pair(b.since_ns, b.comm);

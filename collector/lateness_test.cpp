@@ -151,6 +151,21 @@ TEST_F(LatenessTest, TimeBeforeARebaseIsForgiven) {
   EXPECT_EQ(Pass(2 * kSecond).size(), 1u);
 }
 
+TEST(LatenessMemoryTest, CommunicatorsThatAreNoMoreAreForgotten) {
+  Lateness lateness;
+  int64_t now = 100 * kSecond;
+  DigestView view;
+  for (uint64_t id = 1; id <= 10'000; ++id) {
+    view.comms = {{}};
+    view.comms[0].id = id;
+    view.comms[0].active = true;
+    view.comms[0].collectives = view.comms[0].total = id;
+    lateness.Observe(now += kSecond / 10, {view});
+  }
+  EXPECT_EQ(lateness.MeterOf(1), nullptr);
+  EXPECT_NE(lateness.MeterOf(10'000), nullptr);
+}
+
 CommBeat BeatOf(uint64_t min, uint64_t max, std::vector<int32_t> members, std::vector<int32_t> low = {}) {
   CommBeat beat;
   beat.comm = kComm;
@@ -254,6 +269,62 @@ TEST(MergedProgressTest, ARelaySaysWhatItsChildrenSayTogether) {
   for (const CommBeat& beat : relay.TakeMoved(3 * kSecond)) root.Apply(1, 3 * kSecond, beat);
   root.Tick(5 * kSecond);
   EXPECT_EQ(root.size(), 0u);
+}
+
+ring::Snapshot RingWith(std::vector<std::pair<uint64_t, ring::CommState>> comms, uint64_t issued) {
+  ring::Snapshot ring;
+  for (const auto& [id, state] : comms) {
+    ring::CommSnapshot comm;
+    comm.id = id;
+    comm.state = state;
+    comm.size = 2;
+    comm.issued_seq = issued;
+    ring.comms.push_back(comm);
+  }
+  return ring;
+}
+
+// Where nobody is a member any more nobody is behind, here or at the collector, and nothing of it is kept.
+TEST(HostProgressTest, WhatIsTornDownIsSaidToBeGoneAndForgotten) {
+  using ring::CommState;
+  HostProgress host;
+  MergedProgress merged;
+  const Lateness lateness(5 * kSecond);
+  int64_t now = 100 * kSecond;
+  const auto look = [&](const ring::Snapshot& a, const ring::Snapshot& b) {
+    host.Observe(now, {{0, &a}, {1, &b}});
+    const std::vector<CommBeat> beats = host.Take(now, lateness);
+    for (const CommBeat& beat : beats) merged.Apply(1, now, beat);
+    now += 2 * kSecond;
+    merged.Tick(now);
+    return beats.size();
+  };
+  const ring::Snapshot ahead = RingWith({{kComm, CommState::kReady}, {5, CommState::kReady}}, 42);
+  const ring::Snapshot behind = RingWith({{kComm, CommState::kReady}, {5, CommState::kReady}}, 41);
+  look(ahead, behind);
+  EXPECT_EQ(RunsText(merged.Missing(kComm)), "1");
+  // One has given up, the other has not: nobody waits, and it is a member still.
+  const ring::Snapshot aborted = RingWith({{kComm, CommState::kAborted}, {5, CommState::kReady}}, 42);
+  look(aborted, behind);
+  EXPECT_TRUE(merged.Missing(kComm).empty());
+  EXPECT_EQ(RunsText(merged.Members(kComm)), "1");
+  const ring::Snapshot both = RingWith({{kComm, CommState::kDestroyed}, {5, CommState::kReady}}, 42);
+  look(aborted, both);
+  EXPECT_EQ(merged.Find(kComm), nullptr);
+  ASSERT_NE(merged.Find(5), nullptr);
+  EXPECT_EQ(RunsText(merged.Members(5)), "0-1");
+  EXPECT_EQ(look(aborted, both), 0u) << "told once";
+  // Its place in the tables is used again before anybody saw the end of it. A ring that cannot be read says nothing.
+  const ring::Snapshot reused = RingWith({{6, CommState::kReady}}, 1);
+  for (int i = 0; i < 10; ++i) look(reused, reused);
+  EXPECT_NE(merged.Find(5), nullptr);
+  for (int i = 0; i < 200; ++i) host.Observe(now, {});
+  look(reused, reused);
+  EXPECT_NE(merged.Find(6), nullptr) << "seen by nobody, it is still there";
+  for (int i = 0; i < 100; ++i) look(reused, reused);
+  EXPECT_EQ(merged.Find(5), nullptr);
+  EXPECT_EQ(RunsText(merged.Members(6)), "0-1");
+  EXPECT_EQ(merged.size(), 1u);
 }
 
 TEST(RankRunsTest, Sets) {

@@ -54,6 +54,7 @@ void MergedProgress::Apply(uint32_t child, int64_t now, const CommBeat& beat) {
   Comm& comm = comms_[beat.comm];
   MergedComm& merged = comm.merged;
   merged.id = beat.comm;
+  if (merged.met_ns == 0) merged.met_ns = now;
   merged.size = std::max(merged.size, beat.size);
   if (!beat.name.empty() && merged.name != beat.name) {
     merged.name = beat.name;

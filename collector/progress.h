@@ -60,13 +60,15 @@ struct RingView {
   const ring::Snapshot* digest = nullptr;
 };
 
-// The agent's: looks several times a second, a beat of what moved once a second.
+// The agent's: looks several times a second, a beat of what moved once a second. A communicator of which no member is left
+// here (destroyed, aborted, its place in the rings' tables used again) is said to be gone, once, and forgotten. A process
+// that has ended is still a member: others may wait for it.
 class HostProgress {
  public:
   void Observe(int64_t now, const std::vector<RingView>& rings);
   // Communicators of which anything is new since the last call (all of them with `everything`: the collector is new).
   // Of the hash points that were seen in between, the eight that stand at the roundest numbers: members on other hosts
-  // choose the same ones, however their looks lie.
+  // choose the same ones, however their looks lie. What is gone comes first.
   std::vector<CommBeat> Take(int64_t now, const Lateness& lateness, bool everything = false);
 
  private:
@@ -75,6 +77,7 @@ class HostProgress {
     int64_t issued_ns = 0;
     uint64_t newest_point = 0;
     HashPoint last_look;           // issued number and its hash: told once two looks show them
+    uint64_t look = 0;             // the last that saw it
   };
   struct Point {
     uint64_t seq = 0;
@@ -89,7 +92,10 @@ class HostProgress {
   };
   void AddPoint(Comm* comm, Member* member, int32_t rank, HashPoint point);
   void TakePoints(Comm* comm, CommBeat* beat);
+  void Leave(uint64_t id, int32_t rank);
   absl::flat_hash_map<uint64_t, Comm> comms_;
+  std::vector<uint64_t> gone_;     // not told yet
+  uint64_t look_ = 0;
 };
 
 // A communicator as the sender's children see it together. Times are the receiver's clock.
@@ -104,6 +110,7 @@ struct MergedComm {
   int64_t p99_gap_ns = 0;           // the largest that was said
   uint32_t gaps = 0;
   uint32_t known = 0;               // members that some child speaks for
+  int64_t met_ns = 0;               // when it was first heard of
 };
 
 class MergedProgress {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "collector/progress.h"
 #include "collector/rank_set.h"
@@ -11,6 +12,7 @@ namespace {
 constexpr size_t kMostPoints = 8;        // of a beat
 constexpr size_t kMostHeldPoints = 128;  // of a communicator between two beats
 constexpr int kMostFromProto = 4096;
+constexpr uint64_t kLooksUntilGone = 50; // of a ring without the communicator: a table may be read while it is written
 
 RankRuns RunsFromProto(const RankSet& set) {
   RankRuns runs;
@@ -98,12 +100,35 @@ void HostProgress::AddPoint(Comm* comm, Member* member, int32_t rank, HashPoint 
   comm->moved = true;
 }
 
+void HostProgress::Leave(uint64_t id, int32_t rank) {
+  const auto found = comms_.find(id);
+  if (found == comms_.end() || found->second.members.erase(rank) == 0) return;
+  Comm& comm = found->second;
+  comm.moved = true;
+  comm.members_told = false;
+  for (Point& point : comm.points) {
+    const auto left = std::remove_if(point.hashes.begin(), point.hashes.end(), [rank](const auto& entry) { return entry.first == rank; });
+    point.hashes.erase(left, point.hashes.end());
+  }
+  std::erase_if(comm.points, [](const Point& point) { return point.hashes.empty(); });
+  if (!comm.members.empty()) return;
+  gone_.push_back(id);
+  comms_.erase(found);
+}
+
 void HostProgress::Observe(int64_t now, const std::vector<RingView>& rings) {
   (void)now;
+  ++look_;
+  absl::flat_hash_set<int32_t> seen;
   for (const RingView& ring : rings) {
     if (ring.rank < 0 || ring.digest == nullptr) continue;
+    seen.insert(ring.rank);
     for (const ring::CommSnapshot& snapshot : ring.digest->comms) {
-      if (snapshot.id == 0 || Ended(snapshot.state)) continue;
+      if (snapshot.id == 0) continue;
+      if (Ended(snapshot.state)) {
+        Leave(snapshot.id, ring.rank);
+        continue;
+      }
       Comm& comm = comms_[snapshot.id];
       comm.size = std::max(comm.size, snapshot.size);
       if (comm.name.empty() && !snapshot.name.empty()) {
@@ -112,6 +137,7 @@ void HostProgress::Observe(int64_t now, const std::vector<RingView>& rings) {
       }
       auto [entry, fresh] = comm.members.try_emplace(ring.rank);
       Member& member = entry->second;
+      member.look = look_;
       uint64_t total = snapshot.issued_seq;
       int64_t issued_ns = snapshot.issued_ns;
       for (const ring::PeerProgress& peer : snapshot.peers) {
@@ -135,6 +161,14 @@ void HostProgress::Observe(int64_t now, const std::vector<RingView>& rings) {
       if (comm.points.size() > kMostHeldPoints) comm.points.erase(comm.points.begin(), comm.points.end() - kMostHeldPoints / 2);
     }
   }
+  if (look_ % kLooksUntilGone != 0) return;
+  std::vector<std::pair<uint64_t, int32_t>> left;
+  for (const auto& [id, comm] : comms_) {
+    for (const auto& [rank, member] : comm.members) {
+      if (member.look + kLooksUntilGone < look_ && seen.contains(rank)) left.emplace_back(id, rank);
+    }
+  }
+  for (const auto& [id, rank] : left) Leave(id, rank);
 }
 
 void HostProgress::TakePoints(Comm* comm, CommBeat* beat) {
@@ -181,6 +215,13 @@ void HostProgress::TakePoints(Comm* comm, CommBeat* beat) {
 
 std::vector<CommBeat> HostProgress::Take(int64_t now, const Lateness& lateness, bool everything) {
   std::vector<CommBeat> beats;
+  for (const uint64_t id : std::exchange(gone_, {})) {
+    if (comms_.contains(id)) continue;  // and made anew
+    CommBeat beat;
+    beat.comm = id;
+    beat.gone = true;
+    beats.push_back(std::move(beat));
+  }
   for (auto& [id, comm] : comms_) {
     if ((!comm.moved && !everything) || comm.members.empty()) continue;
     comm.moved = false;

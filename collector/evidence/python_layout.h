@@ -1,5 +1,5 @@
 // Where CPython keeps what a traceback needs, for 64-bit builds of 3.8 to 3.13. The numbers are offsets that the public
-// headers of each version give (python_layout_test checks them against interpreters that run); 3.13 tells its own in
+// headers of each version give (evidence_test reads the stacks of interpreters that run); 3.13 tells its own in
 // memory.
 #ifndef LOCKSTEP_COLLECTOR_EVIDENCE_PYTHON_LAYOUT_H_
 #define LOCKSTEP_COLLECTOR_EVIDENCE_PYTHON_LAYOUT_H_
