@@ -249,45 +249,60 @@ int64_t SyntheticJob::IssuedAt(int rank, int64_t now) const {
   return GpuAt(rank, now) + (Stalled(now) && rank == fault_rank_ ? 0 : kAhead);
 }
 
-void SyntheticJob::Move(int rank, int64_t now, ring::Snapshot* snapshot) const {
-  const int stage = Stage(rank);
-  const Program& program = programs_[static_cast<size_t>(stage)];
+SyntheticJob::Motion SyntheticJob::MotionOf(int rank, int64_t now) const {
+  Motion motion;
+  motion.stage = Stage(rank);
+  motion.gpu = GpuAt(rank, now);
+  motion.issued = IssuedAt(rank, now);
+  motion.stalled = Stalled(now);
+  motion.now = now;
+  const Program& program = programs_[static_cast<size_t>(motion.stage)];
   const auto length = static_cast<int64_t>(program.calls.size());
-  const bool stalled = Stalled(now);
-  const int64_t gpu = GpuAt(rank, now), issued = IssuedAt(rank, now);
-  uint64_t stream_issued[3] = {}, stream_completed[3] = {};
   for (int lane = 0; lane < kLanes; lane++) {
-    stream_issued[StreamOf(lane)] += Count(stage, issued, lane);
-    stream_completed[StreamOf(lane)] += Count(stage, gpu, lane);
+    motion.count[lane] = Count(motion.stage, motion.issued, lane);
+    motion.stream_issued[StreamOf(lane)] += motion.count[lane];
+    motion.stream_completed[StreamOf(lane)] += Count(motion.stage, motion.gpu, lane);
   }
-  for (ring::StreamSnapshot& stream : snapshot->streams) {
-    stream.issued = stream_issued[stream.index];
-    stream.completed = stream_completed[stream.index];
-    stream.started = std::min(stream.issued, stream.completed);
-  }
-  if (gpu < issued) {
-    // Every stream's first operation that is not completed waits on its GPU, but only the one that is due has begun.
-    const int due = StreamOf(program.calls[static_cast<size_t>(gpu % length)].lane);
-    snapshot->streams[static_cast<size_t>(due)].started = snapshot->streams[static_cast<size_t>(due)].completed + 1;
-  }
+  // Every stream's first operation that is not completed waits on its GPU, but only the one that is due has begun.
+  if (motion.gpu < motion.issued) motion.due_stream = StreamOf(program.calls[static_cast<size_t>(motion.gpu % length)].lane);
   // When the last call of each lane was issued, looking back from `issued`.
-  int64_t last[kLanes];
-  std::fill(last, last + kLanes, int64_t{-1});
+  std::fill(motion.last, motion.last + kLanes, int64_t{-1});
   int found = 0;
-  for (int64_t at = issued - 1; at >= 0 && at >= issued - length && found < kLanes; at--) {
+  for (int64_t at = motion.issued - 1; at >= 0 && at >= motion.issued - length && found < kLanes; at--) {
     const Lane lane = program.calls[static_cast<size_t>(at % length)].lane;
-    if (last[lane] >= 0) continue;
-    last[lane] = at;
+    if (motion.last[lane] >= 0) continue;
+    motion.last[lane] = at;
     found++;
   }
-  const auto issue_time = [&](int lane) { return last[lane] < 0 ? 0 : TimeOf(stage, std::max<int64_t>(0, last[lane] - kAhead)); };
+  return motion;
+}
+
+void SyntheticJob::Move(int first, int count, int64_t now, ring::Snapshot* snapshots) const {
+  // The ranks of a host go the same way, but for the one that stops.
+  const Motion common = MotionOf(fault_rank_ == first ? first + 1 : first, now);
+  for (int i = 0; i < count; i++) Apply(first + i == fault_rank_ ? MotionOf(first + i, now) : common, &snapshots[i]);
+}
+
+void SyntheticJob::Apply(const Motion& motion, ring::Snapshot* snapshot) const {
+  const int stage = motion.stage;
+  const int64_t issued = motion.issued;
+  for (ring::StreamSnapshot& stream : snapshot->streams) {
+    stream.issued = motion.stream_issued[stream.index];
+    stream.completed = motion.stream_completed[stream.index];
+    stream.started = std::min(stream.issued, stream.completed);
+  }
+  if (motion.due_stream >= 0) {
+    ring::StreamSnapshot& due = snapshot->streams[static_cast<size_t>(motion.due_stream)];
+    due.started = due.completed + 1;
+  }
+  const auto issue_time = [&](int lane) { return motion.last[lane] < 0 ? 0 : TimeOf(stage, std::max<int64_t>(0, motion.last[lane] - kAhead)); };
   constexpr int kLaneOf[] = {kTp, kDp, -1, kWorld, kEmbedding};
   for (ring::CommSnapshot& comm : snapshot->comms) {
     const int lane = kLaneOf[comm.index];
     if (lane < 0) {
       comm.peers.clear();
       const auto add = [&](int peer, int send, int recv) {
-        const uint64_t sends = Count(stage, issued, send), recvs = Count(stage, issued, recv);
+        const uint64_t sends = motion.count[send], recvs = motion.count[recv];
         if (sends + recvs == 0) return;
         ring::PeerProgress progress;
         progress.peer = peer;
@@ -301,7 +316,7 @@ void SyntheticJob::Move(int rank, int64_t now, ring::Snapshot* snapshot) const {
       add(stage - 1, kSendPrev, kRecvPrev);
       continue;
     }
-    comm.issued_seq = comm.launched_seq = Count(stage, issued, lane);
+    comm.issued_seq = comm.launched_seq = motion.count[lane];
     comm.issued_ns = comm.issued_seq == 0 ? 0 : issue_time(lane);
     comm.signature_hash = Mix(comm.id ^ comm.issued_seq);
     comm.checkpoints.clear();
@@ -316,14 +331,14 @@ void SyntheticJob::Move(int rank, int64_t now, ring::Snapshot* snapshot) const {
   thread.calls = static_cast<uint64_t>(issued);
   thread.last_call_ns = issued == 0 ? 0 : TimeOf(stage, std::max<int64_t>(0, issued - 1 - kAhead)) + 4'000;
   thread.wait = CallKind::kNone;
-  if (stalled && issued > gpu) {
+  if (motion.stalled && issued > motion.gpu) {
     thread.wait = CallKind::kStreamSynchronize;
     thread.wait_stream = UINT32_MAX;
     thread.wait_since_ns = fault_ns() + kSettleNs;
   }
   snapshot->recent.clear();
   snapshot->ops.clear();
-  snapshot->read_mono_ns = now;
+  snapshot->read_mono_ns = motion.now;
 }
 
 void SyntheticJob::AddRecent(int rank, ring::Snapshot* snapshot) const {

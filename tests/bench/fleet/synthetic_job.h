@@ -26,7 +26,8 @@ class SyntheticJob {
 
   // What never changes of a rank's digest, and what does.
   void Fill(int rank, ring::Snapshot* snapshot) const;
-  void Move(int rank, int64_t now, ring::Snapshot* snapshot) const;
+  // Of ranks `first` to `first + count - 1`, which must be one host's.
+  void Move(int first, int count, int64_t now, ring::Snapshot* snapshots) const;
   // After Move: what is under way and the last of each communicator (a digest's), or the last so many (a whole ring's).
   void AddRecent(int rank, ring::Snapshot* snapshot) const;
   void AddOps(int rank, size_t most, ring::Snapshot* snapshot) const;
@@ -48,6 +49,15 @@ class SyntheticJob {
     std::vector<Call> calls;
     std::vector<std::vector<uint64_t>> before;  // [call][lane]: calls of the lane before it; one more entry than calls
   };
+  // Where a rank stands.
+  struct Motion {
+    int stage = 0;
+    int64_t now = 0, gpu = 0, issued = 0;
+    bool stalled = false;
+    int due_stream = -1;
+    uint64_t count[kLanes] = {}, stream_issued[3] = {}, stream_completed[3] = {};
+    int64_t last[kLanes] = {};
+  };
   struct Group {
     uint64_t id = 0;
     std::string name;
@@ -56,6 +66,8 @@ class SyntheticJob {
   static Program StepOf(int stage, int stages);
   static int StreamOf(int lane) { return lane == kTp ? 0 : lane >= kSendNext ? 1 : 2; }
   void Play();
+  Motion MotionOf(int rank, int64_t now) const;
+  void Apply(const Motion& motion, ring::Snapshot* snapshot) const;
   int Replica(int rank) const { return rank / kRanksPerHost % replicas_; }
   int Stage(int rank) const { return rank / kRanksPerHost / replicas_; }
   uint64_t Count(int stage, int64_t position, int lane) const;

@@ -1,0 +1,110 @@
+// One simulated host as the agent's session sees it (collector/agent_source.h): eight ranks of a SyntheticJob, and its chunks.
+// Digests, evidence and files are made by the code that a real agent uses, from rings that the job makes up.
+#ifndef LOCKSTEP_TESTS_BENCH_FLEET_SYNTHETIC_HOST_H_
+#define LOCKSTEP_TESTS_BENCH_FLEET_SYNTHETIC_HOST_H_
+
+#include <cstdint>
+#include <cstdio>
+#include <deque>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analyzer/bundle.h"
+#include "collector/agent_source.h"
+#include "tests/bench/fleet/synthetic_job.h"
+
+namespace lockstep::fleet {
+
+// Chunks in memory, in the order of their making; evidence first.
+class MemoryStore : public ChunkStore {
+ public:
+  void Put(Chunk chunk, bool evidence) {
+    bytes += chunk.data().size();
+    (evidence ? evidence_ : everything_).push_back(std::move(chunk));
+  }
+  bool Next(Chunk* out) override {
+    for (std::deque<Chunk>* queue : {&evidence_, &everything_}) {
+      if (queue->empty()) continue;
+      *out = queue->front();
+      out_[queue->front().id()] = {std::move(queue->front()), queue == &evidence_};
+      queue->pop_front();
+      return true;
+    }
+    return false;
+  }
+  void Acked(const std::string& id) override { acked += out_.erase(id); }
+  void Refused(const std::string& id, const std::string& why) override {
+    if (out_.erase(id) != 0 && refused++ == 0) fprintf(stderr, "fleet_agents: a chunk was refused: %s\n", why.c_str());
+  }
+  void Return(const std::string& id) override {
+    for (auto at = out_.begin(); at != out_.end();) {
+      if (id.empty() || at->first == id) {
+        (at->second.second ? evidence_ : everything_).push_front(std::move(at->second.first));
+        at = out_.erase(at);
+      } else {
+        ++at;
+      }
+    }
+  }
+  void Cancel(uint64_t request) override {
+    for (std::deque<Chunk>* queue : {&evidence_, &everything_}) {
+      std::erase_if(*queue, [&](const Chunk& chunk) { return chunk.request() == request; });
+    }
+  }
+  size_t held() const override { return evidence_.size() + everything_.size() + out_.size(); }
+  uint64_t bytes = 0, acked = 0, refused = 0;
+
+ private:
+  std::deque<Chunk> evidence_, everything_;
+  std::map<std::string, std::pair<Chunk, bool>> out_;
+};
+
+struct SyntheticHostOptions {
+  size_t records = 256;            // of each rank's ring
+  std::string scratch = "/dev/shm";  // a folder: files are made there
+};
+
+// The eight ranks of one host.
+class SyntheticHost : public AgentSource {
+ public:
+  // All must outlive it.
+  SyntheticHost(const SyntheticHostOptions& options, const SyntheticJob& job, int host, MemoryStore* store);
+
+  // The job begins anew.
+  void Restart();
+
+  void Look(int64_t mono_ns) override;
+  size_t jobs() const override { return 1; }
+  const JobIdentity& job(size_t) const override { return identity_; }
+  absl::Span<const RankSight> ranks(size_t) const override { return sights_; }
+  bool NextEnded(ProcessEnded*) override { return false; }
+  void TellAgain() override {}
+  void FillDigest(const CollectRequest& request, Digest* out) override;
+  void Gather(const CollectRequest& request) override;
+  void Cancel(uint64_t) override {}
+  bool NextEvidence(HostEvidence* out) override;
+
+ private:
+  int First() const { return host_ * kRanksPerHost; }
+  Bundle BundleNow(size_t ops);
+  void PutFile(const CollectRequest& request);
+
+  const SyntheticHostOptions& options_;
+  const SyntheticJob& job_;
+  const int host_;
+  MemoryStore* const store_;
+  JobIdentity identity_;
+  std::vector<ring::Snapshot> snapshots_;
+  std::vector<RankSight> sights_;
+  std::deque<HostEvidence> evidence_;
+  std::set<std::pair<uint64_t, int>> done_;
+  std::mt19937 random_{std::random_device{}()};
+};
+
+}  // namespace lockstep::fleet
+
+#endif  // LOCKSTEP_TESTS_BENCH_FLEET_SYNTHETIC_HOST_H_
