@@ -184,6 +184,32 @@ bool SymbolsOnly(const Environment& environment) {
   return absl::EqualsIgnoreCase(GetVariable(environment, "LOCKSTEP_HOOK"), "symbols");
 }
 
+// Whether NCCL was linked into a program or library: its banner is in it.
+bool HoldsNccl(const std::string& path) {
+  constexpr absl::string_view kBanner = "NCCL version 2.";
+  constexpr int64_t kMostBytes = int64_t{8} << 30;
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  struct stat info {};
+  if (fd < 0 || fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    if (fd >= 0) close(fd);
+    return false;
+  }
+  std::string bytes(size_t{1} << 20, 0);
+  bool found = false;
+  size_t kept = 0;  // of the last piece, which may hold the banner's beginning
+  for (int64_t at = 0; !found && at < kMostBytes;) {
+    const ssize_t got = pread(fd, bytes.data() + kept, bytes.size() - kept, at);
+    if (got <= 0) break;
+    at += got;
+    const absl::string_view piece(bytes.data(), kept + static_cast<size_t>(got));
+    found = absl::StrContains(piece, kBanner);
+    kept = std::min(piece.size(), kBanner.size() - 1);
+    memmove(bytes.data(), piece.data() + piece.size() - kept, kept);
+  }
+  close(fd);
+  return found;
+}
+
 std::string NcclVersion(const std::string& number) {
   int version = 0;
   if (!absl::SimpleAtoi(number, &version) || version <= 0) return "of an unknown version";
@@ -368,6 +394,11 @@ std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces&
       continue;
     }
     const std::string what = absl::StrCat(NcclVersion(ran.said["version"]), " at ", paths[i]);
+    if (!ran.error.empty() && HoldsNccl(paths[i])) {
+      checks.push_back(Bad("NCCL", absl::StrCat("is linked into ", paths[i], ", where hooks do not see its calls"),
+                           "NCCL's profiler interface does, from 2.23 on: lockstep run --profiler, or NCCL_PROFILER_PLUGIN=/usr/lib/liblockstep.so"));
+      continue;
+    }
     if (!ran.error.empty()) {
       const std::string text = absl::StrCat(paths[i], " cannot be used: ", ran.error);
       checks.push_back(named.empty() ? Note("NCCL", text, "not needed if the job brings its own")

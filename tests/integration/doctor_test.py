@@ -168,8 +168,21 @@ class DoctorTest(unittest.TestCase):
                 self.assertIn("/dev/kmsg", checks["kernel log"]["text"])
                 self.assertIn("CAP_SYSLOG", checks["kernel log"]["advice"])
 
-    def test_a_statically_linked_nccl_is_told_of(self):
-        """No library lies where programs look: what that can mean, and what to do."""
+    def test_a_statically_linked_nccl(self):
+        program = os.path.join(self.folder, "train")
+        shutil.copy("/bin/true", program)
+        status, checks = self.doctor("--nccl", program)
+        self.assertEqual(status, 1)
+        self.assertIn("cannot be used", checks["NCCL"]["text"])
+        # The banner across the border of what is read at once.
+        with open(program, "ab") as file:
+            file.write(b"\0" * ((1 << 20) - os.path.getsize(program) - 7) + b"NCCL version 2.27.3+cuda12.9\0")
+        status, checks = self.doctor("--nccl", program)
+        self.assertEqual(status, 1)
+        self.assertEqual(checks["NCCL"]["text"], f"is linked into {program}, where hooks do not see its calls")
+        self.assertIn("lockstep run --profiler", checks["NCCL"]["advice"])
+
+    def test_no_nccl_where_programs_look(self):
         _, checks = self.doctor(LD_LIBRARY_PATH=self.folder)
         if checks["NCCL"]["health"] == "ok":
             self.skipTest("this machine has an NCCL of its own")
