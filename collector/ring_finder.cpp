@@ -155,6 +155,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
   };
   struct Known {
     ino_t mounts = 0;
+    std::pair<dev_t, ino_t> program;  // what it runs; zeros where that is not shown
     int looks = 0;
   };
   struct Wanted {  // a LOCKSTEP_DIR that did not exist yet
@@ -363,7 +364,13 @@ class Finder : public std::enable_shared_from_this<Finder> {
     for (const pid_t pid : pids) {
       Known& now = known[pid];
       if (const auto before = known_.find(pid); before != known_.end()) now = before->second;
-      // Twice: between fork and exec a process still shows its parent's environment.
+      // Twice: between fork and exec a process still shows its parent's environment. And anew when it runs another program: a shell
+      // that prepares a job becomes it after any time, then with its own variables, perhaps in another namespace.
+      struct stat program {};
+      if (stat(absl::StrCat("/proc/", pid, "/exe").c_str(), &program) == 0 && now.program != std::pair(program.st_dev, program.st_ino)) {
+        now.program = {program.st_dev, program.st_ino};
+        now.looks = 0;
+      }
       if (now.looks < 2) {
         LookAtProcess(pid, &now);
         ++now.looks;
@@ -491,6 +498,10 @@ class Finder : public std::enable_shared_from_this<Finder> {
       if (inotify_ >= 0) ReadEvents();
       if (options_.containers && options_.folders.empty() && now >= next_look) {
         LookAtProcesses();
+        {
+          std::lock_guard lock(mutex_);
+          ++counters_.looks;
+        }
         next_look = MonotonicNs() + std::max(options_.look_ns, kCostShare * (ThreadCpuNs() - begin_cpu));
       }
       const bool sweep = now >= next_sweep, again = now >= next_again;

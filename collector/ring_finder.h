@@ -43,6 +43,7 @@ struct FoundRing {
 struct RingFinderCounters {
   uint64_t folders = 0, containers = 0;  // now
   uint64_t found = 0;
+  uint64_t looks = 0;                    // at every process
   uint64_t refused_kind = 0, refused_owner = 0, refused_mode = 0, refused_size = 0, refused_many = 0;
   uint64_t unwatched = 0;                // folders that are listed again and again: no inotify watch was to be had
   int64_t cpu_ns = 0;

@@ -197,6 +197,37 @@ TEST_F(RingFinderTest, AFolderThatDoesNotAnswerHoldsTheFinderAloneAndIsTold) {
   server->back.notify_all();
 }
 
+// A script prepares the job for a while, then becomes it.
+TEST_F(RingFinderTest, AProcessThatRunsAnotherProgramLaterIsAskedAgain) {
+  int go[2];
+  ASSERT_EQ(pipe(go), 0);
+  fs::create_directories(base_ + "/later/job.0");
+  std::ofstream(base_ + "/later/job.0/later.ring") << "ring";
+  chmod((base_ + "/later/job.0/later.ring").c_str(), 0600);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    close(go[1]);
+    char byte = 0;
+    if (read(go[0], &byte, 1) != 1) _exit(1);
+    setenv("LOCKSTEP_DIR", (base_ + "/later").c_str(), 1);
+    dup2(go[0], 0);
+    execl("/bin/cat", "cat", nullptr);
+    _exit(1);
+  }
+  close(go[0]);
+  options_.folders.clear();
+  options_.look_ns = 1'000'000;
+  Start();
+  const uint64_t looks = finder_->counters().looks;
+  EXPECT_TRUE(Wait([&] { return finder_->counters().looks >= looks + 4; }));
+  EXPECT_FALSE(Found("later.ring"));
+  EXPECT_EQ(write(go[1], "g", 1), 1);
+  EXPECT_TRUE(Wait([&] { return Found("later.ring"); }));
+  close(go[1]);
+  kill(pid, SIGKILL);
+  waitpid(pid, nullptr, 0);
+}
+
 TEST_F(RingFinderTest, RingsInsideAContainerAreFoundAndOutliveIt) {
   int ready[2], go[2];
   ASSERT_EQ(pipe(ready), 0);
