@@ -3,6 +3,7 @@
 #define LOCKSTEP_ANALYZER_ENGINE_CAUSES_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -125,9 +126,20 @@ class Causes {
   void JoinStuck(std::vector<Cause>* causes) const;
   Cause LaunchOrderCause(const std::vector<uint32_t>& sink) const;
   Cause DeathCause(int32_t rank_index) const;
-  // Of a rank without data that others wait for, beside the named ones (`still`): whether nothing before that place can have held it, which a rank that merely lost its
+  // Of ranks without data: their communicators, and who waits in them for them alone.
+  struct Silent {
+    struct Wait {
+      int32_t rank;
+      const Op* op;
+      uint32_t comm;
+    };
+    std::vector<std::pair<uint32_t, int32_t>> own;  // communicator, member rank
+    std::vector<Wait> waits;
+  };
+  std::map<int32_t, Silent> SilentRanks(const std::vector<int32_t>& global_ranks) const;
+  // Of one that others wait for, beside the named ones (`still`): whether nothing before that place can have held it, which a rank that merely lost its
   // dump would be held by.
-  bool NothingHeldIt(int32_t global_rank, const std::set<int32_t>& still) const;
+  bool NothingHeldIt(const Silent& silent, const std::set<int32_t>& still) const;
   const Membership* SomebodyAheadOf(int32_t rank_index, int32_t* who) const;
   const Divergence* DivergenceOf(int32_t rank_index) const;
   // An operation that waits for this node: the one closest to the place in the program where it stopped.

@@ -1,6 +1,8 @@
 // Faults that nobody waits for yet: of two that are independent, the first to bite stops those who would have come to wait for the
 // other. Its own record shows it all the same.
 #include <algorithm>
+#include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,42 +45,48 @@ const Membership* Causes::SomebodyAheadOf(int32_t rank_index, int32_t* who) cons
   return nullptr;
 }
 
-// A rank that lost its dump and is a victim stands in an earlier operation that somebody else holds up. One of its siblings that waits
-// for it has passed those operations in its own communicators; where they are over in the missing rank's communicators, too, or wait for
-// it and nobody else, it had nothing to wait for.
-bool Causes::NothingHeldIt(int32_t global_rank, const std::set<int32_t>& still) const {
-  // Its communicators, and who waits in them for it alone: the number of the collective, or any send or receive.
-  std::vector<std::pair<uint32_t, int32_t>> own;  // communicator, member rank
+// One look at the whole job for all of them: after a network is cut they are thousands.
+std::map<int32_t, Causes::Silent> Causes::SilentRanks(const std::vector<int32_t>& global_ranks) const {
+  std::map<int32_t, Silent> silent;
+  for (int32_t rank : global_ranks) silent[rank];
   for (uint32_t c = 0; c < model_.comms.size(); ++c) {
     const auto& members = model_.comms[c].members;
     for (size_t m = 0; m < members.size(); ++m) {
-      if (members[m].rank_index < 0 && members[m].global_rank == global_rank) own.push_back({c, static_cast<int32_t>(m)});
+      if (members[m].rank_index >= 0) continue;
+      if (const auto found = silent.find(members[m].global_rank); found != silent.end()) found->second.own.push_back({c, static_cast<int32_t>(m)});
     }
   }
-  if (own.empty()) return false;  // some of its data is there, and the rest is lost
-  struct Wait {
-    int32_t rank;
-    const Op* op;
-    uint32_t comm;
-  };
-  std::vector<Wait> waits;
   for (uint32_t q = 0; q < graph_->queues.size(); ++q) {
     const uint32_t node = graph_->QueueNode(q);
     for (const Edge& e : graph_->edges[node]) {
       if (e.op == nullptr) continue;
       uint32_t to = e.to;
       if (graph_->Kind(to) == WaitGraph::NodeKind::kCollective && graph_->edges[to].size() == 1) to = graph_->edges[to][0].to;
-      if (graph_->Kind(to) == WaitGraph::NodeKind::kMissing && graph_->MissingRank(to) == global_rank)
-        waits.push_back({graph_->RankOf(node), e.op, e.comm});
+      if (graph_->Kind(to) != WaitGraph::NodeKind::kMissing) continue;
+      if (const auto found = silent.find(graph_->MissingRank(to)); found != silent.end()) found->second.waits.push_back({graph_->RankOf(node), e.op, e.comm});
     }
   }
-  auto waits_for_it = [&](int32_t rank, const Op* op) {
-    return std::any_of(waits.begin(), waits.end(), [&](const Wait& w) { return w.rank == rank && w.op == op; });
-  };
+  return silent;
+}
+
+// A rank that lost its dump and is a victim stands in an earlier operation that somebody else holds up. One of its siblings that waits
+// for it has passed those operations in its own communicators; where they are over in the missing rank's communicators, too, or wait for
+// it and nobody else, it had nothing to wait for.
+bool Causes::NothingHeldIt(const Silent& silent, const std::set<int32_t>& still) const {
+  const std::vector<std::pair<uint32_t, int32_t>>& own = silent.own;
+  const std::vector<Silent::Wait>& waits = silent.waits;
+  if (own.empty()) return false;  // some of its data is there, and the rest is lost
+  std::set<std::pair<int32_t, const Op*>> waiting;  // the number of the collective, or any send or receive
+  std::set<int32_t> who_waits;
+  for (const Silent::Wait& wait : waits) {
+    waiting.insert({wait.rank, wait.op});
+    who_waits.insert(wait.rank);
+  }
+  auto waits_for_it = [&](int32_t rank, const Op* op) { return waiting.contains({rank, op}); };
   auto over = [&](const Member& z, const Op* op, bool done) {
     return op != nullptr ? op->state == OpState::kCompleted || waits_for_it(z.rank_index, op) : done;
   };
-  auto waits_in_any = [&](int32_t rank) { return std::any_of(waits.begin(), waits.end(), [&](const Wait& w) { return w.rank == rank; }); };
+  auto waits_in_any = [&](int32_t rank) { return who_waits.contains(rank); };
   auto exchanges = [&](const Member& z, int32_t me) {
     const Rank& rank = bundle_.ranks[z.rank_index];
     for (const Unit& unit : model_.ranks[z.rank_index].in_flight) {
@@ -89,7 +97,7 @@ bool Causes::NothingHeldIt(int32_t global_rank, const std::set<int32_t>& still) 
     }
     return false;
   };
-  for (const Wait& wait : waits) {
+  for (const Silent::Wait& wait : waits) {
     if (!IsCollective(wait.op->kind)) continue;
     const Rank& sibling = bundle_.ranks[wait.rank];
     if (sibling.damaged) continue;

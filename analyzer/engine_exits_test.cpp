@@ -52,6 +52,48 @@ TEST(Exits, TheFirstToDieIsToldFromThoseThatFellWithIt) {
   }
 }
 
+// All ranks aborted what they were in and made communicators anew, in the same processes: that one of them had not come to the last
+// operation of the old ones is no other order of calls.
+TEST(Exits, WhereAnEarlierLifeInTheProcessesWasCutShortIsNoDifference) {
+  Job job(2, 2, 2, 6);
+  job.ranks[5].host_fault = HostFault::kStall;
+  job.ranks[5].host_fault_at = job.Find(5, "dp", 3);
+  Bundle bundle = job.Run();
+  const Verdict before = Analyze(bundle);
+  Communicator old;
+  old.id = "00000000000000aa";
+  old.size = static_cast<int32_t>(bundle.ranks.size());
+  for (Rank& rank : bundle.ranks) {
+    old.members.push_back(rank.rank);
+    for (Membership& ms : rank.memberships) ms.created_ns = 3'000;
+    Membership ms;
+    ms.comm = static_cast<uint32_t>(bundle.comms.size());
+    ms.member_rank = rank.rank;
+    ms.state = ring::CommState::kAborted;
+    ms.created_ns = 1'000;
+    ms.ended_ns = 2'000;
+    ms.issued = ms.launched = rank.rank == 1 ? 99 : 100;
+    std::vector<Op> ops;
+    for (int64_t seq = 90; seq <= ms.issued; ++seq) {
+      Op op;
+      op.membership = static_cast<uint32_t>(rank.memberships.size());
+      op.kind = ring::CallKind::kAllReduce;
+      op.seq = seq;
+      op.thread = rank.ops.front().thread;
+      op.state = seq < 100 ? OpState::kCompleted : OpState::kEnqueued;
+      ops.push_back(op);
+    }
+    rank.memberships.push_back(ms);
+    rank.ops.insert(rank.ops.begin(), ops.begin(), ops.end());
+  }
+  bundle.comms.push_back(old);
+  const Verdict v = Analyze(bundle);
+  EXPECT_EQ(v.findings_size(), before.findings_size()) << v.DebugString();
+  ASSERT_EQ(before.findings_size(), 1);
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{5}) << v.DebugString();
+  EXPECT_EQ(v.verdict(), before.verdict());
+}
+
 TEST(Exits, WhatTheGpuReachedAfterTheProcessDiedIsSaid) {
   Bundle b = AllEnded(5, HostFault::kDie, 9, "tp");
   const auto said = [](const Verdict& v) { return v.DebugString().find("reached by its GPU after the process died") != std::string::npos; };

@@ -51,9 +51,23 @@ std::vector<bool> FindExchanges(const Model& model) {
   return found;
 }
 
+// Communicators that a rank aborted before it made others: of an earlier life of the job inside the same processes. Where each rank was cut
+// short in it is no difference of programs.
+std::vector<bool> FindGivenUp(const Model& model) {
+  std::vector<bool> found(model.comms.size());
+  for (const Rank& rank : model.bundle.ranks) {
+    int64_t newest = 0;
+    for (const Membership& ms : rank.memberships) newest = std::max(newest, ms.created_ns);
+    for (const Membership& ms : rank.memberships) {
+      if (ms.state == ring::CommState::kAborted && ms.ended_ns > 0 && newest > ms.ended_ns) found[ms.comm] = true;
+    }
+  }
+  return found;
+}
+
 class Reader {
  public:
-  explicit Reader(const Model& model) : model_(model), exchanges_(FindExchanges(model)) {
+  explicit Reader(const Model& model) : model_(model), exchanges_(FindExchanges(model)), given_up_(FindGivenUp(model)) {
     std::map<std::string, uint32_t> klasses;
     for (const CommView& view : model.comms) {
       klass_of_comm_.push_back(klasses.try_emplace(view.klass, static_cast<uint32_t>(klasses.size())).first->second);
@@ -68,7 +82,7 @@ class Reader {
     lanes_.clear();
     std::map<uint32_t, Program> programs;
     for (const Op& op : rank.ops) {
-      if (!Counts(op)) continue;
+      if (!Counts(op) || given_up_[rank.memberships[op.membership].comm]) continue;
       lanes_[LaneOf(op)].push_back(op.seq);
       programs.try_emplace(op.thread);
     }
@@ -117,6 +131,7 @@ class Reader {
       record = op.record_id;
       if (op.thread != thread || !Counts(op)) continue;
       const Membership& ms = rank.memberships[op.membership];
+      if (given_up_[ms.comm]) continue;
       Token t{&op, klass_of_comm_[ms.comm], 0, false};
       if (IsPointToPoint(op.kind)) {
         t.peer = op.root_or_peer - ms.member_rank;
@@ -155,7 +170,7 @@ class Reader {
   }
 
   const Model& model_;
-  const std::vector<bool> exchanges_;
+  const std::vector<bool> exchanges_, given_up_;
   std::vector<uint32_t> klass_of_comm_;
   std::vector<int> comms_of_class_;
   std::map<LaneKey, std::vector<int64_t>> lanes_;   // of the rank being read

@@ -222,14 +222,14 @@ std::vector<Cause> Causes::FromSinks() {
     for (const Cause& c : causes) {
       if (c.kind == RANK_NO_DATA) silent.insert(silent.end(), c.missing.begin(), c.missing.end());
     }
-    std::vector<int32_t> by_itself;
-    for (int32_t rank : silent) {
-      if (NothingHeldIt(rank, still)) by_itself.push_back(rank);
+    std::set<int32_t> by_itself;
+    for (const auto& [rank, seen] : SilentRanks(silent)) {
+      if (NothingHeldIt(seen, still)) by_itself.insert(rank);
     }
-    std::erase_if(silent, [&](int32_t rank) { return std::find(by_itself.begin(), by_itself.end(), rank) != by_itself.end(); });
+    std::erase_if(silent, [&](int32_t rank) { return by_itself.contains(rank); });
     std::erase_if(causes, [&](Cause& c) {
       if (c.kind != RANK_NO_DATA) return false;
-      std::erase_if(c.missing, [&](int32_t rank) { return std::find(by_itself.begin(), by_itself.end(), rank) == by_itself.end(); });
+      std::erase_if(c.missing, [&](int32_t rank) { return !by_itself.contains(rank); });
       if (c.missing.empty()) return true;
       c.beside = true;
       c.evidence.push_back({"a rank in the same role came to that place, and all that it did before is complete or waits for the named: no other "
