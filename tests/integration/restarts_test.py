@@ -1,0 +1,101 @@
+#!/usr/bin/env python3
+"""Lives of one job that follow each other: inside the same processes, and under the same name when it is requeued. Each is judged by
+itself, and nothing of one is merged into the other. (Elastic restarts: launch_test.)"""
+
+import json
+import os
+import subprocess
+import sys
+import unittest
+
+from cluster import BIN, BUILD, LIBRARY, Cluster, wait_for
+
+JOB = os.path.join(os.path.dirname(os.path.abspath(__file__)), "restart_job.py")
+STANDIN = os.path.join(BUILD, "standin/lib")
+WORLD = 4
+
+
+class RestartsTest(unittest.TestCase):
+    def setUp(self):
+        self.made = Cluster(hosts=2, per_host=2)
+        self.addCleanup(self.made.close)
+
+    def shown(self):
+        done = subprocess.run([os.path.join(BIN, "lockstep-top"), "--json"], env=self.made.environment(), capture_output=True, text=True, timeout=120)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def verdict(self, folder):
+        with open(os.path.join(folder, "verdict.json")) as file:
+            return json.load(file)
+
+    def incident(self, number):
+        """The one that came as the so-many-th, when all of it is there."""
+        self.assertTrue(wait_for(lambda: len(self.made.whole()) >= number, 240), self.made.logs())
+        folders = self.made.incidents()
+        self.assertEqual(len(folders), number, self.made.logs())
+        return max(folders, key=os.path.getctime) if number > 1 else folders[0]
+
+    def start_python(self, rank):
+        made = self.made
+        with open(made.path(f"rank{rank}.log"), "ab") as log:
+            made.ranks.append(subprocess.Popen(
+                [sys.executable, JOB, os.path.join(STANDIN, "libnccl.so.2"), os.path.join(STANDIN, "libcudart.so.13"), made.folder, str(rank), str(WORLD)],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                env=made.environment(LD_PRELOAD=LIBRARY, LD_LIBRARY_PATH=STANDIN, LOCKSTEP_DIR=os.path.join(made.rings, f"node{rank // 2}"),
+                                     LOCKSTEP_HOST=f"node{rank // 2}", LOCKSTEP_JOB="train", LOCKSTEP_GPU="full", LOCKSTEP_RING_KIB="1024",
+                                     RANK=str(rank), WORLD_SIZE=str(WORLD), LOCAL_RANK=str(rank % 2), LOCAL_WORLD_SIZE="2")))
+
+    def test_inside_the_processes(self):
+        made = self.made
+        made.start_collector()
+        for host in range(made.hosts):
+            made.start_agent(host)
+        for rank in range(WORLD):
+            self.start_python(rank)
+        first = self.verdict(self.incident(1))
+        self.assertEqual((first["verdict"], first["findings"][0]["culprit_ranks"]), ("HUNG", [1]), made.logs())
+        # Everybody aborts and makes a communicator anew.
+        open(made.path("restart.0"), "w").close()
+        self.assertTrue(wait_for(lambda: "restarted inside their processes" in made.log("collector"), 120), made.logs())
+        self.assertEqual([(job["job"]["job"], job["state"]) for job in self.shown() if job["state"] == "hung"], [], made.logs())
+        # The second life hangs elsewhere. What the first left behind takes no part.
+        second = self.verdict(self.incident(2))
+        self.assertEqual((second["verdict"], second["findings"][0]["culprit_ranks"]), ("HUNG", [2]), made.logs())
+        self.assertEqual(len(second["findings"]), 1, made.logs())
+        old, new = (verdict["findings"][0]["communicator"]["id"] for verdict in (first, second))
+        self.assertNotEqual(old, new)
+        self.assertNotIn(old, json.dumps(second["findings"]), made.logs())
+        self.assertEqual((second["ranks_read"], second["ranks_expected"]), (WORLD, WORLD))
+        for rank in made.ranks:
+            self.assertIsNone(rank.poll(), made.logs())
+
+    def test_requeued(self):
+        made = self.made
+        runs = ["--tp", "2", "--pp", "1", "--dp", "2", "--pace-ms", "20", "--steps", "1000000"]
+        made.start_collector()
+        for host in range(made.hosts):
+            made.start_agent(host)
+
+        def life(count, culprit):
+            made.start_ranks(*runs, "--fault", f"rank={culprit},step=100,kind=stall-host,comm=dp",
+                             claim=lambda rank: {"RANK": str(rank), "SLURM_RESTART_COUNT": str(count)})
+            verdict = self.verdict(self.incident(count + 1))
+            self.assertEqual((verdict["verdict"], verdict["findings"][0]["culprit_ranks"]), ("HUNG", [culprit]), made.logs())
+            self.assertEqual((verdict["ranks_read"], verdict["ranks_expected"]), (WORLD, WORLD))
+
+        life(0, 1)
+        # Slurm's requeue: killed, and started again under its number on the same hosts.
+        for rank in made.ranks:
+            made.kill(rank)
+        life(1, 2)
+        manifests = []
+        for folder in made.incidents():
+            with open(os.path.join(folder, "manifest.json")) as file:
+                manifests.append(json.load(file)["restart_count"])
+        self.assertEqual(sorted(manifests), [0, 1])
+        self.assertTrue(wait_for(lambda: sorted((job["job"].get("restart_count", 0), job["state"]) for job in self.shown() if job["state"] != "ended") == [(1, "hung")], 60),
+                        made.logs())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
