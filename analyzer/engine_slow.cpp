@@ -336,8 +336,10 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() {
     // Where own time is only what durations leave of a step, work beside operations blurs it: then others must be seen to wait for it.
     if (pace.durations_only && s.cost_ns * 2 < s.excess_ns) continue;
     // Work that is slow makes its rank come last again and again; a few long waits (a communicator made anew, a neighbour on the host
-    // now and then) do not, though each of few steps may have met one.
-    if (const Among& among = among_others[s.rank]; pace.durations_only && among.compared >= kFewMeetings && among.last * 5 < among.compared) continue;
+    // now and then) do not, though each of few steps may have met one. Enough steps tell it by themselves: there what comes once a step
+    // counts.
+    const bool few = pace.durations_only || pace.own_ns.size() < kEnoughSteps;
+    if (const Among& among = among_others[s.rank]; few && among.compared >= kFewMeetings && among.last * 5 < among.compared) continue;
     kept.push_back(s);
   }
   // Slow where nobody waits for it is no cost.
