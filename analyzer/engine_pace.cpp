@@ -291,7 +291,8 @@ void Paces::Measure(uint32_t r) {
   for (auto& [key, list] : by_kind) {
     if (list.size() < 4) continue;
     const auto count = static_cast<uint32_t>(list.size());
-    parts_[r].push_back({key, count, Median(std::move(list))});
+    std::sort(list.begin(), list.end());
+    parts_[r].push_back({key, count, list[list.size() / 4], list[list.size() / 2], list[list.size() * 3 / 4]});
   }
   int64_t first = INT64_MAX;
   for (const TimedOp& t : ops) {
@@ -324,15 +325,19 @@ void Paces::MakeFromParts() {
     }
     for (uint32_t r : role) {
       size_t found = 0;
-      int64_t own = 0;
+      int64_t own = 0, lower = 0, upper = 0;
       for (const Part& part : parts_[r]) {
         const auto it = usual.find(part.key);
         if (it == usual.end()) continue;
         ++found;
         own += it->second * part.median_ns;
+        lower += it->second * part.lower_ns;
+        upper += it->second * part.upper_ns;
       }
       if (usual.empty() || found < usual.size()) continue;
       ranks[r].usual_own_ns = own;
+      ranks[r].lower_own_ns = lower;
+      ranks[r].upper_own_ns = upper;
       ranks[r].step_ns = window;
     }
   }

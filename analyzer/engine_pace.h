@@ -21,6 +21,9 @@ struct RankPace {
   // A step's own time as it usually is, put together from what usually lies ahead of each operation: what hits a rank now and then
   // is not in it.
   int64_t usual_own_ns = 0;
+  // Where own_ns is empty, the same put together from the lower and the upper quarter of what lies ahead of operations of a kind. Work that
+  // is slow is longer at both; the middle of what has two usual lengths may be either.
+  int64_t lower_own_ns = 0, upper_own_ns = 0;
   // Time of each step's operations by place in the step, newest step first: own time ahead of them (-1 not known), or, where only
   // durations are known, the time in them. Empty where there are less than kEnoughSteps.
   std::vector<int64_t> by_place;
@@ -66,7 +69,7 @@ class Paces {
   struct Part {                               // own time ahead of one kind of operation
     uint64_t key = 0;
     uint32_t count = 0;
-    int64_t median_ns = 0;
+    int64_t lower_ns = 0, median_ns = 0, upper_ns = 0;
   };
   std::vector<std::vector<Part>> parts_;      // of ranks without whole steps
   std::vector<int64_t> window_ns_;

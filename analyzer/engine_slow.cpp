@@ -158,13 +158,22 @@ std::map<uint32_t, int64_t> Slowness::UsuallyInside(const std::vector<uint32_t>&
   return usual;
 }
 
+// The ranks of a role of which the same was measured, the more numerous: what they do in a step, or, where the record holds no whole
+// steps, in all of it.
+std::vector<uint32_t> Slowness::OfOneMeasure(const std::vector<uint32_t>& role) const {
+  std::vector<uint32_t> steps, records;
+  for (uint32_t r : role) {
+    if (paces_.ranks[r].step_ns > 0) (paces_.ranks[r].own_ns.empty() ? records : steps).push_back(r);
+  }
+  return steps.size() >= records.size() ? steps : records;
+}
+
 std::vector<Slowness::Straggler> Slowness::FindStragglers() {
   std::vector<Straggler> found;
-  for (const auto& role : paces_.roles) {
+  for (const auto& whole_role : paces_.roles) {
+    const std::vector<uint32_t> role = OfOneMeasure(whole_role);
     std::vector<int64_t> usual, steps_of_role;
-    for (uint32_t r : role) {
-      if (paces_.ranks[r].step_ns > 0) steps_of_role.push_back(paces_.ranks[r].step_ns);
-    }
+    for (uint32_t r : role) steps_of_role.push_back(paces_.ranks[r].step_ns);
     const int64_t role_step = Median(std::move(steps_of_role));
     // A step's own time as it is compared. Medians of single places are worth nothing where each is below what the clock shows; and
     // where it is what durations leave of a step, the step is the same for all.
@@ -174,9 +183,7 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() {
       const bool coarse = noise_ns_[r] * 2 * std::max<int64_t>(pace.places, 1) > pace.usual_own_ns;
       return coarse && pace.own_ns.size() >= kEnoughSteps ? Median(pace.own_ns) : pace.usual_own_ns;
     };
-    for (uint32_t r : role) {
-      if (paces_.ranks[r].step_ns > 0) usual.push_back(usual_of(r));
-    }
+    for (uint32_t r : role) usual.push_back(usual_of(r));
     if (usual.size() < 2) continue;
     // The faster half is what the work takes; of two, the faster one.
     std::vector<int64_t> copy = usual;
@@ -187,17 +194,35 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() {
     std::vector<int64_t> spread;
     for (int64_t u : usual) spread.push_back(u <= normal ? normal - u : u - normal);
     const int64_t stray = Quantile(&spread, 0.25);
+    std::vector<int64_t> lower, upper;
+    for (uint32_t r : role) {
+      lower.push_back(paces_.ranks[r].lower_own_ns);
+      upper.push_back(paces_.ranks[r].upper_own_ns);
+    }
+    const int64_t normal_lower = Quantile(&lower, 0.25), normal_upper = Quantile(&upper, 0.25);
+    // How much a rank's own steps differ. Of few steps the middle one may be any of them.
+    std::vector<int64_t> ranges;
+    for (uint32_t r : role) {
+      const auto& own = paces_.ranks[r].own_ns;
+      if (own.empty() || own.size() >= kEnoughSteps || paces_.ranks[r].durations_only) continue;
+      const auto [least, most] = std::minmax_element(own.begin(), own.end());
+      ranges.push_back(static_cast<int64_t>(static_cast<double>(*most - *least) / std::sqrt(own.size())));
+    }
+    const int64_t chance = Median(std::move(ranges));
     const std::map<uint32_t, int64_t> inside = UsuallyInside(role);
     for (uint32_t r : role) {
       const RankPace& pace = paces_.ranks[r];
-      if (pace.step_ns <= 0 || usual_of(r) <= normal) continue;
+      if (usual_of(r) <= normal) continue;
       Straggler s;
       s.rank = r;
       s.excess_ns = usual_of(r) - normal;
-      s.own_ns = usual_of(r);
+      if (pace.own_ns.empty()) s.excess_ns = std::min({s.excess_ns, pace.lower_own_ns - normal_lower, pace.upper_own_ns - normal_upper});
+      if (s.excess_ns <= 0) continue;
+      s.own_ns = normal + s.excess_ns;
       const size_t steps = std::max<size_t>(pace.own_ns.size(), 1);
       // Errors of single times part evenly to both sides: their sum grows as the root of how many there are.
       s.uncertainty_ns = static_cast<int64_t>(2.0 * static_cast<double>(noise_ns_[r]) * std::sqrt(pace.operations / 3.0 / static_cast<double>(steps))) + 3 * stray;
+      if (pace.own_ns.size() < kEnoughSteps) s.uncertainty_ns += chance;
       const auto base = static_cast<double>(std::max<int64_t>(normal, pace.step_ns / 20));
       s.slowdown = 1 + static_cast<double>(s.excess_ns) / base;
       if (s.excess_ns <= s.uncertainty_ns || s.slowdown < 1 + kWorthOwn) continue;

@@ -53,6 +53,7 @@ class Slowness {
   void CountArrivals();
   std::vector<Straggler> FindStragglers();
   std::map<uint32_t, int64_t> UsuallyInside(const std::vector<uint32_t>& role) const;
+  std::vector<uint32_t> OfOneMeasure(const std::vector<uint32_t>& role) const;
   bool WaitsItself(const RankPace& pace, const std::map<uint32_t, int64_t>& usual, int64_t excess) const;
   Cause ToCause(const std::vector<Straggler>& group) const;
   // Things (hosts, switches, racks, rails) whose ranks are late now and then, another one each time, while others hardly ever are.
