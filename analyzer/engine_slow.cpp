@@ -417,6 +417,9 @@ Cause Slowness::ToCause(const std::vector<Straggler>& group) const {
   const size_t siblings = paces_.roles[pace.role].size();
   c.confidence = siblings >= 4 ? 0.92 : siblings == 3 ? 0.88 : 0.8;
   if (!steps) c.confidence -= 0.07;
+  // What durations leave of a step is its own work by inference: of a slow host whose ranks' operations all lie beside their work only
+  // the slowest rank shows.
+  if (pace.durations_only) c.confidence = std::min(c.confidence, 0.88);
   if (worst->excess_ns < 3 * worst->uncertainty_ns) c.confidence -= 0.1;
   const Lateness& late = lateness_[worst->rank];
   c.evidence.push_back({absl::StrCat("rank ", rank.rank, " works ", Milliseconds(worst->own_ns), steps ? " a step" : "",
