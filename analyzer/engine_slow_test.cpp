@@ -272,6 +272,21 @@ TEST(Slow, FewStepsTellOnlyWhatComesLastAgainAndAgain) {
   EXPECT_EQ(Ranks(v.findings(0)), std::vector<int32_t>{6}) << Show(v);
 }
 
+// Of most ranks a step is measured, of two only a record without whole steps: the one is not compared with the other.
+TEST(Slow, StepsAreNotComparedWithRecords) {
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    TimedJob job;
+    job.tp = 2, job.dp = 8, job.steps = 4, job.jitter = 0.3, job.seed = seed;
+    Bundle bundle = job.Run();
+    for (int r : {2, 6}) {
+      auto& ops = bundle.ranks[static_cast<size_t>(r)].ops;
+      ops.erase(ops.begin(), ops.begin() + static_cast<ptrdiff_t>(ops.size() / 2 - 1));
+    }
+    const Verdict v = Analyze(bundle);
+    EXPECT_EQ(v.findings_size(), 0) << "seed " << seed << "\n" << Show(v);
+  }
+}
+
 TEST(Slow, OneDelayInEveryStepIsPersistent) {
   TimedJob job;
   job.dp = 8;

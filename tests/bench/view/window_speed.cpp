@@ -6,8 +6,11 @@
 #include <QTableView>
 #include <QTimer>
 
-#include <functional>
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <fstream>
+#include <functional>
 #include <random>
 
 #include "goals.h"
@@ -26,7 +29,32 @@ long Kib(const char* field) {
   return 0;
 }
 
-// The longest time in which the window's thread answered nothing, and the longest in which it worked itself without looking up.
+// What the window's thread has used so far, and what the machine lost to its neighbours.
+struct Used {
+  double processor = 0, system = 0;   // ms, of which in the kernel
+  long faults = 0, reads = 0;         // pages mapped; of which read from disk
+  double stolen = 0;                  // ms, of all cores: a host that runs other machines meanwhile
+
+  static Used Now() {
+    rusage usage{};
+    getrusage(RUSAGE_THREAD, &usage);
+    Used used{ProcessorMs(CLOCK_THREAD_CPUTIME_ID), static_cast<double>(usage.ru_stime.tv_sec) * 1e3 + static_cast<double>(usage.ru_stime.tv_usec) / 1e3,
+              usage.ru_minflt, usage.ru_majflt, 0};
+    std::ifstream stat("/proc/stat");
+    std::string cpu;
+    double ticks = 0;
+    stat >> cpu;
+    for (int i = 0; i < 8; ++i) stat >> ticks;
+    used.stolen = ticks * 1e3 / static_cast<double>(sysconf(_SC_CLK_TCK));
+    return used;
+  }
+  Used operator-(const Used& b) const {
+    return {processor - b.processor, system - b.system, faults - b.faults, reads - b.reads, stolen - b.stolen};
+  }
+};
+
+// The longest time in which the window's thread answered nothing, what it used in that, and the longest in which it worked itself
+// without looking up.
 class Heartbeat : public QObject {
  public:
   Heartbeat() {
@@ -38,27 +66,36 @@ class Heartbeat : public QObject {
   }
   void Reset() {
     longest_ = longest_processor_ = 0;
+    used_ = Used::Now();
     since_.start();
-    processor_ = ProcessorMs(CLOCK_THREAD_CPUTIME_ID);
   }
   void Print(Goals* goals, const std::string& what) {
     Beat();
     goals->Print("window's thread blocked: " + what, longest_, 50, "ms", longest_processor_);
+    if (longest_ > 50) {
+      std::printf("%-58s processor %.1f ms (kernel %.1f), %ld page faults (%ld from disk), stolen from the machine %.0f ms\n", "  in that time", in_longest_.processor,
+                  in_longest_.system, in_longest_.faults, in_longest_.reads, in_longest_.stolen);
+    }
     Reset();
   }
 
  private:
   void Beat() {
-    const double processor = ProcessorMs(CLOCK_THREAD_CPUTIME_ID);
-    longest_ = std::max(longest_, static_cast<double>(since_.nsecsElapsed()) / 1e6 - 2);
-    longest_processor_ = std::max(longest_processor_, processor - processor_);
+    const double gap = static_cast<double>(since_.nsecsElapsed()) / 1e6 - 2;
+    const Used now = Used::Now(), used = now - used_;
+    longest_processor_ = std::max(longest_processor_, used.processor);
+    if (gap > longest_) {
+      longest_ = gap;
+      in_longest_ = used;
+    }
+    used_ = now;
     since_.start();
-    processor_ = processor;
   }
 
   QTimer timer_;
   QElapsedTimer since_;
-  double longest_ = 0, longest_processor_ = 0, processor_ = 0;
+  Used used_, in_longest_;
+  double longest_ = 0, longest_processor_ = 0;
 };
 
 void Wait(const std::function<bool()>& done) {
