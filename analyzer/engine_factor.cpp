@@ -271,20 +271,56 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
 
 namespace {
 
+bool StuckPair(const Cause& c) {
+  return c.kind == COLLECTIVE_STUCK && !c.factor.has_value() && !c.hypothesis && c.op != nullptr && ring::IsPointToPoint(c.op->kind);
+}
+
+// The ranks of what stands still, pairs of neighbours on one pipeline together: a batch of sends and receives ends as one, so any one of
+// them may hold up the others.
+std::vector<std::vector<int32_t>> Together(const std::vector<const Cause*>& stuck) {
+  std::vector<std::vector<int32_t>> sets;
+  std::map<std::pair<uint32_t, int32_t>, size_t> holder;  // communicator and rank -> its set
+  for (const Cause* c : stuck) {
+    size_t into = sets.size();
+    if (StuckPair(*c)) {
+      for (const int32_t r : c->ranks) {
+        if (auto it = holder.find({c->comm, r}); it != holder.end()) into = std::min(into, it->second);
+      }
+    }
+    if (into == sets.size()) sets.emplace_back();
+    sets[into].insert(sets[into].end(), c->ranks.begin(), c->ranks.end());
+    if (StuckPair(*c)) {
+      for (const int32_t r : c->ranks) holder[{c->comm, r}] = into;
+    }
+  }
+  for (auto& ranks : sets) {
+    std::sort(ranks.begin(), ranks.end());
+    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  }
+  return sets;
+}
+
 // Operations that nobody finishes although all are in: where one host or switch explains them all, they are one finding.
 void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* causes) {
   std::vector<size_t> stuck;
   std::vector<std::vector<int32_t>> bad;
+  std::vector<const Cause*> all;
   for (size_t i = 0; i < causes->size(); ++i) {
     const Cause& c = (*causes)[i];
     if (c.kind != COLLECTIVE_STUCK || c.hypothesis || c.ranks.size() < 2) continue;
     stuck.push_back(i);
     bad.push_back(c.ranks);
+    all.push_back(&c);
   }
   if (stuck.size() < 2) return;
   const Crossing crossing = FindCrossing(bundle, things, bad, {});
   // Nothing here tells what goes on well: two operations may share a member by chance.
   if (!crossing.certain || (stuck.size() < 3 && crossing.thing == nullptr)) return;
+  // What holds one of a batch holds all of it: what is not alone in explaining the batches is no finding either.
+  if (const auto batches = Together(all); batches.size() < bad.size()) {
+    const Crossing again = FindCrossing(bundle, things, batches, {});
+    if (!again.certain || again.thing != crossing.thing || again.link != crossing.link) return;
+  }
   Cause& first = (*causes)[stuck[0]];
   std::vector<int32_t> ranks = crossing.ranks;
   std::string where;
@@ -321,13 +357,10 @@ constexpr char kSharedPart[] = "one switch or link that all of these communicato
 // Sends and receives of neighbours on one pipeline that none finishes: a batch of them ends as one, so which of its links
 // stands still is not recorded, and pairs that share a rank are one set.
 void JoinStuckNeighbours(std::vector<Cause>* causes) {
-  const auto pair = [](const Cause& c) {
-    return c.kind == COLLECTIVE_STUCK && !c.factor.has_value() && !c.hypothesis && c.op != nullptr && ring::IsPointToPoint(c.op->kind);
-  };
   std::map<std::pair<uint32_t, int32_t>, size_t> holder;  // communicator and rank -> the cause that names it
   for (size_t i = 0; i < causes->size(); ++i) {
     Cause& c = (*causes)[i];
-    if (!pair(c)) continue;
+    if (!StuckPair(c)) continue;
     size_t into = i;
     for (const int32_t r : c.ranks) {
       if (auto it = holder.find({c.comm, r}); it != holder.end()) into = std::min(into, it->second);

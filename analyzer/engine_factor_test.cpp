@@ -223,5 +223,29 @@ TEST(Factor, StuckPairsOfSiblingPipelinesAreOneSet) {
   EXPECT_LE(causes[0].confidence, 0.5);
 }
 
+// A batch of sends and receives ends as one: that every pair of it has a member on one host does not make it that host's fault where
+// its neighbours' hosts are in every batch as well.
+TEST(Factor, BatchesThatAThingIsInTellNoMoreThanTheirNeighbours) {
+  Bundle bundle = Cluster();
+  bundle.comms.resize(5);
+  const Model model(bundle, {});
+  Op receive;
+  receive.kind = ring::CallKind::kRecv;
+  std::vector<Cause> causes;
+  for (int32_t i = 0; i < 4; ++i) {
+    Cause c;
+    c.kind = COLLECTIVE_STUCK;
+    c.comm = static_cast<uint32_t>(1 + i);
+    c.op = &receive;
+    c.ranks = {i, 4 + i};
+    causes.push_back(c);
+    c.ranks = {4 + i, 8 + i};
+    causes.push_back(c);
+  }
+  FoldByFactor(model, &causes);
+  ASSERT_FALSE(causes.empty());
+  for (const Cause& c : causes) EXPECT_FALSE(c.factor.has_value()) << c.factor->name();
+}
+
 }  // namespace
 }  // namespace lockstep
