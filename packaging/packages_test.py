@@ -42,6 +42,14 @@ def one(pattern):
     return found[0]
 
 
+def block(first):
+    """The commands of docs/packages.md in the block that begins so: they are run as they stand there."""
+    found = [text for text in re.findall(r"```sh check\n(.*?)```", (SOURCE / "docs/packages.md").read_text(), re.S) if text.startswith(first)]
+    if len(found) != 1:
+        raise AssertionError(f"docs/packages.md: {len(found)} blocks begin with {first}")
+    return found[0]
+
+
 def unpack(name, folder):
     with tarfile.open(one(name)) as archive:
         archive.extractall(folder)
@@ -50,7 +58,10 @@ def unpack(name, folder):
 
 class Whole(unittest.TestCase):
     def test_checksums(self):
-        run("sha256sum", "--check", "--strict", "SHA256SUMS", cwd=PACKAGES)
+        check, again = block("sha256sum").splitlines()
+        run("bash", "-ec", check + " --strict", cwd=PACKAGES)
+        self.assertEqual(again, "packaging/reproduce")
+        self.assertTrue(os.access(SOURCE / again, os.X_OK))
         listed = {line.split()[1] for line in (PACKAGES / "SHA256SUMS").read_text().splitlines()}
         self.assertEqual(listed, {path.name for path in PACKAGES.iterdir()} - {"SHA256SUMS"})
 
@@ -200,6 +211,31 @@ class Tarball(unittest.TestCase):
         self.assertNotIn("lockstep-archive", (place / "share/bash-completion/completions/lockstep").read_text())
         self.watch(root)
 
+    def test_the_pages_commands_run_a_job_from_where_it_is_unpacked(self):
+        place = self.scratch / "home"
+        place.mkdir()
+        (place / one("lockstep-*-linux.tar.gz").name).symlink_to(one("lockstep-*-linux.tar.gz"))
+        train = place / "train"
+        train.write_text(f"#!/bin/sh\nexec env LD_LIBRARY_PATH={BUILD}/standin/lib {BUILD}/bin/trainsim --tp 2 --pp 2 --dp 2 --steps 20\n")
+        train.chmod(0o755)
+        run("bash", "-ec", block("tar xzf lockstep-*-linux.tar.gz"), cwd=place)
+
+    def test_a_debugger_finds_the_symbols_as_the_page_says(self):
+        if not shutil.which("gdb"):
+            self.skipTest("no gdb here")
+        (self.scratch / one("lockstep-*-linux-debug.tar.gz").name).symlink_to(one("lockstep-*-linux-debug.tar.gz"))
+        (self.scratch / "run").mkdir()
+        collector = subprocess.Popen([self.top / "bin/lockstep", "collector", "--listen", "tcp://127.0.0.1:29543", "--out", self.scratch / "incidents"],
+                                     stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                     env={**PLAIN, "LOCKSTEP_RUNTIME_DIR": str(self.scratch / "run")})
+        self.addCleanup(collector.stdout.close)
+        self.addCleanup(collector.wait)
+        self.addCleanup(collector.kill)
+        self.assertTrue(collector.stdout.readline())  # it says where it listens
+        said = run("bash", "-ec", block("tar xzf lockstep-*-linux-debug.tar.gz").replace("-p PID", f"-p {collector.pid}"), cwd=self.scratch,
+                   input="set pagination off\nthread apply all bt\nquit\n")
+        self.assertRegex(said, r"main \(argc=\d+.*\) at \S*\.cpp:\d+")
+
     def watch(self, root):
         """Agent and collector of the empty root watch a job of this machine; top and dump ask them."""
         for name in ("run", "tmp", "spool", "incidents", "rings", "proc"):
@@ -257,7 +293,7 @@ class Again(unittest.TestCase):
 
 
 # What dpkg, apt, the loader and those who make users write for themselves.
-OWN_BOOKS = re.compile(r"^(proc|sys|dev|tmp|run|work|var/log|var/cache|var/lib/apt|var/lib/dpkg/(status|available|lock|triggers|info/format|"
+OWN_BOOKS = re.compile(r"^(proc|sys|dev|tmp|run|trial|var/log|var/cache|var/lib/apt|var/lib/dpkg/(status|available|lock|triggers|info/format|"
                        r"diversions|statoverride|alternatives)|var/lib/dpkg/.*-old$|etc/ld\.so\.cache|etc/(passwd|group|shadow|gshadow|subuid|subgid)-$|root/\.cache)")
 
 
@@ -327,19 +363,23 @@ class CleanRoot(unittest.TestCase):
                env={**os.environ, **PLAIN})
         before = picture(root)
 
-        work = root / "work"
-        work.mkdir()
+        trial = root / "trial"
+        trial.mkdir()
         for deb in debs:
-            shutil.copy(deb, work)
-        inside("dpkg", "-i", *(f"/work/{deb.name}" for deb in debs))
+            shutil.copy(deb, trial)
+        # The page's command; the root has no sudo, and what the comment speaks of is done above.
+        install = [line for line in block("sudo dpkg -i").splitlines() if line.startswith("sudo dpkg")]
+        self.assertEqual(len(install), 1)
+        inside("sh", "-ec", f"cd /trial; {install[0].removeprefix('sudo ')}")
+        inside("dpkg", "-i", f"/trial/{debs[2].name}")
         self.assertEqual(inside("dpkg", "--audit"), "")
         # The job under test: not part of the packages.
-        shutil.copytree(BUILD / "standin/lib", work / "standin", symlinks=True)
-        shutil.copy(BUILD / "bin/trainsim", work)
-        said = inside("env", "LD_LIBRARY_PATH=/work/standin", "lockstep", "run", "-n", "8", "--out", "/work/incident", "--kill-on-hang", "--",
-                      "/work/trainsim", *JOB, status=90)
+        shutil.copytree(BUILD / "standin/lib", trial / "standin", symlinks=True)
+        shutil.copy(BUILD / "bin/trainsim", trial)
+        said = inside("env", "LD_LIBRARY_PATH=/trial/standin", "lockstep", "run", "-n", "8", "--out", "/trial/incident", "--kill-on-hang", "--",
+                      "/trial/trainsim", *JOB, status=90)
         self.assertIn("rank 5", said)
-        self.assertIn("rank 5", inside("lockstep", "analyze", "/work/incident", status=1))
+        self.assertIn("rank 5", inside("lockstep", "analyze", "/trial/incident", status=1))
         doctor = inside("lockstep", "doctor")
         for check in ("linked calls", "opened by hand"):
             self.assertRegex(doctor, rf"(?m)^ok +{check} +recorded and read back")
@@ -360,7 +400,7 @@ class CleanRoot(unittest.TestCase):
         (wants / "lockstep-relay@r7.service").symlink_to("/lib/systemd/system/lockstep-relay@.service")
 
         inside("dpkg", "--purge", "lockstep-viewer", "lockstep", "lockstep-recorder")
-        shutil.rmtree(work)
+        shutil.rmtree(trial)
         after = picture(root)
         self.assertEqual({name: after[name] for name in set(after) - set(before)}, {})
         self.assertEqual({name: before[name] for name in set(before) - set(after)}, {})

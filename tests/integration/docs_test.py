@@ -30,10 +30,10 @@ USAGE = re.compile(r"\[|PATH\.\.\.|--role ROLE")
 # Blocks that are not run, by page and beginning.
 NOT_RUN = {
     ("docs/fuzzing.md", "cmake -S . -B build-fuzz"): "builds everything anew with Clang and fuzzes for hours; each build runs the targets over their corpus",
-    ("docs/packages.md", "sudo dpkg -i"): "needs the packages, and root: packages_test installs them in clean roots",
-    ("docs/packages.md", "tar xzf lockstep-*-linux.tar.gz"): "needs the packages: packages_test runs a job from the tarball",
-    ("docs/packages.md", "tar xzf lockstep-*-linux-debug.tar.gz"): "needs the packages: packages_test finds the symbols by their build ids",
-    ("docs/packages.md", "sha256sum --check"): "needs the packages, and builds everything twice: packages_test does the first and the second's --recorder",
+    ("docs/packages.md", "sudo dpkg -i"): "needs the packages, and root: packages_test runs it in a clean root",
+    ("docs/packages.md", "tar xzf lockstep-*-linux.tar.gz"): "needs the packages: packages_test runs it",
+    ("docs/packages.md", "tar xzf lockstep-*-linux-debug.tar.gz"): "needs the packages: packages_test runs it",
+    ("docs/packages.md", "sha256sum --check"): "needs the packages, and builds everything twice: packages_test runs the first, and the second with --recorder",
     ("docs/performance.md", "ninja bench-flight-recorder"): "measures for minutes, on a release build: ./dev bench",
     ("docs/performance.md", "ninja bench-scale"): "measures for minutes, on a release build: ./dev bench",
 }
