@@ -303,7 +303,8 @@ TEST_F(AgentVerbTest, OfRanksThatDieTheRingsAreSavedAndTheFirstIsToldFirst) {
   const std::vector<pid_t> ranks = StartJob(4, "deaths", kLong);
   ASSERT_TRUE(Alive(4));
   kill(ranks[2], SIGKILL);
-  usleep(20'000);
+  siginfo_t dead{};
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(ranks[2]), &dead, WEXITED | WNOWAIT), 0);
   for (const int rank : {0, 1, 3}) kill(ranks[static_cast<size_t>(rank)], SIGTERM);
   ASSERT_TRUE(collector_->Until([&] { return collector_->ended.size() == 4; }));
   EXPECT_EQ(collector_->ended[0].rank(), 2);

@@ -9,7 +9,6 @@ import shutil
 import signal
 import struct
 import subprocess
-import time
 import unittest
 
 from cluster import BIN, BUILD, Cluster, ledger, wait_for
@@ -157,7 +156,8 @@ class AloneTest(unittest.TestCase):
         self.assertTrue(wait_for(lambda: len(saved()) == 3, 60), made.logs())
         self.assertEqual(len(rings()), 4, "a week is not over")
         made.kill(made.agents[0], signal.SIGTERM)
-        time.sleep(1)
+        looked = ("lockstep-clean", "--dir", os.path.join(made.rings, "node0"), "--older-than", "1s", "--dry-run")
+        self.assertTrue(wait_for(lambda: "would remove 3 rings" in tool(made, *looked).stdout, 30), made.logs())
         self.start_agent("--keep-rings", "1")
         self.assertTrue(wait_for(lambda: len(rings()) == 1, 60), made.logs())
         self.assertIn(f".{made.ranks[0].pid}.", rings()[0])
