@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <tuple>
@@ -11,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "proto/process.pb.h"
 
 namespace lockstep {
 
@@ -120,6 +122,27 @@ void Causes::AddHostEvidence(int32_t rank_index, Cause* cause) const {
   }
 }
 
+namespace {
+
+// What the kernel's log tells of this very process when it ended; null: nothing.
+const HardwareEvent* KernelOnEndOf(const Rank& rank) {
+  constexpr int64_t kNear = 30'000'000'000;  // dumping core, and a busy log, take their time
+  const ProcessEvidence* evidence = rank.process.evidence.get();
+  if (evidence == nullptr || rank.pid <= 0 || rank.process.life != Life::kKilled) return nullptr;
+  const HardwareEvent* found = nullptr;
+  for (const HardwareEvent& event : evidence->hardware()) {
+    const bool out_of_memory = event.kind() == HardwareEvent::OUT_OF_MEMORY;
+    if (event.pid() != rank.pid || out_of_memory != (rank.process.signal == SIGKILL) || (!out_of_memory && event.kind() != HardwareEvent::CRASH)) continue;
+    // Numbers of processes come again.
+    if (rank.process.ended_mono_ns != 0 && evidence->taken_ns() != 0 &&
+        std::abs(evidence->taken_ns() - event.age_ns() - rank.process.ended_mono_ns) > kNear) continue;
+    found = &event;
+  }
+  return found;
+}
+
+}  // namespace
+
 Cause Causes::DeathCause(int32_t rank_index) const {
   const Rank& rank = bundle_.ranks[rank_index];
   Cause c;
@@ -150,6 +173,19 @@ Cause Causes::DeathCause(int32_t rank_index) const {
       c.what = "its process is gone; how it ended was not seen";
       c.confidence = 0.85;
       c.advice = "1. Read that rank's own error output and its host's kernel log.";
+  }
+  if (const HardwareEvent* event = KernelOnEndOf(rank); event != nullptr) {
+    c.evidence.push_back({absl::StrCat("the kernel's log on its end: ", event->text()), {rank_index}});
+    if (event->kind() == HardwareEvent::OUT_OF_MEMORY) {
+      absl::StrAppend(&c.what, ": the kernel killed it for memory");
+      c.advice = "1. Use less host memory, or give the job more: data loader workers, pinned buffers, checkpoints that are staged in memory.\n"
+                 "2. The line in the kernel's log tells how much it had, and whether a container's limit or the host's was reached.\n"
+                 "3. The other ranks only wait for it.";
+    }
+  } else if (rank.process.life == Life::kKilled && rank.process.signal == SIGKILL && rank.process.evidence != nullptr &&
+             rank.process.evidence->hardware_unread().empty()) {
+    c.advice = "1. Ask who sent the signal (scheduler, a memory watchdog, an operator): the kernel's log tells of no kill for memory.\n"
+               "2. Restart; drain the host if it happens again.";
   }
   // A watchdog ends its process because of somebody else; whom this one waited for is in what was lost.
   const bool in_own_code = !rank.threads.empty() && std::none_of(rank.threads.begin(), rank.threads.end(), [](const auto& t) {

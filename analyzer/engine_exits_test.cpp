@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "analyzer/engine.h"
 #include "analyzer/engine_test_job.h"
+#include "proto/process.pb.h"
 
 namespace lockstep {
 namespace {
@@ -35,6 +37,35 @@ Bundle AllEnded(int dead, HostFault how, int signal, const char* comm) {
     for (Membership& ms : r.memberships) ms.state = ring::CommState::kAborted;
   }
   return b;
+}
+
+TEST(Exits, WhomTheKernelKilledForMemoryIsSaidSo) {
+  const auto told = [](int32_t pid, HardwareEvent::Kind kind, int64_t before_ns, int signal) {
+    Bundle b = AllEnded(5, HostFault::kDie, signal, "dp");
+    Rank& dead = b.ranks[5];
+    dead.pid = 4711;
+    ProcessEvidence log;
+    log.set_taken_ns(dead.process.ended_mono_ns + 2'000'000'000);
+    HardwareEvent* event = log.add_hardware();
+    event->set_kind(kind);
+    event->set_pid(pid);
+    event->set_age_ns(2'000'000'000 + before_ns);
+    event->set_text("the kernel's words");
+    dead.process.evidence = std::make_shared<ProcessEvidence>(log);
+    const Verdict v = Analyze(b);
+    EXPECT_EQ(v.findings(0).kind(), RANK_DEAD);
+    EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{5});
+    bool shown = false;
+    for (const Evidence& e : v.findings(0).evidence()) shown |= e.text().find("the kernel's words") != std::string::npos;
+    const bool memory = v.findings(0).summary().find("the kernel killed it for memory") != std::string::npos;
+    EXPECT_EQ(memory, v.findings(0).advice().find("less host memory") != std::string::npos);
+    return std::pair(memory, shown);
+  };
+  EXPECT_EQ(told(4711, HardwareEvent::OUT_OF_MEMORY, 500'000'000, 9), std::pair(true, true));
+  EXPECT_EQ(told(4711, HardwareEvent::CRASH, 0, 11), std::pair(false, true)) << "where it crashed";
+  EXPECT_EQ(told(4712, HardwareEvent::OUT_OF_MEMORY, 0, 9), std::pair(false, false)) << "another process";
+  EXPECT_EQ(told(4711, HardwareEvent::OUT_OF_MEMORY, 600'000'000'000, 9), std::pair(false, false)) << "an earlier one of that number";
+  EXPECT_EQ(told(4711, HardwareEvent::OUT_OF_MEMORY, 0, 11), std::pair(false, false)) << "it crashed";
 }
 
 TEST(Exits, TheFirstToDieIsToldFromThoseThatFellWithIt) {

@@ -13,9 +13,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "collector/ends.h"
+#include "collector/evidence.h"
 #include "collector/snapshot_merge.h"
 #include "recorder/ring/reader.h"
 
@@ -274,6 +277,7 @@ int32_t Agent::SlotOf(const std::string& path) const {
 
 std::vector<RingInput> Agent::Collect(bool whole) {
   std::vector<RingInput> inputs;
+  std::optional<ProcessEvidence> log;
   for (const auto& ring : rings_) {
     if (!ring->readable) continue;
     RingInput input;
@@ -292,6 +296,10 @@ std::vector<RingInput> Agent::Collect(bool whole) {
     } else if (!ring::ReadRing(ring->fd, {}, &input.snapshot, &ring->error)) {
       input.snapshot = ring->digest;
       input.snapshot.problems.push_back(absl::StrCat("only its digest could be read: ", ring->error));
+    }
+    if (whole && !ring->alive && EndedBadly(input.process)) {
+      if (!log) log = ReadLogAfterEnd();
+      AddLogAfterEnd(*log, &input.process);
     }
     if (whole && ring->kept) MergeEarlierOps(*ring->kept, &input.snapshot);
     if (ring->marks != nullptr) ring->marks->Fill(&input.snapshot);

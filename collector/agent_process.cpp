@@ -77,6 +77,15 @@ class AgentProcess {
     for (const std::string& endpoint : options_.collectors) {
       if (absl::Status status = wire::CheckSecurity(options_.security, endpoint, false); !status.ok()) return status;
     }
+    // A collector drops what another role may not send, and tells only itself.
+    if (!options_.collectors.empty() && !options_.security.own_key.empty()) {
+      const absl::StatusOr<wire::KeyPair> key = wire::ReadSecretKey(options_.security.own_key);
+      if (!key.ok()) return key.status();
+      if (key->role != wire::Role::kAgent) {
+        return absl::FailedPreconditionError(absl::StrCat("key ", options_.security.own_key, " is of role ", wire::RoleName(key->role),
+                                                          ": an agent needs one of role agent (lockstep keygen --role agent)"));
+      }
+    }
     // Threads of libraries must not take our signals.
     sigset_t ours;
     sigemptyset(&ours);
@@ -247,7 +256,7 @@ class AgentProcess {
       while (const std::optional<wire::Message> message = client_->Receive()) session_->Receive(*message, now);
       if (const std::string error = client_->last_error(); error != last_error_) {
         last_error_ = error;
-        if (!error.empty()) Log(absl::StrCat(client_->endpoint(), ": ", error));
+        if (!error.empty()) Log(error);  // names the endpoint
       }
     }
     if (fds[3].revents != 0) source_->ClearWork();

@@ -14,6 +14,10 @@ constexpr size_t kMostWatchers = 4096;
 constexpr size_t kMostJobsInReply = 64;
 constexpr int kMostKin = 64;
 
+std::string NoSuchJob(const std::string& name, const std::string& known) {
+  return absl::StrCat("no job '", name, "' is known; ", known.empty() ? "no other is either: does an agent run on its hosts, and is it let in?" : absl::StrCat("known: ", known));
+}
+
 }  // namespace
 
 // Of jobs called alike the living are meant; when none lives, all. "NAME#1" is the first where there are several.
@@ -110,7 +114,7 @@ void CollectorCore::OnClient(const wire::Received& received) {
   };
   switch (request.kind()) {
     case ClientRequest::STATUS: {
-      if (!request.job().empty() && jobs.empty()) return fail(absl::StrCat("no job '", request.job(), "' is known; known: ", list(Named(""))));
+      if (!request.job().empty() && jobs.empty()) return fail(NoSuchJob(request.job(), list(Named(""))));
       for (Job* job : jobs) {
         if (reply.jobs_size() < static_cast<int>(kMostJobsInReply)) FillJob(*job, reply.add_jobs());
       }
@@ -145,7 +149,7 @@ void CollectorCore::OnClient(const wire::Received& received) {
       if (!may_dump) return fail("this key may only look (role reader); taking a dump needs one of role operator");
       if (jobs.empty()) {
         return fail(request.job().empty() ? std::string("no job is known: does an agent run on its hosts, and is it let in?")
-                                          : absl::StrCat("no job '", request.job(), "' is known; known: ", list(Named(""))));
+                                          : NoSuchJob(request.job(), list(Named(""))));
       }
       if (jobs.size() > 1) return fail(absl::StrCat("which job? ", list(jobs)));
       Job* job = jobs[0];

@@ -88,6 +88,9 @@ int Show(const Options& options) {
       for (const Told& told : file.told) problems.push_back(told.text);
     }
   }
+  if (options.section.empty() || options.section == kRecorder) {
+    for (std::string& line : WrongRecorderVariables()) problems.push_back(std::move(line));
+  }
   for (const std::string& section : Sections()) {
     if (!options.section.empty() && section != options.section) continue;
     const absl::StatusOr<Merged> merged = MergeOr(section, options.arguments, &problems);

@@ -13,16 +13,16 @@ namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
 
-bool EndedBadly(const Process& process) {
-  return process.life == Life::kKilled || process.life == Life::kGone ||
-         (process.life == Life::kExited && process.exit_code != 0);
-}
-
 bool CrashSignal(int signal) {
   return signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE || signal == SIGILL || signal == SIGSYS;
 }
 
 }  // namespace
+
+bool EndedBadly(const Process& process) {
+  return process.life == Life::kKilled || process.life == Life::kGone ||
+         (process.life == Life::kExited && process.exit_code != 0);
+}
 
 void MarkConsequences(const EndingFacts& facts, const std::vector<Process*>& processes) {
   const Process* first = nullptr;

@@ -50,6 +50,9 @@ struct FirstEnds {
 // O(n log n).
 FirstEnds FindFirstEnds(const EndingFacts& facts, const std::vector<HostEnd>& ends);
 
+// Killed, gone unseen, or exited with a status other than 0.
+bool EndedBadly(const Process& process);
+
 // "exited 0", "killed by signal 9 (Killed)", "running", "gone".
 std::string EndText(const Process& process);
 

@@ -261,6 +261,28 @@ EvidenceReport GatherEvidence(pid_t pid, const EvidenceOptions& options) {
   return job.report();
 }
 
+ProcessEvidence ReadLogAfterEnd() {
+  ProcessEvidence log;
+  log.set_taken_ns(MonotonicNs());
+  log.set_gpus_unread("its process had ended");
+  ReadHardwareLog(EvidenceOptions().hardware_window_ns, {}, &log);
+  return log;
+}
+
+void AddLogAfterEnd(const ProcessEvidence& log, Process* process) {
+  if (process->evidence == nullptr) {
+    process->evidence = std::make_shared<ProcessEvidence>(log);
+    return;
+  }
+  auto evidence = std::make_shared<ProcessEvidence>(*process->evidence);
+  evidence->set_taken_ns(log.taken_ns());
+  *evidence->mutable_hardware() = log.hardware();
+  evidence->set_hardware_unread(log.hardware_unread());
+  evidence->set_hardware_since_ns(log.hardware_since_ns());
+  NameGpus(evidence.get());
+  process->evidence = std::move(evidence);
+}
+
 void TakeEvidence(const EvidenceReport& report, pid_t main_tid, Process* process) {
   auto evidence = std::make_shared<ProcessEvidence>(report.process().evidence());
   const bool second = process->evidence != nullptr;

@@ -77,6 +77,11 @@ EvidenceReport GatherEvidence(pid_t pid, const EvidenceOptions& options);
 // the same process gives `stack_later`.
 void TakeEvidence(const EvidenceReport& report, pid_t main_tid, Process* process);
 
+// Of processes that have ended, for only the kernel's log tells whom the kernel killed for memory: what this host's log tells of
+// the last hour, and that put in the place of what was known of it before the end.
+ProcessEvidence ReadLogAfterEnd();
+void AddLogAfterEnd(const ProcessEvidence& log, Process* process);
+
 // What people read of it, for terminals.
 std::string EvidenceText(const EvidenceReport& report);
 

@@ -34,6 +34,7 @@ constexpr KnownVerb kVerbs[] = {
     {"doctor", "check this host"},
     {"archive", "keep incidents in ClickHouse, and ask what was before"},
     {"config", "show every setting and where it comes from"},
+    {"corpus", "make labelled recordings of faults, to try an analyzer on"},
 };
 
 std::string OwnFolder() {
@@ -102,6 +103,12 @@ int Front(int argc, char** argv, const std::vector<InnerVerb>& inner) {
   if (verb == "--version" || verb == "-V") {
     puts("lockstep " LOCKSTEP_VERSION);
     return 0;
+  }
+  if (verb == "help" && argc > 2 && argv[2][0] != '-') {
+    // As VERB --help.
+    std::string name = argv[2], help = "--help";
+    char* words[] = {argv[0], name.data(), help.data(), nullptr};
+    return name == "help" ? Front(2, words, inner) : Front(3, words, inner);
   }
   if (verb == "--help" || verb == "-h" || verb == "help") {
     PrintHelp(stdout, InstalledVerbs(folder, inner));

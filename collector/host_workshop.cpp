@@ -21,6 +21,8 @@
 #include "analyzer/lsd_writer.h"
 #include "analyzer/redact.h"
 #include "analyzer/ring_loader.h"
+#include "collector/ends.h"
+#include "collector/evidence.h"
 #include "collector/incident.h"
 #include "collector/proc.h"
 #include "collector/rank_set.h"
@@ -199,6 +201,7 @@ class Workshop final : public HostWorkshop {
       } else {
         Rank rank;
         rank.process = task.process;
+        if (EndedBadly(rank.process)) AddLogAfterEnd(ReadLogAfterEnd(), &rank.process);
         *report.mutable_process() = EncodeRank(rank).process();
         HostRedaction().Redact(report.mutable_process());
       }

@@ -18,6 +18,7 @@
 #include "analyzer/lsd_writer.h"
 #include "analyzer/redact.h"
 #include "analyzer/report.h"
+#include "collector/proc.h"
 #include "proto/dump.pb.h"
 
 namespace lockstep {
@@ -72,13 +73,76 @@ absl::Status WriteFileSafely(const std::string& path, const std::string& content
   return Error("write", path, error);
 }
 
-std::string DefaultIncidentFolder(const std::string& job, int64_t real_ns) {
+namespace {
+
+// "20260131-235959", local time.
+std::string TimeText(int64_t real_ns) {
   const time_t seconds = static_cast<time_t>(real_ns / 1'000'000'000);
   tm parts{};
   localtime_r(&seconds, &parts);
   char text[32];
   strftime(text, sizeof text, "%Y%m%d-%H%M%S", &parts);
-  return absl::StrCat("lockstep-incident-", job, "-", text);
+  return text;
+}
+
+nlohmann::json ReadJson(const std::string& path) {
+  return nlohmann::json::parse(ReadSmallFile(path, 64 << 20), nullptr, /*allow_exceptions=*/false);
+}
+
+std::string TextOf(const nlohmann::json& object, const char* key) {
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  return object.is_object() && found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> SetEarlierIncidentAside(const std::string& folder) {
+  struct stat info {};
+  if (lstat((folder + "/manifest.json").c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return "";
+  const nlohmann::json manifest = ReadJson(folder + "/manifest.json");
+  if (TextOf(ReadJson(folder + "/verdict.json"), "verdict") == "HEALTHY") {
+    std::vector<std::string> names = {"manifest.json", "verdict.json", "verdict.txt", "report.html", "decisions.jsonl", "index.lsi"};
+    if (manifest.is_object() && manifest.contains("nodes") && manifest["nodes"].is_array()) {
+      for (const nlohmann::json& node : manifest["nodes"]) names.push_back(TextOf(node, "file"));
+    }
+    for (const std::string& name : names) {
+      if (!name.empty() && name.find('/') == std::string::npos) unlink((folder + "/" + name).c_str());
+    }
+    return "";
+  }
+  int64_t taken_ns = static_cast<int64_t>(info.st_mtim.tv_sec) * 1'000'000'000;
+  if (manifest.is_object() && manifest.contains("captured_real_ns") && manifest["captured_real_ns"].is_number_integer()) {
+    taken_ns = manifest["captured_real_ns"].get<int64_t>();
+  }
+  std::string plain = folder;
+  while (plain.size() > 1 && plain.back() == '/') plain.pop_back();
+  const std::string wanted = absl::StrCat(plain, ".", TimeText(taken_ns));
+  std::string name = wanted;
+  for (int extra = 2; lstat(name.c_str(), &info) == 0; ++extra) name = absl::StrCat(wanted, "-", extra);
+  if (rename(plain.c_str(), name.c_str()) != 0) return Error("move the earlier incident out of", folder, errno);
+  return name;
+}
+
+std::string WhyNoIncidentFolder(const std::string& folder) {
+  if (folder.empty()) return "";
+  std::string there = folder;
+  struct stat info {};
+  while (stat(there.c_str(), &info) != 0) {
+    if (errno != ENOENT) return strerror(errno);
+    const size_t slash = there.find_last_of('/');
+    if (slash == std::string::npos) {
+      there.assign(1, '.');
+    } else {
+      there.resize(std::max<size_t>(slash, 1));
+    }
+  }
+  if (!S_ISDIR(info.st_mode)) return absl::StrCat(there, " is no folder");
+  if (access(there.c_str(), W_OK | X_OK) != 0) return absl::StrCat(there, ": ", strerror(errno));
+  return "";
+}
+
+std::string DefaultIncidentFolder(const std::string& job, int64_t real_ns) {
+  return absl::StrCat("lockstep-incident-", job, "-", TimeText(real_ns));
 }
 
 absl::Status WriteIncident(const std::string& folder, const Bundle& bundle, const Verdict& verdict,

@@ -39,6 +39,14 @@ std::string DumpFileName(const std::string& host);
 // One file, written as above, with this mode whatever the umask says.
 absl::Status WriteFileSafely(const std::string& path, const std::string& content, unsigned mode = 0600);
 
+// Makes room in `folder` for a new incident: an earlier one that found something is renamed to FOLDER.DATE-TIME, the moment
+// it was taken, and its new name returned; the files of one that was healthy are removed. Empty where there is none. Other
+// files in it, and folders without a manifest, are left alone.
+absl::StatusOr<std::string> SetEarlierIncidentAside(const std::string& folder);
+
+// Why `folder` (made where absent) can hold no incident, as far as that shows without writing; empty: nothing speaks against it.
+std::string WhyNoIncidentFolder(const std::string& folder);
+
 // "lockstep-incident-JOB-20260131-235959" under the current folder.
 std::string DefaultIncidentFolder(const std::string& job, int64_t real_ns);
 

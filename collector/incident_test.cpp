@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <set>
+
 #include "analyzer/engine.h"
 #include "analyzer/load.h"
 #include "analyzer/report.h"
@@ -130,6 +132,49 @@ TEST_F(IncidentTest, SaysWhichFileCouldNotBeWritten) {
   const absl::Status status = WriteIncident(file, bundle, Analyze(bundle), {});
   EXPECT_THAT(std::string(status.message()), HasSubstr(file));
   EXPECT_THAT(std::string(WriteFileSafely(folder_ + "/none/x", "x").message()), HasSubstr("none/x"));
+}
+
+TEST_F(IncidentTest, OneOfAnEarlierRunIsKeptUnderTheTimeItWasTaken) {
+  const std::string out = folder_ + "/incident";
+  EXPECT_EQ(*SetEarlierIncidentAside(out), "");
+  const Bundle bundle = KilledRankBundle();
+  IncidentFacts facts;
+  facts.captured_real_ns = 1'700'000'000 * kSecond;
+  facts.decisions = {"{}"};
+  std::set<std::string> names;
+  for (int run = 0; run < 2; ++run) {
+    ASSERT_TRUE(WriteIncident(out, bundle, Analyze(bundle), facts).ok());
+    const absl::StatusOr<std::string> aside = SetEarlierIncidentAside(out + "/");
+    ASSERT_TRUE(aside.ok()) << aside.status();
+    EXPECT_THAT(*aside, HasSubstr(out + ".2023111"));
+    EXPECT_EQ(access((*aside + "/decisions.jsonl").c_str(), R_OK), 0);
+    EXPECT_NE(access(out.c_str(), F_OK), 0);
+    names.insert(*aside);
+  }
+  EXPECT_EQ(names.size(), 2u) << "neither takes the other's place";
+}
+
+TEST_F(IncidentTest, OfAHealthyRunNothingStays) {
+  const std::string out = folder_ + "/incident";
+  const Bundle bundle = KilledRankBundle();
+  Verdict healthy;
+  healthy.set_verdict(VERDICT_HEALTHY);
+  IncidentFacts facts;
+  facts.decisions = {"{}"};
+  ASSERT_TRUE(WriteIncident(out, bundle, healthy, facts).ok());
+  ASSERT_TRUE(WriteFileSafely(out + "/mine", "x").ok());
+  EXPECT_EQ(*SetEarlierIncidentAside(out), "");
+  EXPECT_EQ(system(("test \"$(ls " + out + ")\" = mine").c_str()), 0);
+}
+
+TEST_F(IncidentTest, ItTellsBeforehandWhereNoneCanBeKept) {
+  EXPECT_EQ(WhyNoIncidentFolder(""), "");
+  EXPECT_EQ(WhyNoIncidentFolder("not/there/yet"), "");
+  EXPECT_EQ(WhyNoIncidentFolder(folder_ + "/a/b"), "");
+  const std::string file = folder_ + "/file";
+  ASSERT_TRUE(WriteFileSafely(file, "x").ok());
+  EXPECT_EQ(WhyNoIncidentFolder(file), file + " is no folder");
+  EXPECT_THAT(WhyNoIncidentFolder(file + "/below"), HasSubstr("Not a directory"));
 }
 
 TEST_F(IncidentTest, NoTemporaryFileIsLeft) {

@@ -17,8 +17,10 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/redact.h"
 #include "analyzer/settings/merge.h"
+#include "analyzer/settings/table.h"
 #include "collector/agent.h"
 #include "collector/environment.h"
+#include "collector/incident.h"
 #include "collector/join.h"
 #include "collector/keeper.h"
 #include "collector/proc.h"
@@ -89,6 +91,8 @@ class Run {
       }
     }
     job_ = JobName(environment, options_.redact == RedactLevel::kStacks ? "job" : options_.command[0]);
+    // Days later, when there is something to write, is too late to hear of it.
+    if (const std::string why = WhyNoIncidentFolder(options_.out); !why.empty()) Say(absl::StrCat("--out ", options_.out, ": ", why, "; no incident can be kept there"));
     if (const int status = PrepareRecording(&environment); status != 0) return status;
     if (const int status = Start(environment); status != 0) return status;
     Loop();
@@ -99,6 +103,7 @@ class Run {
   // 0, or the exit status for arguments that cannot work.
   int PrepareRecording(Environment* environment) {
     switched_off_ = WhySwitchedOff();
+    for (const std::string& wrong : settings::WrongRecorderVariables()) Say(wrong);
     const absl::StatusOr<std::string> library = FindLibrary(*environment);
     if (!library.ok()) {
       Say(library.status().message());

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <random>
 #include <set>
 
@@ -259,6 +260,25 @@ TEST_F(SettingsTest, WhatIsNoFileOfReasonableSizeIsRefused) {
 TEST_F(SettingsTest, AnEnvironmentThatMakesNoSenseIsNamed) {
   setenv("LOCKSTEP_SPOOL_BYTES", "lots", 1);
   EXPECT_THAT(Words("agent")[0], HasSubstr("LOCKSTEP_SPOOL_BYTES takes a number of bytes like 500M or 10G, not 'lots'"));
+}
+
+TEST_F(SettingsTest, WhatTheRecorderDoesNotUnderstandIsTold) {
+  const std::map<std::string, std::vector<std::string>> good = {{"LOCKSTEP", {"0", "Off", "yes", ""}}, {"LOCKSTEP_GPU", {"no", "FULL", "0"}},
+                                                                {"LOCKSTEP_CUDA", {"1", "off", "driver"}}, {"LOCKSTEP_RING_KIB", {"8192"}},
+                                                                {"LOCKSTEP_BUDGET", {"3%", "off"}}, {"LOCKSTEP_JOB", {"anything"}}};
+  for (const auto& [variable, values] : good) {
+    for (const std::string& value : values) {
+      setenv(variable.c_str(), value.c_str(), 1);
+      EXPECT_THAT(WrongRecorderVariables(), testing::IsEmpty()) << variable << "=" << value;
+    }
+    unsetenv(variable.c_str());
+  }
+  setenv("LOCKSTEP_RING_KIB", "64M", 1);
+  setenv("LOCKSTEP_HOOK", "on", 1);
+  EXPECT_THAT(WrongRecorderVariables(), ElementsAre(HasSubstr("LOCKSTEP_HOOK takes one of dlsym, symbols, off, not 'on'"),
+                                                    HasSubstr("LOCKSTEP_RING_KIB takes a whole number, not '64M': the recorder goes by its default, 4096")));
+  unsetenv("LOCKSTEP_RING_KIB");
+  unsetenv("LOCKSTEP_HOOK");
 }
 
 }  // namespace

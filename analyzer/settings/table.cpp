@@ -356,6 +356,22 @@ std::string WrongValue(const Row& row, std::string_view value) {
   return "";
 }
 
+std::vector<std::string> WrongRecorderVariables() {
+  std::vector<std::string> lines;
+  for (const Row& row : Table()) {
+    const char* value = row.section == kRecorder ? getenv(row.variable.c_str()) : nullptr;
+    if (value == nullptr || *value == 0) continue;
+    // As the recorder reads them: without regard to case, and 0 or no for off.
+    std::string text = value;
+    std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(tolower(c)); });
+    bool on = true;
+    if (row.kind == Kind::kChoice && ReadFlag(text, &on) && ("|" + row.choices + "|").find(on ? "|on|" : "|off|") != std::string::npos) continue;
+    const std::string wrong = WrongValue(row, text);
+    if (!wrong.empty()) lines.push_back(row.variable + " " + wrong + ", not '" + std::string(value).substr(0, 60) + "': the recorder goes by its default, " + row.fallback);
+  }
+  return lines;
+}
+
 std::string Nearest(std::string_view word, const std::vector<std::string>& known) {
   std::string best;
   size_t least = std::max<size_t>(2, word.size() / 3) + 1;

@@ -52,6 +52,9 @@ const Row* FindByOption(std::string_view section, std::string_view option);
 
 // Empty, or what `row` takes instead of `value`: "takes a number of seconds above 0".
 std::string WrongValue(const Row& row, std::string_view value);
+// Variables of the recorder in this process's environment whose value it does not understand, a line each: it goes by its
+// default then and says so nowhere but in its ring.
+std::vector<std::string> WrongRecorderVariables();
 // yes, on, true, 1 and no, off, false, 0.
 bool ReadFlag(std::string_view text, bool* value);
 // The one of `known` that `word` was probably meant to be; empty: none is near.

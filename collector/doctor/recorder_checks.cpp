@@ -250,6 +250,7 @@ std::vector<Check> SwitchChecks(const Environment& environment) {
     const std::string name = variable.substr(0, variable.find('='));
     if (absl::StartsWith(name, "LOCKSTEP_") && KnownVariables().count(name) == 0) unknown.push_back(Printable(name, 60));
   }
+  for (const std::string& wrong : settings::WrongRecorderVariables()) checks.push_back(Note("switches", Printable(wrong), "mend or unset it"));
   if (!unknown.empty()) checks.push_back(Note("switches", absl::StrCat("nothing reads ", absl::StrJoin(unknown, ", ")), "check the spelling"));
   if (checks.empty()) checks.push_back(Good("switches", "recording is on"));
   return checks;

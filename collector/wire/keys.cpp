@@ -238,6 +238,11 @@ bool IsLocal(const std::string& endpoint) {
 }
 
 absl::Status CheckSecurity(const Security& security, const std::string& endpoint, bool server) {
+  const size_t colon = endpoint.rfind(':');
+  const bool tcp = absl::StartsWith(endpoint, "tcp://") && colon > strlen("tcp://") && colon + 1 < endpoint.size();
+  if (!tcp && !absl::StartsWith(endpoint, "ipc://") && !absl::StartsWith(endpoint, "inproc://")) {
+    return absl::InvalidArgumentError(absl::StrCat("'", endpoint, "' is no endpoint; one is tcp://ADDRESS:PORT or ipc://PATH"));
+  }
   const bool any = !security.own_key.empty() || (server ? !security.known_keys.empty() : !security.server_key.empty());
   if (security.insecure) {
     if (!any) return absl::OkStatus();
