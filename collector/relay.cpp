@@ -1,6 +1,5 @@
 #include "collector/relay.h"
 
-#include <poll.h>
 #include <time.h>
 
 #include <algorithm>
@@ -22,6 +21,7 @@ constexpr size_t kMostStacks = 64;    // requests of which stacks are under way
 constexpr int kMostRefused = 64;
 constexpr int kBeatsPerHeartbeat = 4096;
 constexpr int kReadAtOnce = 1024;
+constexpr size_t kReusedBytes = 16384;  // of a heartbeat: the memory of a larger one is not kept
 // A heartbeat that was shed somewhere leaves numbers behind that never come again where nothing moves: all are told anew.
 constexpr int64_t kEverythingEvery = 30 * kSecond;
 constexpr int64_t kRetryFull = 5'000'000;  // the upstream's queue is full
@@ -66,17 +66,7 @@ absl::StatusOr<std::unique_ptr<Relay>> Relay::Start(const RelayOptions& options)
 
 Relay::~Relay() = default;
 
-void Relay::Run(int stop_fd) {
-  for (;;) {
-    const int64_t wait = std::clamp<int64_t>(next_ - Now(CLOCK_MONOTONIC), 0, kSecond);
-    pollfd fds[] = {{stop_fd, POLLIN, 0}, {server_fd(), POLLIN, 0}, {upstream_fd(), POLLIN, 0}};
-    poll(fds, 3, static_cast<int>((wait + 999'999) / 1'000'000));
-    if (fds[0].revents != 0) return;
-    Step(Now(CLOCK_MONOTONIC), Now(CLOCK_REALTIME));
-  }
-}
-
-void Relay::Step(int64_t mono_ns, int64_t real_ns) {
+int Relay::Step(int64_t mono_ns, int64_t real_ns) {
   now_ = mono_ns;
   if (upstream_->Tick(now_)) {
     welcomed_ = false;
@@ -92,11 +82,12 @@ void Relay::Step(int64_t mono_ns, int64_t real_ns) {
   }
   while (std::optional<wire::Message> message = upstream_->Receive()) FromUpstream(*std::move(message));
   bool more = false;
-  for (int i = 0; urgent_bytes_ < options_.most_urgent_bytes; i++) {
+  int taken = 0;
+  for (; urgent_bytes_ < options_.most_urgent_bytes; taken++) {
     std::optional<wire::Received> received = server_->Receive();
     if (!received) break;
     FromChild(*std::move(received));
-    if (i == kReadAtOnce) {
+    if (taken == kReadAtOnce) {
       more = true;
       break;
     }
@@ -125,6 +116,7 @@ void Relay::Step(int64_t mono_ns, int64_t real_ns) {
   if (!welcomed_) next_ = now_ + kSecond / 5;
   if (!urgent_.empty() || !chunks_.empty()) next_ = std::min(next_, now_ + kRetryFull);
   if (more) next_ = now_;
+  return taken;
 }
 
 void Relay::FromUpstream(wire::Message message) {
@@ -259,7 +251,8 @@ void Relay::OnHello(const wire::Received& received) {
 }
 
 void Relay::OnHeartbeat(const wire::Received& received) {
-  Heartbeat beat;
+  Heartbeat large;
+  Heartbeat& beat = received.message.header.raw_bytes <= kReusedBytes ? beat_ : large;
   Child* child = ChildOf(received.peer);
   if (child == nullptr || !wire::DecodeBody(received.message, &beat).ok()) {
     counters_.malformed++;

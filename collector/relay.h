@@ -58,13 +58,12 @@ class Relay {
   static absl::StatusOr<std::unique_ptr<Relay>> Start(const RelayOptions& options);
   ~Relay();
 
-  // Does what there is to do now. Call when one of the descriptors is readable, and at NextNs() at the latest.
-  void Step(int64_t mono_ns, int64_t real_ns);
+  // Does what there is to do now. Call when one of the descriptors is readable, and at NextNs() at the latest. Returns how many
+  // messages of children it took.
+  int Step(int64_t mono_ns, int64_t real_ns);
   int server_fd() const { return server_->fd(); }
   int upstream_fd() const { return upstream_->fd(); }
   int64_t NextNs() const { return next_; }
-  // Steps until `stop_fd` is readable.
-  void Run(int stop_fd);
 
   const std::vector<std::string>& endpoints() const { return server_->endpoints(); }
   const RelayCounters& counters() const { return counters_; }
@@ -151,6 +150,7 @@ class Relay {
   std::unique_ptr<wire::Server> server_;
   std::unique_ptr<wire::Client> upstream_;
   RelayCounters counters_;
+  Heartbeat beat_;  // the one that is being read: its memory is used again
   std::map<uint64_t, Child> children_;  // by connection
   std::map<std::string, std::unique_ptr<Job>> jobs_;   // by serialized identity
   std::map<std::string, Namesakes> namesakes_;         // by serialized identity without its life; senders by ChildKey()

@@ -23,6 +23,7 @@ namespace {
 constexpr int kSendQueue = 1024;  // messages to one peer
 constexpr int kReceiveQueue = 64;
 constexpr int kReadAtOnce = 4096;
+constexpr int64_t kReadAgainNs = 1'000'000;  // while something read before is not handed out yet
 constexpr size_t kMostPeers = 65536;
 constexpr int64_t kProbeAfterNs = 15'000'000'000;
 constexpr int64_t kHousekeepingNs = 1'000'000'000;
@@ -168,7 +169,7 @@ class RouterServer : public Server {
   std::deque<Received> urgent_, chunks_, heartbeats_;
   size_t urgent_bytes_ = 0, chunk_bytes_ = 0;
   int heartbeats_given_ = 0;  // since the last chunk
-  int64_t housekept_ns_ = 0;
+  int64_t housekept_ns_ = 0, read_ns_ = 0;
 };
 
 absl::Status RouterServer::Start() {
@@ -347,6 +348,7 @@ void RouterServer::Queue(uint64_t token, Role role, Message message) {
 void RouterServer::Read() {
   wakeup_.Sleep();
   const int64_t now = MonoNs();
+  read_ns_ = now;
   if (now - housekept_ns_ > kHousekeepingNs) {
     housekept_ns_ = now;
     HousekeepPeers(now);
@@ -361,7 +363,9 @@ void RouterServer::Read() {
 }
 
 std::optional<Received> RouterServer::Receive() {
-  Read();
+  // To ask an empty socket costs as much as to read a message.
+  const bool any = !urgent_.empty() || !heartbeats_.empty() || !chunks_.empty();
+  if (!any || MonoNs() - read_ns_ > kReadAgainNs) Read();
   const auto take = [](std::deque<Received>* queue) {
     std::optional<Received> first(std::move(queue->front()));
     queue->pop_front();

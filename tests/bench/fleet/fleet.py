@@ -28,9 +28,9 @@ LIMIT_S = 5.0  # the least limit: tensor-parallel gaps are milliseconds
 STEPS_BEFORE_FAULT = 16
 RANKS_PER_HOST = 8
 # More agents than this, each with a heartbeat a second, are more than two cores can simulate (let alone the relays beside them):
-# these send one every three seconds, which is told. What is late is reported at once either way.
+# these send one every two seconds, which is told. What is late is reported at once either way.
 AGENTS_AT_FULL_RATE = 4096
-SLOW_HEARTBEAT_S = 3.0
+SLOW_HEARTBEAT_S = 2.0
 # In a cluster the collector and each relay have a machine of their own; here the simulation of thousands of hosts must not take
 # their time.
 RELAY_NICE, AGENT_NICE = 5, 10
@@ -169,8 +169,8 @@ class Fleet:
                  str(min(each, self.hosts - first)), "--endpoints", ",".join(lower), "--key", self.key("agent.key"), "--server-key",
                  self.key("relay.pub"), "--records", str(self.options.records), "--heartbeat-ms", str(int(self.heartbeat_s * 1000))],
                 self.log, nice=AGENT_NICE))
-        self.command_all(f"run 0 {int(mono() * 1e9)} 0 -1")
         begin = mono()
+        self.command_all(f"run 0 {int((begin + 1e6) * 1e9)} 0 -1")  # the job stands until all are there
         while True:
             stats = self.stats()
             if stats["welcome"] == self.hosts:
@@ -179,6 +179,7 @@ class Fleet:
                 raise SystemExit(f"only {stats} after 300 s")
             time.sleep(0.5)
         self.connect_s = mono() - begin
+        self.command_all(f"run 0 {int(mono() * 1e9)} 0 -1")
 
     def command_all(self, command):
         return [agent.ask(command) for agent in self.agents]
@@ -344,7 +345,7 @@ def main():
     parser.add_argument("--ranks", type=int, nargs="+", default=[1024, 8192, 24576, 98304])
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--quiet", type=float, default=60, help="seconds of the measurement without a fault")
-    parser.add_argument("--heartbeat", type=float, help="seconds from one heartbeat of an agent to the next (default: 1; 3 for the largest fleets)")
+    parser.add_argument("--heartbeat", type=float, help="seconds from one heartbeat of an agent to the next (default: 1; 2 for the largest fleets)")
     parser.add_argument("--settle", type=float, default=10)
     parser.add_argument("--upper", type=int, default=2, help="relays below the collector")
     parser.add_argument("--lower", type=int, default=8, help="relays below these, which the agents connect to")

@@ -33,6 +33,8 @@ namespace lockstep::fleet {
 namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
+constexpr int64_t kGrid = 10'000'000;
+constexpr size_t kConnecting = 64;  // at a time
 
 int64_t Now(clockid_t clock) {
   timespec now{};
@@ -67,7 +69,7 @@ class Fleet {
     files.rlim_cur = files.rlim_max;
     setrlimit(RLIMIT_NOFILE, &files);
     context_ = zmq_ctx_new();
-    zmq_ctx_set(context_, ZMQ_MAX_SOCKETS, 4 * options_.hosts + 64);
+    zmq_ctx_set(context_, ZMQ_MAX_SOCKETS, 8 * options_.hosts + 64);  // closed ones count until they are reaped
     epoll_ = epoll_create1(EPOLL_CLOEXEC);
     job_.Restart(0, Now(CLOCK_MONOTONIC), 0, -1);
     fcntl(STDIN_FILENO, F_SETFL, O_NONBLOCK);
@@ -79,13 +81,15 @@ class Fleet {
     size_t made = 0;
     std::vector<epoll_event> events(1024);
     while (!quit_) {
-      // Not all at once: a fleet's agents do not start in the same millisecond either.
-      for (int i = 0; i < 16 && made < agents_.size(); i++) {
+      // Not all at once: a fleet's agents do not start in the same millisecond either, and handshakes that wait for each other
+      // would run into their limits and begin anew.
+      while (welcomed_ < made && agents_[welcomed_].session->welcome()) welcomed_++;
+      for (int i = 0; i < 16 && made < std::min(agents_.size(), welcomed_ + kConnecting); i++) {
         if (!Make(made)) return 1;
         made++;
       }
       const int64_t now = Now(CLOCK_MONOTONIC);
-      const int64_t wait = made < agents_.size() || due_.empty() ? 0 : std::clamp<int64_t>(due_.top().first - now, 0, kSecond / 10);
+      const int64_t wait = due_.empty() ? 0 : std::clamp<int64_t>(due_.top().first - now, 0, kSecond / 10);
       const int ready = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), static_cast<int>((wait + 999'999) / 1'000'000));
       for (int i = 0; i < ready; i++) {
         if (events[static_cast<size_t>(i)].data.u64 == UINT64_MAX) {
@@ -129,7 +133,7 @@ class Fleet {
     session.version = "fleet";
     session.instance = (uint64_t{random_()} << 32) | random_();
     session.heartbeat_ns = options_.heartbeat_ns;
-    session.look_ns = std::max(session.look_ns, options_.heartbeat_ns / 3);
+    session.look_ns = 2 * options_.heartbeat_ns;  // each heartbeat looks, and so does a limit that passes
     wire::Client* const link = agent.client.get();
     agent.session = std::make_unique<AgentSession>(session, agent.source.get(), &agent.store,
                                                    [link](const wire::Message& message) { return link->Send(message); });
@@ -153,7 +157,8 @@ class Fleet {
     if (agent.client->Tick(now)) agent.session->Connected(now);
     while (std::optional<wire::Message> message = agent.client->Receive()) agent.session->Receive(*message, now);
     if (due || now >= agent.session->next()) agent.session->Tick(now, Now(CLOCK_REALTIME));
-    const int64_t next = std::clamp<int64_t>(agent.session->next(), now + 1'000'000, now + kSecond / 2);
+    // Agents that are due at about the same time are stepped together: a process with a thousand of them would wake for each.
+    const int64_t next = (std::clamp<int64_t>(agent.session->next(), now, now + kSecond) / kGrid + 1) * kGrid;
     if (due || next < agent.due_ns) Schedule(index, next);
   }
 
@@ -219,6 +224,7 @@ class Fleet {
   std::vector<SimulatedAgent> agents_;
   std::priority_queue<std::pair<int64_t, size_t>, std::vector<std::pair<int64_t, size_t>>, std::greater<>> due_;
   std::string typed_;
+  size_t welcomed_ = 0;  // the first ones, up to the first that is not
   bool quit_ = false;
   std::mt19937 random_{std::random_device{}()};
 };

@@ -21,6 +21,7 @@ namespace lockstep::fleet {
 namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
+constexpr int kPrepareAt = 3;  // looks, one a heartbeat
 
 int64_t Now(clockid_t clock) {
   timespec now{};
@@ -41,9 +42,19 @@ void SyntheticHost::Restart() {
   identity_.set_uid(1000);
   for (int i = 0; i < kRanksPerHost; i++) job_.Fill(First() + i, &snapshots_[static_cast<size_t>(i)]);
   done_.clear();
+  standing_.clear();
+  looks_ = 0;
+}
+
+void SyntheticHost::Prepare() {
+  Digest digest;
+  EncodeDigest(BundleAt(job_.fault_ns() + 2 * SyntheticJob::kSettleNs, 0), {}, &digest);
+  standing_ = digest.SerializeAsString();
 }
 
 void SyntheticHost::Look(int64_t mono_ns) {
+  // Not all in the same moment.
+  if (job_.will_stand() && ++looks_ == kPrepareAt + host_ % (job_.ranks() > 32768 ? 24 : 10)) Prepare();
   job_.Move(First(), kRanksPerHost, mono_ns, snapshots_.data());
   for (int i = 0; i < kRanksPerHost; i++) {
     ring::Snapshot& snapshot = snapshots_[static_cast<size_t>(i)];
@@ -63,8 +74,12 @@ void SyntheticHost::FillDigest(const CollectRequest& request, Digest* out) {
     return;
   }
   const absl::StatusOr<Ranks> wanted = Ranks::From(request.ranks());
-  EncodeDigest(BundleNow(0), wanted.ok() ? wanted->List() : std::vector<int32_t>(), out);
   const int64_t now = Now(CLOCK_MONOTONIC);
+  bool all = wanted.ok();
+  for (int i = 0; all && !wanted->empty() && i < kRanksPerHost; i++) all = wanted->Contains(First() + i);
+  if (!all || !job_.Stalled(now) || standing_.empty() || !out->ParseFromString(standing_)) {
+    EncodeDigest(BundleAt(now, 0), wanted.ok() ? wanted->List() : std::vector<int32_t>(), out);
+  }
   for (RankDigest& digest : *out->mutable_ranks()) {
     digest.set_progress_age_ns(job_.Stalled(now) ? now - job_.fault_ns() : 1'000'000);
     digest.set_activity_age_ns(digest.progress_age_ns());
@@ -115,8 +130,7 @@ bool SyntheticHost::NextEvidence(HostEvidence* out) {
   return true;
 }
 
-Bundle SyntheticHost::BundleNow(size_t ops) {
-  const int64_t now = Now(CLOCK_MONOTONIC);
+Bundle SyntheticHost::BundleAt(int64_t now, size_t ops) {
   std::vector<RingInput> inputs;
   job_.Move(First(), kRanksPerHost, now, snapshots_.data());
   for (int i = 0; i < kRanksPerHost; i++) {
@@ -137,7 +151,7 @@ Bundle SyntheticHost::BundleNow(size_t ops) {
 
 void SyntheticHost::PutFile(const CollectRequest& request) {
   const bool evidence = request.phase() == CollectRequest::EVIDENCE;
-  const Bundle bundle = BundleNow(options_.records);
+  const Bundle bundle = BundleAt(Now(CLOCK_MONOTONIC), options_.records);
   const absl::StatusOr<Ranks> wanted = Ranks::From(request.ranks());
   std::vector<size_t> ranks;
   for (size_t i = 0; i < bundle.ranks.size(); i++) {

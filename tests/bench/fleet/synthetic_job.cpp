@@ -246,6 +246,7 @@ int64_t SyntheticJob::GpuAt(int rank, int64_t now) const {
 }
 
 int64_t SyntheticJob::IssuedAt(int rank, int64_t now) const {
+  if (now < t0_) return 0;
   return GpuAt(rank, now) + (Stalled(now) && rank == fault_rank_ ? 0 : kAhead);
 }
 

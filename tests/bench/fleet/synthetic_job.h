@@ -31,13 +31,14 @@ class SyntheticJob {
   // After Move: what is under way and the last of each communicator (a digest's), or the last so many (a whole ring's).
   void AddRecent(int rank, ring::Snapshot* snapshot) const;
   void AddOps(int rank, size_t most, ring::Snapshot* snapshot) const;
+  static constexpr int64_t kSettleNs = 20'000'000;  // until everybody stands where the fault leaves them
+  bool will_stand() const { return fault_step_ >= 0; }
   bool Stalled(int64_t now) const { return now >= fault_ns() + kSettleNs; }
 
   int ranks() const { return ranks_; }
   std::string HostOf(int host) const;
 
  private:
-  static constexpr int64_t kSettleNs = 20'000'000;  // until everybody stands where the fault leaves them
   enum Lane { kTp, kDp, kEmbedding, kWorld, kSendNext, kSendPrev, kRecvNext, kRecvPrev, kLanes };
   struct Call {
     Lane lane;
