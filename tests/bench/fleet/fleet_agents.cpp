@@ -158,7 +158,7 @@ class Fleet {
     while (std::optional<wire::Message> message = agent.client->Receive()) agent.session->Receive(*message, now);
     if (due || now >= agent.session->next()) agent.session->Tick(now, Now(CLOCK_REALTIME));
     // Agents that are due at about the same time are stepped together: a process with a thousand of them would wake for each.
-    const int64_t next = (std::clamp<int64_t>(agent.session->next(), now, now + kSecond) / kGrid + 1) * kGrid;
+    const int64_t next = (std::clamp<int64_t>(agent.session->next(), now, now + options_.heartbeat_ns) / kGrid + 1) * kGrid;
     if (due || next < agent.due_ns) Schedule(index, next);
   }
 
