@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -23,8 +22,7 @@
 #include "analyzer/report.h"
 #include "analyzer/report_places.h"
 #include "analyzer/report_words.h"
-
-extern char** environ;
+#include "analyzer/start_child.h"
 
 namespace lockstep {
 namespace {
@@ -97,29 +95,14 @@ std::string Ask(const std::string& program, const std::string& url, const std::s
   posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  sigset_t none, all;
-  sigemptyset(&none);
-  sigfillset(&all);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &all);
   const std::string limit = absl::StrCat(std::max<int64_t>(limit_ns / 1'000'000, 1));
-  std::vector<std::string> words = {program, "before", "--to", url, "--time-limit-ms", limit};
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  pid_t pid = 0;
-  const int error = posix_spawn(&pid, program.c_str(), &actions, &attributes, argv.data(), environ);
+  const absl::StatusOr<pid_t> pid = StartChild({program, "before", "--to", url, "--time-limit-ms", limit}, actions);
   posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
   close(in[0]);
   close(out[1]);
   std::string answer;
-  if (error != 0) {
-    *why = absl::StrCat(program, " cannot be run: ", strerror(error));
+  if (!pid.ok()) {
+    *why = std::string(pid.status().message());
   } else {
     // It may be gone already: then the answer is empty. A write to a pipe without reader must not end this process.
     const auto before = signal(SIGPIPE, SIG_IGN);
@@ -128,7 +111,7 @@ std::string Ask(const std::string& program, const std::string& url, const std::s
     signal(SIGPIPE, before);
   }
   close(in[1]);
-  bool ended = error != 0;
+  bool ended = !pid.ok();
   while (!ended && answer.size() < kMostAnswer) {
     const int64_t left = until - Now();
     if (left <= 0) break;
@@ -143,9 +126,9 @@ std::string Ask(const std::string& program, const std::string& url, const std::s
     }
   }
   close(out[0]);
-  if (error == 0) {
-    kill(-pid, SIGKILL);
-    while (waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
+  if (pid.ok()) {
+    kill(-*pid, SIGKILL);
+    while (waitpid(*pid, nullptr, 0) < 0 && errno == EINTR) {
     }
     if (!ended) {
       *why = absl::StrCat("the archive did not answer within ", DurationText(limit_ns));

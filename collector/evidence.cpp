@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,12 +16,11 @@
 #include "analyzer/clean_utf8.h"
 #include "analyzer/process_evidence.h"
 #include "analyzer/redact.h"
+#include "analyzer/start_child.h"
 #include "collector/evidence/child_pipe.h"
 #include "collector/evidence/hardware_log.h"
 #include "collector/evidence/memory_state.h"
 #include "collector/own_programs.h"
-
-extern char** environ;
 
 namespace lockstep {
 namespace {
@@ -86,14 +84,10 @@ void EvidenceJob::Start(std::unique_ptr<Child>* slot, const char* mode) {
     return;
   }
   std::vector<std::string> words = options_.helper.empty() ? OwnProgram("evidence") : std::vector<std::string>{options_.helper};
-  const std::string helper = words[0];
   words.insert(words.end(), {mode, absl::StrCat(pid_), "--limit-ms", absl::StrCat(options_.deadline_ns / 1'000'000 + 1000)});
   if (again) words.push_back("--no-stop");
   if (options_.ring >= 0) words.insert(words.end(), {"--ring-fd", "3"});
   if (!options_.nvml.empty()) words.insert(words.end(), {"--nvml", options_.nvml});
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
 
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
@@ -104,24 +98,14 @@ void EvidenceJob::Start(std::unique_ptr<Child>* slot, const char* mode) {
 #if __GLIBC_PREREQ(2, 34)
   posix_spawn_file_actions_addclosefrom_np(&actions, options_.ring >= 0 ? 4 : 3);  // what others forgot to mark
 #endif
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t none, all;
-  sigemptyset(&none);
-  sigfillset(&all);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &all);
-  posix_spawnattr_setpgroup(&attributes, 0);  // a terminal's Ctrl-C is not for it
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-  const int error = posix_spawn(&child->pid, helper.c_str(), &actions, &attributes, arguments.data(), environ);
+  const absl::StatusOr<pid_t> pid = StartChild(words, actions);
   posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
   close(ends[1]);
   child->fd = ends[0];
   fcntl(child->fd, F_SETFL, O_NONBLOCK);
-  if (error != 0) {
-    child->pid = -1;
-    child->failed = absl::StrCat("cannot start ", helper, ": ", strerror(error));
+  child->pid = pid.value_or(-1);
+  if (!pid.ok()) {
+    child->failed = std::string(pid.status().message());
     child->done = true;
   }
   *slot = std::move(child);

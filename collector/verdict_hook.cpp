@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -18,10 +17,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/start_child.h"
 #include "collector/proc.h"
 #include "collector/say.h"
-
-extern char** environ;
 
 namespace lockstep {
 namespace {
@@ -57,35 +55,21 @@ absl::Status RunWithInput(const std::vector<std::string>& argv, const std::strin
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, *in, STDIN_FILENO);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  sigset_t none, all;
-  sigemptyset(&none);
-  sigfillset(&all);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &all);
-  std::vector<char*> words;
-  for (const std::string& word : argv) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  pid_t pid = 0;
-  const int error = posix_spawn(&pid, words[0], &actions, &attributes, words.data(), environ);
+  const absl::StatusOr<pid_t> pid = StartChild(argv, actions);
   posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
   close(*in);
-  if (error != 0) return absl::UnavailableError(absl::StrCat("cannot start ", argv[0], ": ", strerror(error)));
-  const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+  if (!pid.ok()) return pid.status();
+  const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, *pid, 0));
   const int64_t until = MonotonicNs() + limit_ns;
   bool late = false;
   int status = 0;
   for (;;) {
-    const pid_t ended = waitpid(pid, &status, WNOHANG);
-    if (ended == pid || (ended < 0 && errno != EINTR)) break;
+    const pid_t ended = waitpid(*pid, &status, WNOHANG);
+    if (ended == *pid || (ended < 0 && errno != EINTR)) break;
     const int64_t left = until - MonotonicNs();
     if (left <= 0 && !late) {
       late = true;
-      kill(-pid, SIGKILL);
+      kill(-*pid, SIGKILL);
       continue;
     }
     pollfd polled = {pidfd, POLLIN, 0};
