@@ -46,6 +46,39 @@ TEST(Beside, ACallThatWasLeftOutIsToldAlthoughNobodyMetItYet) {
   EXPECT_EQ(Culprits(v.findings(1)), std::vector<int32_t>{5}) << v.DebugString();
 }
 
+TEST(Beside, AHostThatWaitsWhereItsSiblingsWentOnLeftOutACall) {
+  Job job = FirstFault();
+  auto& program = job.ranks[5].program;
+  // The last call before the host waits for its GPU: no later call of its own is recorded beside which it lacks.
+  program.erase(program.begin() + static_cast<std::ptrdiff_t>(job.Find(5, "world", 2, 1)));
+  const Verdict v = Analyze(job.Run());
+  ASSERT_EQ(v.findings_size(), 2) << v.DebugString();
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{0});
+  EXPECT_EQ(v.findings(1).kind(), RANK_NOT_ARRIVED);
+  EXPECT_EQ(Culprits(v.findings(1)), std::vector<int32_t>{5}) << v.DebugString();
+  EXPECT_FALSE(v.findings(1).tells_apart().empty());
+}
+
+TEST(Beside, CountsThatNoSiblingsProgramHasAreToldWhereTheRecordsAreGone) {
+  for (bool left_out : {true, false}) {
+    Job job = FirstFault();
+    auto& program = job.ranks[5].program;
+    if (left_out) program.erase(program.begin() + static_cast<std::ptrdiff_t>(job.Find(5, "tp", 2, 1)));
+    Bundle bundle = job.Run();
+    for (Rank& rank : bundle.ranks) {
+      if (rank.ops.size() > 2) rank.ops.erase(rank.ops.begin(), rank.ops.end() - 2);
+      rank.records_lost = 1;
+    }
+    const Verdict v = Analyze(bundle);
+    ASSERT_GE(v.findings_size(), 1) << v.DebugString();
+    EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{0}) << v.DebugString();
+    ASSERT_EQ(v.findings_size(), left_out ? 2 : 1) << v.DebugString();
+    if (!left_out) continue;
+    EXPECT_EQ(v.findings(1).kind(), SILENT_DESYNC);
+    EXPECT_EQ(Culprits(v.findings(1)), std::vector<int32_t>{5});
+  }
+}
+
 TEST(Beside, VictimsAreNoSecondFault) {
   const Verdict v = Analyze(FirstFault().Run());
   ASSERT_EQ(v.findings_size(), 1) << v.DebugString();

@@ -85,6 +85,9 @@ class Causes {
   void DescribeReplay(const Cause& cause, Finding* finding) const;
 
  private:
+  // Of FromBeside: hosts that wait where their siblings went on; ranks that counted other calls than their siblings.
+  void AddWaitsTooEarly(const std::vector<Cause>& known, std::vector<Cause>* causes) const;
+  void AddOtherPrograms(const std::vector<Cause>& known, std::vector<Cause>* causes) const;
   // Keeps of several ranks at odds those that left the order of their siblings, where some did and some did not.
   void Narrow(Cause* cause);
   Cause FromDivergence(const Divergence& d) const;

@@ -9,6 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine_causes.h"
+#include "analyzer/engine_counts.h"
+#include "analyzer/engine_stopped.h"
 
 namespace lockstep {
 
@@ -183,7 +185,68 @@ std::vector<Cause> Causes::FromBeside(const std::vector<Cause>& known) const {
     c.beside = true;
     Merge(&causes, std::move(c));
   }
+  AddWaitsTooEarly(known, &causes);
+  AddOtherPrograms(known, &causes);
   return causes;
+}
+
+void Causes::AddWaitsTooEarly(const std::vector<Cause>& known, std::vector<Cause>* causes) const {
+  constexpr double kElseItsGpu = 0.8;
+  std::vector<bool> distrusted(bundle_.ranks.size());
+  for (const Queue& queue : graph_->queues) {
+    const Front front = queue.front.front;
+    const bool sound = front == Front::kIdle || front == Front::kWaits || front == Front::kAllArrived || front == Front::kOverwritten;
+    if (!sound) distrusted[static_cast<size_t>(queue.rank)] = true;
+  }
+  const std::vector<StoppedHost> early = FindWaitsTooEarly(model_, distrusted);
+  for (size_t i = 0; i < early.size(); ++i) {
+    const auto r = static_cast<int32_t>(i);
+    if (early[i].witness < 0 || Named(known, r) || Named(*causes, r) || bundle_.ranks[i].process.consequence) continue;
+    const Rank& witness = bundle_.ranks[static_cast<size_t>(early[i].witness)];
+    Cause c;
+    c.kind = RANK_NOT_ARRIVED;
+    c.cause = "code mismatch";
+    c.beside = true;
+    c.ranks = {r};
+    c.nodes = {WaitGraph::HostNode(i)};
+    c.confidence = kElseItsGpu;
+    c.comm = model_.CommOf(witness, *early[i].next);
+    c.op = early[i].next;
+    c.op_rank = early[i].witness;
+    const std::string next = absl::StrCat(OpText(bundle_, witness, *early[i].next), " on ", CommText(bundle_.comms[c.comm]));
+    c.what = absl::StrCat("never issued what its siblings issued as ", next, ", and waits for its GPU where they did not yet");
+    c.evidence.push_back({absl::StrCat(early[i].witnesses, " ranks in the same role issued ", next, " with all the work unfinished that ", Who(r),
+                                       " has: no wait for that work comes before that call"),
+                          {early[i].witness, r}});
+    c.alternatives = {"its host waits for work on its GPU that is not NCCL's and that does not end"};
+    c.tells_apart = "its stack beside a sibling's: the same wait, or an earlier one; a kernel trace of its GPU";
+    c.advice = "1. Find the branch around this call that the named rank did not take (data-dependent condition, early continue).\n"
+               "2. Look for a kernel that never ends on its GPU.";
+    c.refuted_by = "that rank's own record of the operation";
+    Merge(causes, std::move(c));
+  }
+}
+
+// Counts of collectives show a call too many or too few wherever the ranks stand.
+void Causes::AddOtherPrograms(const std::vector<Cause>& known, std::vector<Cause>* causes) const {
+  constexpr double kCounted = 0.75;
+  // Who lost a peer that left no data may have gone on in code that its siblings did not come to.
+  if (std::all_of(known.begin(), known.end(), [](const Cause& c) { return c.kind == RANK_NO_DATA; })) return;
+  for (const int32_t r : FindOtherPrograms(model_)) {
+    const Rank& rank = bundle_.ranks[static_cast<size_t>(r)];
+    if (Named(known, r) || Named(*causes, r) || rank.process.consequence) continue;
+    if (std::any_of(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return op.retired && op.state != OpState::kCompleted; })) continue;  // nor who gave up an operation
+    Cause c;
+    c.kind = SILENT_DESYNC;
+    c.beside = true;
+    c.ranks = {r};
+    c.confidence = kCounted;
+    c.what = "counted what the program of the ranks in the same role nowhere counts: it left out or added a call";
+    c.evidence.push_back({"most ranks in the same role agree with each other on how many collectives come before which", c.ranks});
+    c.advice = "1. Look for a call of this rank that depends on local data.\n2. Record with a larger ring.";
+    c.refuted_by = "the ranks in the same role running a different program by design";
+    Merge(causes, std::move(c));
+  }
 }
 
 }  // namespace lockstep

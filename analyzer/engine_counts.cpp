@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/engine_program_read.h"
 
 namespace lockstep {
 namespace {
@@ -24,13 +25,13 @@ bool AtMost(const Counts& a, const Counts& b) {
   return true;
 }
 
-struct Program {
+struct Counted {
   int32_t rank = -1;
   std::vector<Counts> places;      // newest first: when its data was taken, and before each call that is still recorded
 };
 
 // The role, and what was counted of collectives in each of its communicators, at most `most` places; empty role: something is not known.
-std::string Read(const Model& model, size_t index, size_t most, Program* program) {
+std::string Read(const Model& model, const std::vector<bool>& given_up, size_t index, size_t most, Counted* program) {
   const Rank& rank = model.bundle.ranks[index];
   if (rank.damaged) return "";
   program->rank = static_cast<int32_t>(index);
@@ -38,6 +39,7 @@ std::string Read(const Model& model, size_t index, size_t most, Program* program
   std::string role;
   for (size_t m = 0; m < rank.memberships.size(); ++m) {
     const Membership& ms = rank.memberships[m];
+    if (given_up[ms.comm]) continue;
     const CommView& view = model.comms[ms.comm];
     if (view.used_for_p2p) {
       absl::StrAppend(&role, view.klass, "@", ms.member_rank, ";");
@@ -65,7 +67,7 @@ std::string Read(const Model& model, size_t index, size_t most, Program* program
   return now.size() < 2 ? "" : role;
 }
 
-bool Contradicts(const Counts& counts, const Program& sibling) {
+bool Contradicts(const Counts& counts, const Counted& sibling) {
   for (const Counts& c : sibling.places) {
     if (!AtMost(c, counts) && !AtMost(counts, c)) return true;
   }
@@ -76,24 +78,25 @@ bool Contradicts(const Counts& counts, const Program& sibling) {
 }  // namespace
 
 std::vector<int32_t> FindOtherPrograms(const Model& model) {
-  std::map<std::string, std::vector<Program>> roles;
+  const std::vector<bool> given_up = FindGivenUp(model);
+  std::map<std::string, std::vector<Counted>> roles;
   for (size_t r = 0; r < model.ranks.size(); ++r) {
-    Program program;
-    const std::string role = Read(model, r, 1, &program);
+    Counted program;
+    const std::string role = Read(model, given_up, r, 1, &program);
     if (!role.empty()) roles[role].push_back(std::move(program));
   }
   std::vector<int32_t> odd;
   for (const auto& [role, programs] : roles) {
     if (programs.size() < 3) continue;
     std::vector<int32_t> here;
-    std::vector<Program> references;
+    std::vector<Counted> references;
     const size_t stride = std::max<size_t>(1, programs.size() / kReferences);
     for (size_t i = 0; i < programs.size(); i += stride) {
-      Read(model, static_cast<size_t>(programs[i].rank), kMostPlaces, &references.emplace_back());
+      Read(model, given_up, static_cast<size_t>(programs[i].rank), kMostPlaces, &references.emplace_back());
     }
-    for (const Program& p : programs) {
+    for (const Counted& p : programs) {
       size_t against = 0, compared = 0;
-      for (const Program& reference : references) {
+      for (const Counted& reference : references) {
         if (reference.rank == p.rank) continue;
         ++compared;
         against += Contradicts(p.places.front(), reference);

@@ -51,20 +51,6 @@ std::vector<bool> FindExchanges(const Model& model) {
   return found;
 }
 
-// Communicators that a rank aborted before it made others: of an earlier life of the job inside the same processes. Where each rank was cut
-// short in it is no difference of programs.
-std::vector<bool> FindGivenUp(const Model& model) {
-  std::vector<bool> found(model.comms.size());
-  for (const Rank& rank : model.bundle.ranks) {
-    int64_t newest = 0;
-    for (const Membership& ms : rank.memberships) newest = std::max(newest, ms.created_ns);
-    for (const Membership& ms : rank.memberships) {
-      if (ms.state == ring::CommState::kAborted && ms.ended_ns > 0 && newest > ms.ended_ns) found[ms.comm] = true;
-    }
-  }
-  return found;
-}
-
 class Reader {
  public:
   explicit Reader(const Model& model) : model_(model), exchanges_(FindExchanges(model)), given_up_(FindGivenUp(model)) {
@@ -177,6 +163,18 @@ class Reader {
 };
 
 }  // namespace
+
+std::vector<bool> FindGivenUp(const Model& model) {
+  std::vector<bool> found(model.comms.size());
+  for (const Rank& rank : model.bundle.ranks) {
+    int64_t newest = 0;
+    for (const Membership& ms : rank.memberships) newest = std::max(newest, ms.created_ns);
+    for (const Membership& ms : rank.memberships) {
+      if (ms.state == ring::CommState::kAborted && ms.ended_ns > 0 && newest > ms.ended_ns) found[ms.comm] = true;
+    }
+  }
+  return found;
+}
 
 std::map<std::string, std::vector<Program>> ReadPrograms(const Model& model) {
   std::map<std::string, std::vector<Program>> families;

@@ -31,6 +31,10 @@ struct Program {
 // for each thread that issues operations; which thread is which shows in what it calls, not in its number.
 std::map<std::string, std::vector<Program>> ReadPrograms(const Model& model);
 
+// By communicator: whether a rank aborted it before it made others. It is of an earlier life of the job inside the same processes, and where
+// each rank was cut short in that is no difference of programs.
+std::vector<bool> FindGivenUp(const Model& model);
+
 }  // namespace lockstep
 
 #endif  // LOCKSTEP_ANALYZER_ENGINE_PROGRAM_READ_H_

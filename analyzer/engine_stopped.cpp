@@ -33,7 +33,8 @@ struct Place {
 
 class Comparer {
  public:
-  explicit Comparer(const Model& model) : model_(model), places_(model.ranks.size()) {
+  // Of frameworks' dumps, or of own ones: the two count sends and receives differently.
+  Comparer(const Model& model, bool frameworks) : model_(model), places_(model.ranks.size()) {
     std::map<std::string, uint32_t> classes;
     std::vector<int> comms_of_class;
     for (const CommView& view : model.comms) {
@@ -45,7 +46,7 @@ class Comparer {
     for (size_t r = 0; r < places_.size(); ++r) {
       const Rank& rank = model.bundle.ranks[r];
       Place& place = places_[r];
-      if (rank.source != Source::kFlightRecorder || rank.damaged) continue;
+      if ((rank.source == Source::kFlightRecorder) != frameworks || rank.damaged) continue;
       for (uint32_t i = 0; i < rank.memberships.size(); ++i) {
         const uint32_t comm = rank.memberships[i].comm, klass = class_of_comm_[comm];
         place.memberships.push_back({klass, i});
@@ -180,7 +181,7 @@ class Comparer {
 }  // namespace
 
 std::vector<std::vector<int32_t>> FindSiblings(const Model& model) {
-  const Comparer comparer(model);
+  const Comparer comparer(model, true);
   constexpr size_t kEnough = 64;  // witnesses beyond that add nothing
   std::vector<std::vector<int32_t>> found(model.ranks.size());
   for (const std::vector<uint32_t>& family : comparer.Families()) {
@@ -204,10 +205,12 @@ std::vector<std::vector<int32_t>> FindSiblings(const Model& model) {
   return found;
 }
 
-std::vector<StoppedHost> FindStoppedHosts(const Model& model, const std::vector<bool>& distrusted) {
+namespace {
+
+std::vector<StoppedHost> FindPassed(const Model& model, const std::vector<bool>& distrusted, bool frameworks, HostState state) {
   const size_t n = model.ranks.size();
   std::vector<StoppedHost> found(n);
-  const Comparer comparer(model);
+  const Comparer comparer(model, frameworks);
   for (const std::vector<uint32_t>& family : comparer.Families()) {
     const std::vector<std::vector<uint32_t>> groups = comparer.Alike(family);
     // Those that may witness, first one first: whose word is taken is the lowest rank's.
@@ -220,7 +223,7 @@ std::vector<StoppedHost> FindStoppedHosts(const Model& model, const std::vector<
     std::sort(witnesses.begin(), witnesses.end());
     for (const auto& group : groups) {
       if (model.ranks[group[0]].in_flight.size() > kMayFillQueue) continue;
-      const auto silent = [&](uint32_t r) { return model.ranks[r].host == HostState::kUnknown && !distrusted[r]; };
+      const auto silent = [&](uint32_t r) { return model.ranks[r].host == state && !distrusted[r]; };
       if (std::none_of(group.begin(), group.end(), silent)) continue;
       StoppedHost host;
       for (const auto& [w, count] : witnesses) {
@@ -239,6 +242,16 @@ std::vector<StoppedHost> FindStoppedHosts(const Model& model, const std::vector<
     }
   }
   return found;
+}
+
+}  // namespace
+
+std::vector<StoppedHost> FindStoppedHosts(const Model& model, const std::vector<bool>& distrusted) {
+  return FindPassed(model, distrusted, true, HostState::kUnknown);
+}
+
+std::vector<StoppedHost> FindWaitsTooEarly(const Model& model, const std::vector<bool>& distrusted) {
+  return FindPassed(model, distrusted, false, HostState::kInWait);
 }
 
 }  // namespace lockstep
