@@ -88,6 +88,7 @@ class Causes {
   // Of FromBeside: hosts that wait where their siblings went on; ranks that counted other calls than their siblings.
   void AddWaitsTooEarly(const std::vector<Cause>& known, std::vector<Cause>* causes) const;
   void AddOtherPrograms(const std::vector<Cause>& known, std::vector<Cause>* causes) const;
+  void AddCirclesBeside(const std::vector<Cause>& known, std::vector<Cause>* causes) const;
   // Keeps of several ranks at odds those that left the order of their siblings, where some did and some did not.
   void Narrow(Cause* cause);
   Cause FromDivergence(const Divergence& d) const;
@@ -97,7 +98,10 @@ class Causes {
   // one that a rank without data had to take part in. Empty: nothing of the kind.
   std::vector<Cause> WhyItLeft(uint32_t node) const;
   // Of a circle: few ranks that never issued what many wait in; empty: nothing of the kind.
-  std::vector<Cause> LeftInCircle(const std::vector<uint32_t>& sink) const;
+  // `beside`: the circle waits for others, too; whoever else waits in its collectives is counted with it.
+  std::vector<Cause> LeftInCircle(const std::vector<uint32_t>& sink, bool beside = false) const;
+  // Whether the rank's GPU came to where its program left its siblings'. Before that the difference stops nobody.
+  bool CameTo(const Divergence& d) const;
   // Whether rank and holder completed an operation together that the holder issued after `op`.
   bool MetLater(int32_t rank_index, int32_t holder, const Op& op) const;
   // Ends the communicator that others wait in.

@@ -1,6 +1,7 @@
 // Faults that nobody waits for yet: of two that are independent, the first to bite stops those who would have come to wait for the
 // other. Its own record shows it all the same.
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine_causes.h"
+#include "analyzer/engine_components.h"
 #include "analyzer/engine_counts.h"
 #include "analyzer/engine_stopped.h"
 
@@ -187,7 +189,44 @@ std::vector<Cause> Causes::FromBeside(const std::vector<Cause>& known) const {
   }
   AddWaitsTooEarly(known, &causes);
   AddOtherPrograms(known, &causes);
+  AddCirclesBeside(known, &causes);
   return causes;
+}
+
+bool Causes::CameTo(const Divergence& d) const {
+  if (d.own == nullptr) return true;
+  bool any = false;
+  for (uint32_t q = graph_->FirstQueue(static_cast<size_t>(d.rank)); q < graph_->FirstQueue(static_cast<size_t>(d.rank) + 1); ++q) {
+    const GpuFront& front = graph_->queues[q].front;
+    if (front.op == nullptr) continue;
+    any = true;
+    if (!std::less<const Op*>()(front.op, d.own)) return true;
+  }
+  return !any;
+}
+
+// Everybody in a circle waits for all that he is in, so it stands still whatever becomes of the others that it waits for as well.
+void Causes::AddCirclesBeside(const std::vector<Cause>& known, std::vector<Cause>* causes) const {
+  const auto& edges = graph_->edges;
+  const Components found = FindComponents(
+      static_cast<uint32_t>(edges.size()), [&](uint32_t v) { return edges[v].size(); }, [&](uint32_t v, size_t k) { return edges[v][k].to; });
+  std::vector<std::vector<uint32_t>> circles(found.count);
+  for (uint32_t v = 0; v < edges.size(); ++v) circles[found.of[v]].push_back(v);
+  std::erase_if(circles, [&](const std::vector<uint32_t>& circle) {
+    return circle.size() < 2 || std::find(graph_->sinks.begin(), graph_->sinks.end(), circle) != graph_->sinks.end();
+  });
+  std::sort(circles.begin(), circles.end());
+  constexpr size_t kFew = 2;  // more lack it together because one of them holds up the others
+  for (const auto& circle : circles) {
+    const auto named = [&](int32_t r) { return r >= 0 && (Named(known, r) || Named(*causes, r)); };
+    if (std::any_of(circle.begin(), circle.end(), [&](uint32_t v) { return named(graph_->RankOf(v)); })) continue;
+    for (Cause& c : LeftInCircle(circle, true)) {
+      if (c.ranks.size() > kFew) continue;
+      c.beside = true;
+      c.confidence = std::min(c.confidence, kBeside);
+      Merge(causes, std::move(c));
+    }
+  }
 }
 
 void Causes::AddWaitsTooEarly(const std::vector<Cause>& known, std::vector<Cause>* causes) const {
@@ -199,6 +238,9 @@ void Causes::AddWaitsTooEarly(const std::vector<Cause>& known, std::vector<Cause
     if (!sound) distrusted[static_cast<size_t>(queue.rank)] = true;
   }
   const std::vector<StoppedHost> early = FindWaitsTooEarly(model_, distrusted);
+  // Where many do, they wait for something that is not known.
+  constexpr ptrdiff_t kFew = 2;
+  if (std::count_if(early.begin(), early.end(), [](const StoppedHost& host) { return host.witness >= 0; }) > kFew) return;
   for (size_t i = 0; i < early.size(); ++i) {
     const auto r = static_cast<int32_t>(i);
     if (early[i].witness < 0 || Named(known, r) || Named(*causes, r) || bundle_.ranks[i].process.consequence) continue;

@@ -10,7 +10,7 @@
 
 namespace lockstep {
 
-std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink) const {
+std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink, bool beside) const {
   constexpr size_t kManyAgainstOne = 3;
   auto inside = [&](uint32_t v) { return std::binary_search(sink.begin(), sink.end(), v); };
   std::set<int32_t> all, odd, never;
@@ -28,6 +28,7 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink) const
     for (uint32_t from : graph_->back[v]) {
       if (!lacking.empty() && graph_->RankOf(from) >= 0) issuers.insert(graph_->RankOf(from));
     }
+    if (beside) all.insert(issuers.begin(), issuers.end());
     if (kManyAgainstOne * lacking.size() <= issuers.size()) odd.insert(lacking.begin(), lacking.end());
     if (kManyAgainstOne * issuers.size() <= lacking.size()) odd.insert(issuers.begin(), issuers.end());
   }

@@ -47,6 +47,9 @@ class Comparer {
       const Rank& rank = model.bundle.ranks[r];
       Place& place = places_[r];
       if ((rank.source == Source::kFlightRecorder) != frameworks || rank.damaged) continue;
+      // A host's wait is told from what holds its GPU only where what that is in is known.
+      const bool starts = rank.gpu_marks == ring::GpuMarks::kFull || (rank.gpu_marks == ring::GpuMarks::kEvents && rank.start_recorded);
+      if (!frameworks && !starts) continue;
       for (uint32_t i = 0; i < rank.memberships.size(); ++i) {
         const uint32_t comm = rank.memberships[i].comm, klass = class_of_comm_[comm];
         place.memberships.push_back({klass, i});

@@ -147,6 +147,14 @@ std::vector<Cause> Causes::FromSinks() {
         if (const Divergence* d = DivergenceOf(r)) here.push_back(FromDivergence(*d));
       }
     }
+    // What no GPU of the circle came to yet did not close it.
+    if (!here.empty() && sink.size() > 1 && std::none_of(ranks.begin(), ranks.end(), [&](int32_t r) {
+          const Divergence* d = DivergenceOf(r);
+          return d != nullptr && CameTo(*d);
+        })) {
+      std::vector<Cause> left = LeftInCircle(sink);
+      if (!left.empty()) here = std::move(left);
+    }
     const uint32_t v = sink[0];
     // A communicator in the making that nobody is seen to be missing from: AddFromCreations tells of it.
     if (here.empty() && sink.size() == 1 && graph_->Kind(v) == WaitGraph::NodeKind::kCollective) continue;

@@ -144,6 +144,13 @@ void SettleTwoFaults(const Request& request, const std::vector<std::shared_ptr<c
     for (int32_t r : truth.culprit_ranks) job.programs[static_cast<size_t>(r)] = base[static_cast<size_t>(r)];
     // Who left its loop is seen to be elsewhere, or not to be there, whoever came as far.
     if (request.scenario != 11) shown = shown && SomebodyCameAsFar(run, base, truth.culprit_ranks, 0, unreadable);
+    // Sizes of an all-to-all differ lawfully everywhere: what is wrong about one row shows only beside its peer's.
+    if (request.scenario == 6) {
+      const std::vector<int32_t>& pair = truth.set_allowed.back();
+      shown = shown && std::all_of(pair.begin(), pair.end(), [&](int32_t r) {
+        return unreadable.count(r) == 0 && run.ranks()[static_cast<size_t>(r)].pc > run.StruckAt(0);
+      });
+    }
   } else {
     without_first.without = 1;
   }
