@@ -1,8 +1,8 @@
 // What a collector does with the digests of a hang, step by step, at any number of ranks, on one core and with nobody else: so
 // that it shows which step grows faster than the ranks do. The digests are a real agent's messages (fleet_agents sends the same
-// over the network), of a job in which one rank stopped, in an order of chance; once all of them, once without those of an
-// eighth of the hosts, whose agents do not answer.
-//   fleet_root [--runs N] RANKS...      prints a table: the median of N runs of each size
+// over the network), of a job in which one rank stopped, in an order of chance; once all of them, once without those of
+// every eighth host or so, whose agents do not answer.
+//   fleet_root [--runs N] [--silent N] RANKS...      prints a table: the median of N runs of each size; one host in N is silent (8)
 #include <sys/resource.h>
 #include <time.h>
 
@@ -99,7 +99,9 @@ Run RunOnce(const std::vector<wire::Message>& digests, const MergedProgress& pro
   return run;
 }
 
-bool Size(int ranks, int runs, bool holes) {
+// `silent_one_in`: 0, or of how many hosts one is silent.
+bool Size(int ranks, int runs, int silent_one_in) {
+  const bool holes = silent_one_in > 0;
   SyntheticJob job(ranks, ranks < 4096 ? 8 : 16, kSecond);
   std::mt19937 random(static_cast<unsigned>(ranks));
   const int fault_rank = static_cast<int>(random() % static_cast<unsigned>(ranks));
@@ -120,7 +122,7 @@ bool Size(int ranks, int runs, bool holes) {
       HostProgress here;
       here.Observe(now, rings);
       for (const CommBeat& beat : here.Take(now, Lateness())) progress.Apply(static_cast<uint32_t>(host), now, beat);
-      if (random() % 8 == 0 && fault_rank / kRanksPerHost != host) {
+      if (random() % static_cast<unsigned>(silent_one_in) == 0 && fault_rank / kRanksPerHost != host) {
         for (int i = 0; i < kRanksPerHost; i++) silent.Add(host * kRanksPerHost + i);
         continue;
       }
@@ -140,7 +142,9 @@ bool Size(int ranks, int runs, bool holes) {
   std::shuffle(digests.begin(), digests.end(), random);
   std::vector<Run> all;
   for (int i = 0; i < runs; i++) all.push_back(RunOnce(digests, progress, silent, ranks, fault_rank));
-  printf("| %d%s | %.1f (%.1f) ", ranks, holes ? ", an eighth silent" : "", static_cast<double>(bytes) / 1e6, static_cast<double>(raw) / 1e6);
+  printf("| %d", ranks);
+  if (holes) printf(", one host in %d silent", silent_one_in);
+  printf(" | %.1f (%.1f) ", static_cast<double>(bytes) / 1e6, static_cast<double>(raw) / 1e6);
   double sum = 0;
   for (int step = 0; step < kSteps; step++) {
     std::vector<double> values;
@@ -159,11 +163,13 @@ bool Size(int ranks, int runs, bool holes) {
 }
 
 int Main(int argc, char** argv) {
-  int runs = 3;
+  int runs = 3, silent = 8;
   std::vector<int> sizes;
   for (int i = 1; i < argc; i++) {
     if (strcmp(argv[i], "--runs") == 0 && i + 1 < argc) {
       runs = atoi(argv[++i]);
+    } else if (strcmp(argv[i], "--silent") == 0 && i + 1 < argc) {
+      silent = atoi(argv[++i]);
     } else {
       sizes.push_back(atoi(argv[i]));
     }
@@ -171,8 +177,8 @@ int Main(int argc, char** argv) {
   const bool good = std::all_of(sizes.begin(), sizes.end(), [](int ranks) {
     return ranks >= kRanksPerHost * 16 && ranks <= 1 << 20 && ranks % (kRanksPerHost * 16) == 0;
   });
-  if (runs < 1 || sizes.empty() || !good) {
-    fputs("Usage: fleet_root [--runs N] RANKS...\nRANKS: multiples of 128\n", stderr);
+  if (runs < 1 || silent < 2 || sizes.empty() || !good) {
+    fputs("Usage: fleet_root [--runs N] [--silent N] RANKS...\nRANKS: multiples of 128\n", stderr);
     return 2;
   }
   printf("Milliseconds of one core (microseconds a rank):\n\n| ranks | digests: MB (unpacked) ");
@@ -181,8 +187,8 @@ int Main(int argc, char** argv) {
   for (int i = 0; i < kSteps + 5; i++) printf(" --- |");
   printf("\n");
   bool named = true;
-  for (const bool holes : {false, true}) {
-    for (const int ranks : sizes) named &= Size(ranks, runs, holes) || holes;  // who is silent may be named beside it
+  for (const int one_in : {0, silent}) {
+    for (const int ranks : sizes) named &= Size(ranks, runs, one_in) || one_in > 0;  // who is silent may be named beside it
   }
   return named ? 0 : 1;
 }
