@@ -25,6 +25,9 @@ Causes::Causes(const Model& model, const std::vector<Mismatch>& mismatches, cons
     : model_(model), bundle_(model.bundle), mismatches_(mismatches), divergences_(divergences), graph_(graph) {
   divergence_of_rank_.assign(bundle_.ranks.size(), -1);
   for (size_t i = divergences_.size(); i-- > 0;) divergence_of_rank_[divergences_[i].rank] = static_cast<int32_t>(i);
+  for (const Rank& rank : bundle_.ranks) {
+    if (rank.damaged) damaged_.insert(rank.rank);
+  }
 }
 
 const Divergence* Causes::DivergenceOf(int32_t rank_index) const {
@@ -303,9 +306,7 @@ Cause Causes::HostCause(uint32_t node) const {
     c.nodes = {node};
     const bool stopped = absl::StartsWith(c.what, "recording stopped");
     c.what = stopped ? absl::StrCat("others wait for it, and its ", c.what) : "others wait for it and it left no data";
-    for (const Rank& rank : bundle_.ranks) {
-      if (rank.damaged && rank.rank == c.missing[0]) c.what = "others wait for it, and the part of its data that would tell is lost";
-    }
+    if (damaged_.contains(c.missing[0])) c.what = "others wait for it, and the part of its data that would tell is lost";
     c.confidence = 0.5;
     c.first_only = OnlyFirstOperationsWaitFor(node);
     AddWaiterEvidence(node, &c);

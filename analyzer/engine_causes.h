@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "analyzer/engine_activity.h"
 #include "analyzer/engine_mismatch.h"
 #include "analyzer/engine_model.h"
@@ -169,6 +170,7 @@ class Causes {
   const std::vector<Divergence>& divergences_;
   const WaitGraph* graph_;
   std::vector<bool> out_of_order_;   // made when first needed
+  absl::flat_hash_set<int32_t> damaged_;                                // global ranks
   std::vector<int32_t> divergence_of_rank_;                             // into divergences_, -1 none
   mutable absl::flat_hash_map<uint32_t, Waiter> first_in_;              // by node of a collective
 };
