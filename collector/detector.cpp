@@ -268,6 +268,18 @@ Decision Detector::Judge(int64_t now, const RootFinding& finding, bool all_ranks
   return decision;
 }
 
+Decision Detector::Recovered(int64_t now, int64_t moved_ns, const char* rule, const char* reason) {
+  Decision decision = declared_;
+  decision.level = Level::kRecovered;
+  decision.at_ns = now;
+  decision.age_ns = moved_ns - stall_began_ns_;
+  decision.more = untold_;
+  decision.rule = rule;
+  decision.reason = reason;
+  EndEpisode(now);
+  return decision;
+}
+
 std::optional<Decision> Detector::LookForRecovery(int64_t now, int64_t progress_ns) {
   if (level_ != Level::kHung) return std::nullopt;
   int64_t last = progress_ns;
@@ -281,16 +293,8 @@ std::optional<Decision> Detector::LookForRecovery(int64_t now, int64_t progress_
   if (last <= since_ns_ || ended_.size() != ended_then_) return std::nullopt;
   if (moved_again_ns_ == 0) moved_again_ns_ = last;
   if (now - moved_again_ns_ < kRecoverySettle || last <= moved_again_ns_) return std::nullopt;
-  Decision decision = declared_;
-  decision.level = Level::kRecovered;
-  decision.at_ns = now;
-  decision.age_ns = moved_again_ns_ - stall_began_ns_;
-  decision.more = untold_;
-  decision.rule = "hung";
-  decision.reason = "the job moves again";
-  learned_ = std::max(learned_, 2 * decision.age_ns);
-  EndEpisode(now);
-  return decision;
+  learned_ = std::max(learned_, 2 * (moved_again_ns_ - stall_began_ns_));
+  return Recovered(now, moved_again_ns_, "hung", "the job moves again");
 }
 
 // Who was involved has made communicators since and goes on in those: the old ones, torn down or not, are of an earlier
@@ -310,15 +314,7 @@ std::optional<Decision> Detector::LookForRestart(int64_t now) {
   if (last == 0) return std::nullopt;
   if (restarted_ns_ == 0) restarted_ns_ = last;
   if (now - restarted_ns_ < kRecoverySettle || last <= restarted_ns_) return std::nullopt;
-  Decision decision = declared_;
-  decision.level = Level::kRecovered;
-  decision.at_ns = now;
-  decision.age_ns = restarted_ns_ - stall_began_ns_;
-  decision.more = untold_;
-  decision.rule = "restart";
-  decision.reason = "its ranks go on in communicators that they have made since: restarted inside their processes";
-  EndEpisode(now);
-  return decision;
+  return Recovered(now, restarted_ns_, "restart", "its ranks go on in communicators that they have made since: restarted inside their processes");
 }
 
 }  // namespace lockstep

@@ -172,6 +172,8 @@ class Detector {
   void FillSamples(int64_t now, const RootFinding& finding, Decision* decision) const;
   Decision LateDecision(int64_t now, uint64_t comm, const LateState& late) const;
   void EndEpisode(int64_t now);
+  // What hung moves again since then: said once, and the episode is over.
+  Decision Recovered(int64_t now, int64_t moved_ns, const char* rule, const char* reason);
   std::optional<Decision> LookForRestart(int64_t now);
 
   const DetectorLimits limits_;

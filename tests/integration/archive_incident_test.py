@@ -15,7 +15,7 @@ import tempfile
 import unittest
 
 import no_skip
-from clickhouse import PASSWORD, SERVER, ClickHouse
+from clickhouse import PASSWORD, of_module
 from cluster import BIN, BUILD, Cluster, wait_for
 
 ARCHIVE = os.path.join(BIN, "lockstep-archive")
@@ -28,22 +28,7 @@ server = None
 
 def setUpModule():
     global server
-    for program, path in (("clickhouse-server", SERVER), ("openssl", shutil.which("openssl"))):
-        if path is None:
-            raise unittest.SkipTest(f"{program} is not installed (Debian: {program})")
-    if not os.access(ARCHIVE, os.X_OK):
-        raise unittest.SkipTest("lockstep-archive is not built")
-    server = ClickHouse(tls=True)
-    try:
-        server.start()
-    except Exception:
-        tearDownModule()
-        raise
-
-
-def tearDownModule():
-    if server is not None:
-        server.close()
+    server = of_module(ARCHIVE, tls=True)
 
 
 def place(name):

@@ -14,7 +14,7 @@ import time
 import unittest
 
 import no_skip
-from clickhouse import PASSWORD, SERVER, ClickHouse, until
+from clickhouse import PASSWORD, of_module, until
 
 BUILD = os.path.abspath(os.environ.get("LOCKSTEP_BUILD", "build"))
 ARCHIVE = os.path.join(BUILD, "bin/lockstep-archive")
@@ -25,21 +25,7 @@ server = None
 
 def setUpModule():
     global server
-    if SERVER is None:
-        raise unittest.SkipTest("clickhouse-server is not installed (Debian: clickhouse-server)")
-    if not os.access(ARCHIVE, os.X_OK):
-        raise unittest.SkipTest("lockstep-archive is not built")
-    server = ClickHouse()
-    try:
-        server.start()
-    except Exception:
-        tearDownModule()
-        raise
-
-
-def tearDownModule():
-    if server is not None:
-        server.close()
+    server = of_module(ARCHIVE)
 
 
 def finding(host, rank, place):

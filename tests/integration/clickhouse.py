@@ -7,6 +7,7 @@ import socket
 import subprocess
 import tempfile
 import time
+import unittest
 import urllib.parse
 import urllib.request
 
@@ -114,3 +115,16 @@ class ClickHouse:
         url = f"http://127.0.0.1:{self.port}/?database={urllib.parse.quote(database)}"
         with urllib.request.urlopen(url, data=statement.encode(), timeout=60) as answer:
             return answer.read().decode()
+
+
+def of_module(archive, tls=False):
+    """For setUpModule of the tests of `archive`, a program's path: a server that answers, closed after the module. Skips where something is missing."""
+    for program, path in (("clickhouse-server", SERVER), ("openssl", shutil.which("openssl") if tls else "not needed")):
+        if path is None:
+            raise unittest.SkipTest(f"{program} is not installed (Debian: {program})")
+    if not os.access(archive, os.X_OK):
+        raise unittest.SkipTest("lockstep-archive is not built")
+    server = ClickHouse(tls=tls)
+    unittest.addModuleCleanup(server.close)
+    server.start()
+    return server
