@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/engine_causes.h"
@@ -77,7 +78,10 @@ VerdictKind VerdictOf(const std::vector<Cause>& causes, const Bundle& bundle, bo
 void AddWhatItIsNot(const Model& model, const std::vector<Cause>& causes, Verdict* verdict) {
   if (causes.empty()) return;
   const FindingKind kind = causes[0].kind;
-  const bool stuck_inside = std::any_of(causes.begin(), causes.end(), [](const Cause& c) { return c.kind == COLLECTIVE_STUCK; });
+  const bool stuck_inside = std::any_of(causes.begin(), causes.end(), [](const Cause& c) {
+    return c.kind == COLLECTIVE_STUCK || std::any_of(c.alternatives.begin(), c.alternatives.end(),
+                                                     [](const std::string& text) { return absl::StrContains(text, "the network"); });
+  });
   if (model.stalled && !stuck_inside) {
     verdict->add_not_the_cause("NOT network: no operation that stands still has all its members inside");
   }

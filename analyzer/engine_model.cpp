@@ -457,7 +457,8 @@ std::string OpText(const Bundle& bundle, const Rank& rank, const Op& op) {
     }
     absl::StrAppend(&text, " ", side, peer >= 0 ? " rank " : " member ", peer >= 0 ? peer : op.root_or_peer);
   }
-  if (op.seq >= 0) absl::StrAppend(&text, " #", op.seq);
+  // Calls that are no operations are not counted.
+  if (op.seq > 0 || (op.seq == 0 && (IsCollective(op.kind) || IsPointToPoint(op.kind)))) absl::StrAppend(&text, " #", op.seq);
   if (const Replay* replay = ReplayOf(rank, op); replay != nullptr) {
     absl::StrAppend(&text, " (replay ", replay->number, " of graph ", replay->graph + 1, ")");
   }

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "analyzer/engine_causes.h"
 #include "analyzer/engine_chain.h"
 
@@ -39,6 +40,13 @@ bool Names(const std::vector<Cause>& causes, int32_t rank_index) {
     if (std::find(c.ranks.begin(), c.ranks.end(), rank_index) != c.ranks.end()) return true;
   }
   return false;
+}
+
+// What one did, said of several.
+std::string OfSeveral(const std::string& what) {
+  return absl::StrReplaceAll(what, {{"its GPU never", "their GPUs never"}, {"which its peers", "which their peers"}, {"its GPU reported an error and completes", "their GPUs reported an error and complete"},
+                                    {"its GPU completed", "their GPUs completed"}, {"its GPU did", "their GPUs did"}, {"its host is", "their hosts are"},
+                                    {"its host stopped", "their hosts stopped"}, {"its process is", "their processes are"}, {"; it never", "; they never"}, {"its siblings", "their siblings"}});
 }
 
 // Below it a finding that names several ranks says what would tell them apart.
@@ -630,7 +638,7 @@ Finding Causes::ToFinding(const Cause& cause) const {
   f.set_cost_uncertainty_ns(cause.cost_uncertainty_ns);
   f.set_pattern(cause.pattern);
   f.set_slowdown(cause.slowdown);
-  f.set_summary(cause.what);
+  f.set_summary(culprits.size() > 1 ? OfSeveral(cause.what) : cause.what);
   if (cause.kind == HOST_STALL || cause.kind == RANK_NOT_ARRIVED || cause.kind == INIT_INCOMPLETE) DescribeStall(bundle_, cause.ranks, &f);
   if (graph_ != nullptr && !cause.nodes.empty()) AddChain(model_, *graph_, cause, &f);
   if (f.chain_size() == 0 && !cause.waiting.empty()) {

@@ -14,6 +14,8 @@
 namespace lockstep::fr {
 namespace {
 
+constexpr char kBlanks[] = " \t\r\n";
+
 class FileReader {
  public:
   FileReader(std::string_view bytes, const std::string& path, int32_t rank, ReadSpace* space)
@@ -24,16 +26,11 @@ class FileReader {
   }
 
   FileData Run() {
-    size_t first = bytes_.find_first_not_of(" \t\r\n");
-    if (first == std::string_view::npos) {
-      Report(0, "is empty: the writer died before it wrote, or wrote nothing. Use another dump of this rank");
+    if (std::string what = WhatItIsNot(bytes_); !what.empty()) {
+      Report(0, std::move(what));
       return std::move(file_);
     }
-    json_ = bytes_[first] == '{';
-    if (!json_ && bytes_[0] != '\x80') {
-      Report(0, "is neither a pickle of protocol 2 to 5 nor a JSON object, so no Flight Recorder dump");
-      return std::move(file_);
-    }
+    json_ = bytes_[bytes_.find_first_not_of(kBlanks)] == '{';
     ParseError error;
     // Their number is not known before, but files of one job hold much the same.
     file_.rank.ops.reserve(space_.expected_ops);
@@ -196,6 +193,13 @@ class FileReader {
 };
 
 }  // namespace
+
+std::string WhatItIsNot(std::string_view beginning) {
+  const size_t first = beginning.find_first_not_of(kBlanks);
+  if (first == std::string_view::npos) return "is empty: the writer died before it wrote, or wrote nothing. Use another dump of this rank";
+  if (beginning[first] == '{' || beginning[0] == '\x80') return "";
+  return "is neither a pickle of protocol 2 to 5 nor a JSON object, so no Flight Recorder dump";
+}
 
 FileData ReadFile(std::string_view bytes, const std::string& path, int32_t rank, ReadSpace* space) {
   FileData data = FileReader(bytes, path, rank, space).Run();

@@ -112,6 +112,17 @@ struct Workspace {
   fr::ReadSpace read;
 };
 
+// Why a file, by its first bytes, is no dump at all; empty: it may be one.
+std::string WhyNoDump(const std::string& path) {
+  char bytes[512];
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0) return absl::StrCat("cannot be opened: ", std::strerror(errno));
+  const ssize_t got = read(fd, bytes, sizeof bytes);
+  const int error = errno;
+  close(fd);
+  return got < 0 ? absl::StrCat("cannot be read: ", std::strerror(error)) : fr::WhatItIsNot({bytes, static_cast<size_t>(got)});
+}
+
 // `rivals`: other files have the same rank.
 FileData LoadFile(const std::string& path, bool rivals, Workspace* space) {
   fr::FileName name = fr::ParseFileName(path);
@@ -121,6 +132,7 @@ FileData LoadFile(const std::string& path, bool rivals, Workspace* space) {
     return std::move(data);
   };
   if (name.rank < 0) {
+    if (std::string what = WhyNoDump(path); !what.empty()) return fail(-1, std::move(what));
     return fail(-1,
                 "its name does not end in a rank (as in nccl_trace_rank_5), and the dump itself does not hold it: "
                 "rename the file");

@@ -641,6 +641,19 @@ TEST(FrLoader, WhenItWasTaken) {
   }
 }
 
+TEST(FrLoader, AForeignFileWithoutARankIsCalledForeign) {
+  DumpFolder folder;
+  FrDump dump;
+  dump.entries = {{.seq = 1}};
+  const auto said = [&folder](const std::string& name, const std::string& bytes) {
+    const Bundle bundle = LoadFiles({folder.Write(name, bytes)});
+    return bundle.problems.empty() ? std::string() : bundle.problems[0].text;
+  };
+  EXPECT_THAT(said("notes.txt", "hello\n"), HasSubstr("no Flight Recorder dump"));
+  EXPECT_THAT(said("nothing", ""), HasSubstr("is empty"));
+  EXPECT_THAT(said("dump", fr_test::ToPickle(dump)), HasSubstr("rename the file"));
+}
+
 TEST(FrLoader, EntriesAreInRecordOrderAndThreadsCounted) {
   FrDump dump;
   dump.entries = {{.seq = 3, .record_id = 12, .thread_id = "b"},

@@ -8,7 +8,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -81,12 +83,21 @@ Process LookFor(const ring::ProcessInfo& info) {
 }
 
 std::string Shown(const std::vector<Problem>& problems) {
+  // Those that say the same are one, called by its first file.
+  std::map<std::string_view, size_t> alike;
+  std::vector<const Problem*> first;
+  for (const Problem& problem : problems) {
+    if (++alike[problem.text] == 1) first.push_back(&problem);
+  }
   std::string text;
-  for (size_t i = 0; i < problems.size(); ++i) {
-    if (i == 3) return absl::StrCat(text, "; and ", problems.size() - i, " more");
+  size_t shown = 0;
+  for (size_t i = 0; i < first.size(); ++i) {
+    if (i == 3) return absl::StrCat(text, "; and ", problems.size() - shown, " more");
+    const size_t count = alike[first[i]->text];
+    shown += count;
     absl::StrAppend(&text, i == 0 ? "" : "; ");
-    if (!problems[i].path.empty()) absl::StrAppend(&text, problems[i].path, ": ");
-    absl::StrAppend(&text, problems[i].text);
+    if (!first[i]->path.empty()) absl::StrAppend(&text, first[i]->path, count > 1 ? absl::StrCat(" (and ", count - 1, " like it)") : "", ": ");
+    absl::StrAppend(&text, first[i]->text);
   }
   return text;
 }

@@ -271,6 +271,7 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     content.headline = absl::StrCat(who, ": nothing stands still and no calls differ");
   } else {
     content.headline = absl::StrCat(who, ": nothing wrong in what could be read; not everything could");
+    Add(&content.first, "do", {"1. Get what DATA says is missing and analyze all of it together: a cause may lie there."});
   }
   std::vector<ReportRow>& rows = content.first.rows;
   if (!verdict.job().empty()) rows.insert(rows.begin(), {"job", {Printable(verdict.job(), 200)}});
@@ -317,7 +318,10 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     }
     std::vector<std::string> lines = seen.Lines(looked, kMaxHardwareLines);
     if (lines.empty()) {
-      lines.push_back(known ? "errors were not read: look in the kernel log of the host named above" : "errors are not in this data; it names no hosts");
+      std::set<std::string_view> hosts;
+      for (const Culprit& culprit : culprits) hosts.insert(culprit.host());
+      lines.push_back(known ? absl::StrCat("errors were not read: look in the kernel log of the ", hosts.size() > 1 ? "hosts" : "host", " named above")
+                            : "errors are not in this data; it names no hosts");
     }
     content.data.rows.insert(content.data.rows.begin() + 1, {"hardware", std::move(lines)});
   }

@@ -16,7 +16,7 @@ constexpr size_t kMaxRings = 1 << 16;  // bytes of markup
 constexpr size_t kMaxStates = 60;
 
 constexpr const char* kClass[] = {"fine", "victim", "culprit", "nodata"};
-constexpr const char* kWord[] = {"not waiting for a culprit", "waits because of it", "named by a finding", "no data"};
+constexpr const char* kWord[] = {"neither named nor waiting", "waits because of it", "named by a finding", "no data"};
 
 }  // namespace
 

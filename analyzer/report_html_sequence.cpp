@@ -354,7 +354,7 @@ void AppendLastCalls(const Verdict& verdict, const Bundle& bundle, const std::ve
       const Op& op = rank->ops[order[i]];
       std::string text = Escaped(op.name < bundle.strings.size() ? bundle.strings[op.name] : ring::CallName(op.kind), 80);
       if (ring::IsPointToPoint(op.kind) && op.root_or_peer >= 0) absl::StrAppend(&text, op.kind == ring::CallKind::kSend ? " to" : " from", " member ", op.root_or_peer);
-      if (op.seq >= 0) absl::StrAppend(&text, " #", op.seq);
+      if (op.seq > 0 || (op.seq == 0 && (ring::IsCollective(op.kind) || ring::IsPointToPoint(op.kind)))) absl::StrAppend(&text, " #", op.seq);
       if (op.membership < rank->memberships.size()) {
         const Communicator& comm = bundle.comms[rank->memberships[op.membership].comm];
         absl::StrAppend(&text, " on ", Escaped(comm.name.empty() ? comm.id : comm.name, 64));

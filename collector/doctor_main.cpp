@@ -95,8 +95,10 @@ int Main(int argc, char** argv) {
   std::vector<doctor::Check> checks = doctor::ConfigurationChecks(configuration);
   for (doctor::Check& check : doctor::SwitchChecks(environment)) checks.push_back(std::move(check));
   checks.push_back(doctor::SharedMemoryCheck(environment, options->ranks));
-  for (doctor::Check& check : doctor::HookChecks(environment, probe)) checks.push_back(std::move(check));
-  for (doctor::Check& check : doctor::NcclChecks(environment, probe, options->nccl)) checks.push_back(std::move(check));
+  std::vector<doctor::Check> hooks = doctor::HookChecks(environment, probe);
+  const bool recorded = doctor::Healthy(hooks);
+  for (doctor::Check& check : hooks) checks.push_back(std::move(check));
+  for (doctor::Check& check : doctor::NcclChecks(environment, probe, options->nccl, recorded)) checks.push_back(std::move(check));
   checks.push_back(doctor::CudaCheck());
   checks.push_back(doctor::PtraceCheck());
   checks.push_back(doctor::NamespaceCheck());

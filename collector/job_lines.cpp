@@ -82,7 +82,8 @@ HostFindings FindingsOfHosts(const Bundle& bundle, int64_t now, size_t most) {
           absl::StrCat(HardwareName(event), event.gpu() > 0 ? absl::StrCat(" on GPU ", event.gpu() - 1) : "", ": ", event.text()));
     }
     blind(host, "hardware errors not read on ", evidence.hardware_unread());
-    blind(host, "GPUs not read on ", evidence.gpus_unread());
+    // Of the dead only the log was read.
+    if (rank.process.life <= Life::kRunning) blind(host, "GPUs not read on ", evidence.gpus_unread());
     blind(host, "native stacks not read on ", evidence.stacks_refused());
     for (const StackModule& module : evidence.modules()) {
       const std::string& path = module.path();

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -40,7 +41,7 @@ void PrintHelp() {
       "\n"
       "Shows the jobs that a collector watches: what is oldest in flight and for whom it waits, who is dead, stopped "
       "or\n"
-      "silent, and what cannot be seen. ? shows the keys. Where standard output is no terminal, as with --once.\n"
+      "silent, and what cannot be seen. ? shows the keys. Without a terminal that can be drawn on, as with --once.\n"
       "\n"
       "  --once                print the state once and end\n"
       "  --json                the same as JSON, a line a job\n"
@@ -90,11 +91,11 @@ int Once(TopSession* session, wire::Client* client, bool json) {
   return 1;
 }
 
+// After CanDraw.
 class Screen {
  public:
   Screen() {
     setlocale(LC_ALL, "");
-    initscr();
     cbreak();
     noecho();
     curs_set(0);
@@ -315,7 +316,14 @@ void OnSignal(int) {
   g_end = 1;
 }
 
+// False: the terminal is of a kind that nothing is known of, or that cannot move its cursor.
+bool CanDraw() {
+  const char* kind = getenv("TERM");
+  return kind != nullptr && *kind != 0 && strcmp(kind, "dumb") != 0 && newterm(nullptr, stdout, stdin) != nullptr;
+}
+
 int Interactive(TopSession* session, wire::Client* client) {
+  if (!CanDraw()) return Once(session, client, false);
   struct sigaction action {};
   action.sa_handler = OnSignal;
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);

@@ -101,6 +101,61 @@ TopStyle CommStyle(const CommunicatorStatus& comm) {
                                                                                                     : TopStyle::kPlain;
 }
 
+// At most `width` columns a line, broken between words; what follows stands below, `indent` from the left.
+std::vector<std::string> Wrapped(const std::string& text, size_t width, size_t indent) {
+  std::vector<std::string> lines;
+  std::string rest = text;
+  indent = std::min(indent, width / 2);
+  while (rest.size() > width) {
+    const size_t begin = rest.find_first_not_of(' ');
+    size_t at = rest.rfind(' ', width);
+    if (at == std::string::npos || begin == std::string::npos || at <= std::max(begin, indent)) at = width;  // one long word
+    std::string line = rest.substr(0, at);
+    while (!line.empty() && line.back() == ' ') line.pop_back();
+    lines.push_back(std::move(line));
+    const size_t next = rest.find_first_not_of(' ', at);
+    rest = next == std::string::npos ? "" : std::string(indent, ' ') + rest.substr(next);
+  }
+  if (!rest.empty() || lines.empty()) lines.push_back(std::move(rest));
+  return lines;
+}
+
+size_t IndentOf(const std::string& text) {
+  const size_t at = text.find_first_not_of(' ');
+  return at == std::string::npos ? 0 : at;
+}
+
+// Where the text of a report's row begins ("  evidence 1 of 2 .."); 0: it is none.
+size_t RowColumn(const std::string& line) {
+  constexpr size_t kLabel = 2, kText = 11;
+  if (IndentOf(line) != kLabel || line.size() <= kText || line[kText] == ' ') return 0;
+  const size_t end = line.find(' ', kLabel);
+  return end < kText && line.find_first_not_of(' ', end) == kText ? kText : 0;
+}
+
+// A report comes in lines for a wider window: what was broken there is put together, and broken anew for this one.
+std::vector<std::string> Reflowed(const std::vector<std::string>& text, size_t width) {
+  constexpr size_t kContinued = 13;  // two more than a row's text
+  std::vector<std::string> whole;
+  bool headline = true;
+  for (const std::string& line : text) {
+    const std::string printable = PrintableText(line);
+    const size_t indent = IndentOf(printable);
+    headline &= RowColumn(printable) == 0 && (whole.empty() || indent == 2);
+    if (!whole.empty() && !printable.empty() && ((headline && indent == 2) || indent >= kContinued)) {
+      absl::StrAppend(&whole.back(), " ", printable.substr(indent));
+    } else {
+      whole.push_back(printable);
+    }
+  }
+  std::vector<std::string> lines;
+  for (const std::string& line : whole) {
+    const size_t column = RowColumn(line);
+    for (std::string& part : Wrapped(line, width, column != 0 ? column : IndentOf(line) + 2)) lines.push_back(std::move(part));
+  }
+  return lines;
+}
+
 using Lines = std::vector<TopLine>;
 
 void Add(Lines* lines, TopStyle style, std::string text) {
@@ -118,11 +173,16 @@ void AddCommunicators(const JobStatus& job, size_t width, Lines* lines) {
     in = std::min<size_t>(11, std::max(in, in_text(comm).size()));
     if (comm.has_started()) started = std::min<size_t>(7, std::max({started, size_t{3}, absl::StrCat(comm.started()).size()}));
   }
-  const size_t fixed = name + 1 + in + 1 + 1 + 6 + 1 + 6 + 1 + kMissing + (started > 0 ? started + 1 : 0);
-  const size_t doing = std::max<size_t>(12, width > fixed ? width - fixed : 12);
+  // In a narrow window whose turn it is counts more than the limit and the operation.
+  const bool narrow = width < 72, narrowest = width < 60;
+  if (narrowest) started = 0;
+  const size_t fixed = name + 1 + in + 1 + 1 + 6 + 1 + (narrow ? 0 : 6 + 1) + kMissing + (started > 0 ? started + 1 : 0);
+  const size_t doing = narrowest ? 0 : std::max<size_t>(12, width > fixed ? width - fixed : 12);
+  const auto doing_text = [doing](const std::string& text) { return doing == 0 ? "" : Padded(text, doing) + " "; };
+  const auto limit_text = [narrow](const std::string& text) { return narrow ? "" : RightPadded(text, 6) + " "; };
   Add(lines, TopStyle::kHeading,
       absl::StrCat(Padded("COMMUNICATOR", name), " ", RightPadded("IN", in), " ", started > 0 ? RightPadded("GPU", started) + " " : "",
-                   Padded("IN FLIGHT", doing), " ", RightPadded("AGE", 6), " ", RightPadded("LIMIT", 6), " ", "MISSING"));
+                   doing_text("IN FLIGHT"), RightPadded("AGE", 6), " ", limit_text("LIMIT"), "MISSING"));
   for (const CommunicatorStatus& comm : job.communicators()) {
     std::string operation = PrintableText(comm.doing());
     if (operation.rfind("in ", 0) == 0) operation.erase(0, 3);
@@ -138,8 +198,8 @@ void AddCommunicators(const JobStatus& job, size_t width, Lines* lines) {
     }
     const std::string gpu = started == 0 ? "" : RightPadded(comm.has_started() ? absl::StrCat(comm.started()) : "-", started) + " ";
     Add(lines, CommStyle(comm),
-        absl::StrCat(Padded(CommName(comm), name), " ", RightPadded(in_text(comm), in), " ", gpu, Padded(operation, doing), " ",
-                     RightPadded(Tight(comm.age_ns()), 6), " ", RightPadded(Tight(comm.limit_ns()), 6), " ", missing));
+        absl::StrCat(Padded(CommName(comm), name), " ", RightPadded(in_text(comm), in), " ", gpu, doing_text(operation),
+                     RightPadded(Tight(comm.age_ns()), 6), " ", limit_text(Tight(comm.limit_ns())), missing));
   }
   uint64_t shown = 0;
   for (const CommunicatorStatus& comm : job.communicators()) shown += std::max<uint32_t>(1, comm.alike());
@@ -399,26 +459,33 @@ std::vector<TopLine> RenderTop(const std::vector<JobStatus>& jobs, const TopStat
   Add(&lines, state.silent_ns > 0 ? TopStyle::kBad : TopStyle::kTitle, TitleOf(jobs, state, width));
   Lines body;
   if (state.help) {
-    body = Help();
+    for (const TopLine& line : Help()) {
+      for (std::string& text : Wrapped(line.text, width, 9)) Add(&body, line.style, std::move(text));
+    }
   } else if (!state.text.empty()) {
     Add(&body, TopStyle::kHeading, PrintableText(state.text_title));
-    for (const std::string& text : state.text) {
-      // A verdict's sentences are longer than a terminal is wide.
-      const std::string printable = PrintableText(text);
-      for (size_t at = 0; at == 0 || at < printable.size(); at += width) {
-        Add(&body, TopStyle::kPlain, printable.substr(at, width));
-      }
-    }
+    for (std::string& text : Reflowed(state.text, width)) Add(&body, TopStyle::kPlain, std::move(text));
   } else if (jobs.empty()) {
     Add(&body, TopStyle::kDim, "No job is known to the collector.");
     Add(&body, TopStyle::kDim,
         "Agents tell it of jobs that load liblockstep.so; `lockstep doctor` tells why one may not.");
   } else {
     const JobStatus& job = jobs[std::min(state.job, jobs.size() - 1)];
-    for (TopLine& line : JobHead(job, state.now_real_ns)) lines.push_back(std::move(line));
+    for (const TopLine& line : JobHead(job, state.now_real_ns)) {
+      for (std::string& text : Wrapped(line.text, width, 2)) Add(&lines, line.style, std::move(text));
+    }
     Add(&lines, TopStyle::kPlain, "");
-    body = JobBody(job, state.group, width);
+    for (const TopLine& line : JobBody(job, state.group, width)) {
+      // Sentences are indented, columns are not.
+      if (IndentOf(line.text) == 0) {
+        body.push_back(line);
+      } else {
+        for (std::string& text : Wrapped(line.text, width, IndentOf(line.text) + 2)) Add(&body, line.style, std::move(text));
+      }
+    }
   }
+  // However narrow: something of the list is to be seen.
+  if (lines.size() > height - 3) lines.resize(height - 3);
   const size_t room = height - 1 - lines.size();
   const size_t from = body.size() > room ? std::min(state.scroll, body.size() - room) : 0;
   for (size_t i = from; i < body.size() && i < from + room; ++i) lines.push_back(std::move(body[i]));

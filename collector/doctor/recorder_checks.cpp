@@ -319,8 +319,15 @@ std::vector<Check> HookChecks(const Environment& environment, const ProbePlaces&
       if (error.empty() && SymbolsOnly(environment) && way.words.size() > 2) {
         checks.push_back(Note(way.name, "not recorded, because LOCKSTEP_HOOK=symbols is set", "LOCKSTEP_HOOK=dlsym, the default, records them"));
       } else {
-        checks.push_back(Bad(way.name, error.empty() ? "0 ranks recorded: the probe left no ring" : absl::StrCat("the probe's ring cannot be read: ", error),
-                             "see 'switches' and 'shared memory'; LD_PRELOAD must reach the process (not through sudo or a setuid program)"));
+        const bool no_room = error.empty() && SharedMemoryCheck(environment, 0).health == Health::kBad;
+        checks.push_back(Bad(way.name,
+                             no_room         ? "0 ranks recorded: no ring fits"
+                             : error.empty() ? "0 ranks recorded: the probe left no ring"
+                                             : absl::StrCat("the probe's ring cannot be read: ", error),
+                             no_room         ? "see 'shared memory'"
+                             : error.empty() ? "see 'switches'; LD_PRELOAD must reach the process (not through sudo or a setuid program)"
+                             : absl::StrContains(error, strerror(EMFILE)) ? "raise the limit of open files (ulimit -n)"
+                                                                          : "see 'shared memory'"));
       }
       continue;
     }
@@ -373,7 +380,7 @@ std::vector<std::string> FindNccl(const Environment& environment) {
   return found;
 }
 
-std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces& probe, const std::string& named) {
+std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces& probe, const std::string& named, bool recorded) {
   std::vector<std::string> paths = named.empty() ? FindNccl(environment) : std::vector<std::string>{named};
   if (paths.empty()) {
     return {Note("NCCL", "no libnccl.so.2 where programs look; it may be linked into the program, or lie in a container",
@@ -388,14 +395,16 @@ std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces&
       continue;
     }
     const Folder folder(environment);
-    if (folder.path().empty()) return {Bad("NCCL", folder.error(), "set LOCKSTEP_DIR to a folder that can be written to")};
+    if (folder.path().empty()) return {Note("NCCL", paths[i] + "; not tried: " + folder.error())};
     Ran ran = RunProbe({probe.program, "opened", paths[i]}, ProbeEnvironment(environment, *library, folder.path()));
     if (ran.too_new) {
       checks.push_back(Note("NCCL", paths[i] + "; could not be tried here: this host's glibc is older than 2.34, which the probe needs"));
       continue;
     }
     const std::string what = absl::StrCat(NcclVersion(ran.said["version"]), " at ", paths[i]);
-    if (!ran.error.empty() && HoldsNccl(paths[i])) {
+    // A library of NCCL's own name that cannot be opened is not one that NCCL is linked into.
+    const bool own_name = absl::StartsWith(paths[i].substr(paths[i].rfind('/') + 1), "libnccl.so");
+    if (!ran.error.empty() && !own_name && HoldsNccl(paths[i])) {
       checks.push_back(Bad("NCCL", absl::StrCat("is linked into ", paths[i], ", where hooks do not see its calls"),
                            "NCCL's profiler interface does, from 2.23 on: lockstep run --profiler, or NCCL_PROFILER_PLUGIN=/usr/lib/liblockstep.so"));
       continue;
@@ -411,6 +420,10 @@ std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces&
     if (!folder.Ring(&snapshot, &error)) {
       if (error.empty() && SymbolsOnly(environment)) {
         checks.push_back(Note("NCCL", what + ": not tried, because LOCKSTEP_HOOK=symbols is set", "it is opened by hand here"));
+        continue;
+      }
+      if (!recorded) {
+        checks.push_back(Note("NCCL", what + ": not known whether its calls are recorded", "first mend what is bad above"));
         continue;
       }
       checks.push_back(Bad("NCCL", absl::StrCat(what, ": calls are not recorded", error.empty() ? "" : ": " + error),

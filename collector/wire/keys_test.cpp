@@ -114,13 +114,26 @@ TEST_F(WireKeys, KnownKeysHaveTheirRoles) {
   EXPECT_FALSE(ReadKnownKeys(folder_ + "/none").ok());
 }
 
+TEST_F(WireKeys, WhatIsNoEndpointIsCalledSo) {
+  Security insecure;
+  insecure.insecure = true;
+  for (const char* wrong : {"udp://127.0.0.1:5", "", "head", "head:9470", "tcp://head", "tcp://:9470", "tcp://head:"}) {
+    EXPECT_FALSE(IsLocal(wrong)) << wrong;
+    for (const Security& security : {Security(), insecure}) {
+      for (const bool server : {true, false}) {
+        EXPECT_NE(CheckSecurity(security, wrong, server).message().find("is no endpoint"), std::string::npos) << wrong;
+      }
+    }
+  }
+}
+
 TEST_F(WireKeys, OffLoopbackNothingStartsWithoutKeys) {
   for (const char* local : {"tcp://127.0.0.1:5", "tcp://127.3.2.1:*", "tcp://localhost:5", "tcp://[::1]:5", "ipc:///tmp/x"}) {
     EXPECT_TRUE(IsLocal(local)) << local;
     EXPECT_TRUE(CheckSecurity({}, local, true).ok());
   }
   for (const char* open : {"tcp://0.0.0.0:5", "tcp://*:5", "tcp://10.0.0.1:5", "tcp://eth0:5", "tcp://127.0.0.1.example.com:5",
-                           "tcp://[::]:5", "tcp://127.0.0:5", "tcp://localhost.evil:5", "udp://127.0.0.1:5", ""}) {
+                           "tcp://[::]:5", "tcp://127.0.0:5", "tcp://localhost.evil:5"}) {
     EXPECT_FALSE(IsLocal(open)) << open;
     EXPECT_FALSE(CheckSecurity({}, open, true).ok());
     EXPECT_FALSE(CheckSecurity({}, open, false).ok());

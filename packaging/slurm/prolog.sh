@@ -16,7 +16,15 @@ run=${LOCKSTEP_SLURM_RUN:-/run/lockstep-slurm}/$LOCKSTEP_HOST
 rings=${LOCKSTEP_SLURM_RINGS:-/dev/shm/lockstep-slurm}/$LOCKSTEP_HOST
 mkdir -p -m 0755 "$run" || exit 0
 # Jobs of several users write below it; each ring's own folder and file are private to its user.
-mkdir -p "$rings" && chmod 1777 "$rings"
+mkdir -p "$rings"
+# /dev/shm is anybody's: what somebody else has put there under these names, or a link, is not given away.
+for folder in "$(dirname "$rings")" "$rings"; do
+  if [ -L "$folder" ] || [ ! -O "$folder" ]; then
+    echo "lockstep: $folder is not the prolog's own folder: no agent is started" >&2
+    exit 0
+  fi
+done
+chmod 1777 "$rings"
 # The epilog of another job on this node must not end the agent between our look and our word.
 exec 9>"$run/lock" && flock -w 20 9
 touch "$run/jobs.$SLURM_JOB_ID" 2>/dev/null

@@ -69,7 +69,8 @@ POD = strict(
     restartPolicy=one_of("Always", "OnFailure", "Never"), serviceAccountName=NAME, automountServiceAccountToken=BOOLEAN, nodeSelector=of_names(STRING),
     priorityClassName=NAME, terminationGracePeriodSeconds=COUNT, shareProcessNamespace=BOOLEAN,
     dnsPolicy=one_of("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"),
-    securityContext=strict(runAsNonRoot=BOOLEAN, runAsUser=COUNT, runAsGroup=COUNT, fsGroup=COUNT, supplementalGroups=many(COUNT)),
+    securityContext=strict(runAsNonRoot=BOOLEAN, runAsUser=COUNT, runAsGroup=COUNT, fsGroup=COUNT, supplementalGroups=many(COUNT),
+                           seccompProfile=strict(["type"], type=one_of("RuntimeDefault", "Unconfined", "Localhost"), localhostProfile=STRING)),
     tolerations=many(strict(key=STRING, operator=one_of("Exists", "Equal"), value=STRING, effect=one_of("NoSchedule", "PreferNoSchedule", "NoExecute"))))
 TEMPLATE = strict(["metadata", "spec"], metadata=TEMPLATE_METADATA, spec=POD)
 

@@ -232,6 +232,23 @@ class ScriptsTest(unittest.TestCase):
                         "LOCKSTEP_PROGRAM": "true"})
                     self.assertEqual(done.returncode, 0, f"{script}, {text!r}: {done.stderr}")
 
+    def test_what_somebody_else_put_where_rings_go_is_not_given_away(self):
+        """/dev/shm is anybody's, and the prolog is root's."""
+        with tempfile.TemporaryDirectory(prefix="lockstep-slurm-rings-") as folder:
+            target = os.path.join(folder, "target")
+            os.mkdir(target, 0o755)
+            for name, make in (("parent", lambda rings: os.symlink(folder, rings)),
+                               ("link", lambda rings: (os.mkdir(rings), os.symlink(target, os.path.join(rings, "n1"))))):
+                rings = os.path.join(folder, name)
+                make(rings)
+                done = subprocess.run([os.path.join(SOURCE, "packaging/slurm/prolog.sh")], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+                                      check=False, env={"PATH": os.environ["PATH"], "SLURM_JOB_ID": "7", "SLURMD_NODENAME": "n1", "LOCKSTEP_PROGRAM": "true",
+                                                        "LOCKSTEP_SLURM_ENVIRONMENT": "/nowhere", "LOCKSTEP_SLURM_RUN": os.path.join(folder, "run"),
+                                                        "LOCKSTEP_SLURM_RINGS": rings})
+                self.assertEqual(done.returncode, 0)
+                self.assertIn("is not the prolog's own folder", done.stderr)
+                self.assertEqual(os.stat(target).st_mode & 0o7777, 0o755, name)
+
     @unittest.skipUnless(shutil.which("flock"), "no flock")
     def test_a_job_that_begins_while_another_ends_has_an_agent(self):
         with tempfile.TemporaryDirectory(prefix="lockstep-slurm-race-") as folder:
