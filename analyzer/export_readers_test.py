@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""What `lockstep export` writes, read by others: Python's csv and json, the Protobuf runtime, Perfetto's own trace processor. And what becomes of the file when the disk is full or somebody interrupts.
+"""What `lockstep export` writes, read by others: Python's csv and json, the Protobuf runtime, Perfetto's own trace processor,
+Catapult's trace viewer. And what becomes of the file when the disk is full or somebody interrupts.
 
 Usage: export_readers_test.py LOCKSTEP_EXPORT EXPORT_DUMPS SOURCE_FOLDER
-PERFETTO_TRACE_PROTO: Perfetto's published perfetto_trace.proto, to decode with as well."""
+PERFETTO_TRACE_PROTO: Perfetto's published perfetto_trace.proto, to decode with as well.
+CATAPULT_TRACE_VIEWER: the page catapult_trace_viewer.html, with its script beside it, to open the Chrome trace in Chromium with."""
 
 import csv
 import json
 import os
+import pathlib
 import re
 import resource
 import shutil
@@ -16,10 +19,23 @@ import sys
 import tempfile
 import unittest
 
-import trace_processor
+sys.dont_write_bytecode = True
+import trace_processor  # noqa: E402
+from headless_browser import Browser, find_browser, give_up_after  # noqa: E402
 
 EXPORT, DUMPS, SOURCE = (os.path.abspath(path) for path in sys.argv[1:4])
 EVIL = 'dp "x",\\ </script>?[31m=1+1 ?'
+
+
+# What the viewer's own importer makes of a trace's text.
+IMPORT = """((text) => {
+  const model = new tr.Model();
+  new tr.importer.Import(model, new tr.importer.ImportOptions()).importTraces([text]);
+  const processes = Object.values(model.processes), threads = processes.flatMap(process => Object.values(process.threads));
+  return {warnings: model.importWarnings.map(warning => warning.message), names: processes.map(process => process.name),
+          slices: threads.reduce((sum, thread) => sum + thread.sliceGroup.slices.length, 0),
+          flows: model.flowEvents.map(flow => [flow.startSlice.parentContainer.parent.name, flow.endSlice.parentContainer.parent.name])};
+})"""
 
 
 class Readers(unittest.TestCase):
@@ -92,6 +108,28 @@ class Readers(unittest.TestCase):
             self.assertLess(start["ts"], ends[start["id"]]["ts"])
         names = {event["args"]["name"] for event in trace["traceEvents"] if event["name"] == "process_name"}
         self.assertIn("rank 3 gpu 1 pid 103 on node1", names)
+
+    def test_chrome_by_the_trace_viewer(self):
+        page, browser = os.environ.get("CATAPULT_TRACE_VIEWER"), find_browser()
+        if not page or browser is None:
+            self.skipTest("CATAPULT_TRACE_VIEWER names no page" if browser else "no browser here")
+        give_up_after(90)
+        driven = Browser(browser, os.path.join(self.folder, "profile"))
+        self.addCleanup(driven.close)
+        target = driven.call("Target.createTarget", url="about:blank")["targetId"]
+        session = driven.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        driven.call("Page.enable", session)
+        driven.call("Page.navigate", session, url=pathlib.Path(page).absolute().as_uri())
+        driven.wait_for("Page.loadEventFired")
+        with open(self.files["chrome"], encoding="utf-8") as file:
+            told = driven.evaluate(session, f"{IMPORT}({json.dumps(file.read())})")
+        self.assertEqual(told["warnings"], [])
+        self.assertEqual(len(told["names"]), 6)
+        self.assertIn("rank 3 gpu 1 pid 103 on node1", told["names"])
+        self.assertEqual(told["slices"], self.drawn())
+        self.assertEqual(len(told["flows"]), 5)
+        self.assertEqual({end for _, end in told["flows"]}, {"rank 3 gpu 1 pid 103 on node1"})
+        self.assertNotIn("rank 3 gpu 1 pid 103 on node1", {begin for begin, _ in told["flows"]})
 
     def drawn(self):
         """Slices and marks of the Chrome trace, whose content is the Perfetto trace's."""
