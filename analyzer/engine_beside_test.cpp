@@ -164,6 +164,40 @@ TEST(Beside, ARankWithoutDataThatNothingHeldIsToldAsWell) {
   }
 }
 
+TEST(Beside, AHostThatStoppedInsideACallThatDiffersElsewhereIsToldToo) {
+  for (bool stopped : {true, false}) {
+    Dumps dumps(1, 8);
+    for (int r = 0; r < 8; ++r) {
+      dumps.Add(r, 0, OpState::kCompleted);
+      for (int k = 0; k < 4; ++k) {
+        // Rank 4 calls the first with another size; rank 2 comes no further than the second.
+        if (r == 2 && k >= 2 && stopped) continue;
+        dumps.Add(r, 0, OpState::kIncomplete);
+        dumps.b.ranks[static_cast<size_t>(r)].ops.back().count = r == 4 && k == 0 ? 77 : 1000 + k;
+      }
+    }
+    const Verdict v = Analyze(dumps.b);
+    ASSERT_EQ(v.findings_size(), stopped ? 2 : 1) << v.DebugString();
+    EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{4}) << v.DebugString();
+    if (stopped) {
+      EXPECT_EQ(Culprits(v.findings(1)), std::vector<int32_t>{2}) << v.DebugString();
+    }
+  }
+}
+
+TEST(Beside, AGroupThatWasNotEndedIsToldWhateverItsHostWaitsFor) {
+  Bundle bundle = FirstFault().Run();
+  Rank& rank = bundle.ranks[5];
+  ASSERT_FALSE(rank.threads.empty());
+  rank.threads[0].group_depth = 1;
+  rank.threads[0].call = ring::CallKind::kNone;
+  const Verdict v = Analyze(bundle);
+  ASSERT_EQ(v.findings_size(), 2) << v.DebugString();
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{0}) << v.DebugString();
+  EXPECT_EQ(v.findings(1).kind(), GROUP_LEFT_OPEN);
+  EXPECT_EQ(Culprits(v.findings(1)), std::vector<int32_t>{5});
+}
+
 TEST(Beside, ACircleStandsStillWhateverElseItWaitsFor) {
   for (bool went_on : {true, false}) {
     Dumps dumps(4, 2);

@@ -89,6 +89,7 @@ class Causes {
   // Of FromBeside: hosts that wait where their siblings went on; ranks that counted other calls than their siblings.
   void AddWaitsTooEarly(const std::vector<Cause>& known, std::vector<Cause>* causes) const;
   void AddOtherPrograms(const std::vector<Cause>& known, std::vector<Cause>* causes) const;
+  void AddOpenGroups(const std::vector<Cause>& known, std::vector<Cause>* causes) const;
   void AddCirclesBeside(const std::vector<Cause>& known, std::vector<Cause>* causes) const;
   // Keeps of several ranks at odds those that left the order of their siblings, where some did and some did not.
   void Narrow(Cause* cause);

@@ -187,6 +187,7 @@ std::vector<Cause> Causes::FromBeside(const std::vector<Cause>& known) const {
     c.beside = true;
     Merge(&causes, std::move(c));
   }
+  AddOpenGroups(known, &causes);
   AddWaitsTooEarly(known, &causes);
   AddOtherPrograms(known, &causes);
   AddCirclesBeside(known, &causes);
@@ -229,14 +230,37 @@ void Causes::AddCirclesBeside(const std::vector<Cause>& known, std::vector<Cause
   }
 }
 
+// A group that was not ended is in the rank's own record, whatever it waits for since.
+void Causes::AddOpenGroups(const std::vector<Cause>& known, std::vector<Cause>* causes) const {
+  for (size_t i = 0; i < model_.ranks.size(); ++i) {
+    const auto r = static_cast<int32_t>(i);
+    const Rank& rank = bundle_.ranks[i];
+    if (Named(known, r) || Named(*causes, r) || rank.damaged || rank.process.consequence || model_.ranks[i].host == HostState::kInCall) continue;
+    const bool open = std::any_of(rank.threads.begin(), rank.threads.end(), [](const auto& t) { return t.group_depth > 0 && t.call == CallKind::kNone; });
+    const bool queued = rank.source == Source::kFlightRecorder &&
+                        std::any_of(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return op.state == OpState::kQueued; });
+    if (!open && !queued) continue;
+    Cause c = HostCause(WaitGraph::HostNode(i));
+    if (c.kind != GROUP_LEFT_OPEN) continue;
+    c.confidence = std::min(c.confidence, kBeside);
+    c.beside = true;
+    Merge(causes, std::move(c));
+  }
+}
+
 void Causes::AddWaitsTooEarly(const std::vector<Cause>& known, std::vector<Cause>* causes) const {
-  constexpr double kElseItsGpu = 0.8;
+  constexpr double kElseItsGpu = 0.8, kNoPlace = 0.75;  // that it is in a wait is recorded, or not
   std::vector<bool> distrusted(bundle_.ranks.size());
   for (const Queue& queue : graph_->queues) {
     const Front front = queue.front.front;
-    const bool sound = front == Front::kIdle || front == Front::kWaits || front == Front::kAllArrived || front == Front::kOverwritten;
+    // That an operation's calls differ somewhere does not tell against the hosts that went on behind it.
+    const bool sound = front == Front::kIdle || front == Front::kWaits || front == Front::kAllArrived || front == Front::kOverwritten || front == Front::kMismatched;
     if (!sound) distrusted[static_cast<size_t>(queue.rank)] = true;
   }
+  for (const Mismatch& m : mismatches_) {
+    for (const int32_t r : m.odd_ranks) distrusted[static_cast<size_t>(r)] = true;
+  }
+  for (const Divergence& d : divergences_) distrusted[static_cast<size_t>(d.rank)] = true;
   const std::vector<StoppedHost> early = FindWaitsTooEarly(model_, distrusted);
   // Where many do, they wait for something that is not known.
   constexpr ptrdiff_t kFew = 2;
@@ -256,7 +280,10 @@ void Causes::AddWaitsTooEarly(const std::vector<Cause>& known, std::vector<Cause
     c.op = early[i].next;
     c.op_rank = early[i].witness;
     const std::string next = absl::StrCat(OpText(bundle_, witness, *early[i].next), " on ", CommText(bundle_.comms[c.comm]));
-    c.what = absl::StrCat("never issued what its siblings issued as ", next, ", and waits for its GPU where they did not yet");
+    const bool waits = model_.ranks[i].host == HostState::kInWait;
+    if (!waits) c.confidence = kNoPlace;
+    c.what = absl::StrCat("never issued what its siblings issued as ", next,
+                          waits ? ", and waits for its GPU where they did not yet" : ": its host stopped before that, or left out the call");
     c.evidence.push_back({absl::StrCat(early[i].witnesses, " ranks in the same role issued ", next, " with all the work unfinished that ", Who(r),
                                        " has: no wait for that work comes before that call"),
                           {early[i].witness, r}});

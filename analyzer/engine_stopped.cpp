@@ -254,7 +254,12 @@ std::vector<StoppedHost> FindStoppedHosts(const Model& model, const std::vector<
 }
 
 std::vector<StoppedHost> FindWaitsTooEarly(const Model& model, const std::vector<bool>& distrusted) {
-  return FindPassed(model, distrusted, false, HostState::kInWait);
+  std::vector<StoppedHost> found = FindPassed(model, distrusted, false, HostState::kInWait);
+  const std::vector<StoppedHost> frameworks = FindStoppedHosts(model, distrusted);
+  for (size_t r = 0; r < found.size(); ++r) {
+    if (found[r].witness < 0) found[r] = frameworks[r];
+  }
+  return found;
 }
 
 }  // namespace lockstep
