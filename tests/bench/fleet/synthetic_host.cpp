@@ -48,7 +48,7 @@ void SyntheticHost::Restart() {
 
 void SyntheticHost::Prepare() {
   Digest digest;
-  EncodeDigest(BundleAt(job_.fault_ns() + 2 * SyntheticJob::kSettleNs, 0), {}, &digest);
+  EncodeDigest(BundleAt(job_.fault_ns() + 5 * kSecond, 0), {}, &digest);
   standing_ = digest.SerializeAsString();
 }
 
