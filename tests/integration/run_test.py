@@ -267,6 +267,22 @@ class RunTest(unittest.TestCase):
         self.assertIn("their owner's alone", result.stderr)
         self.assertEqual(os.stat(os.path.join(self.folder, "alone")).st_mode & 0o077, 0)
 
+    def test_help_of_a_verb_is_its_own(self):
+        self.assertEqual(self.run_lockstep("help", "run").stdout, self.run_lockstep("run", "--help").stdout)
+
+    def test_the_incident_of_an_earlier_run_is_kept(self):
+        fault = ("--fault", "rank=5,step=20,kind=kill")
+        first = self.run_lockstep("run", "-n", "8", "--out", "out", "--kill-on-hang", "--", *JOB, "--steps", "1000", *fault)
+        self.assertIn("CRASHED", first.stderr)
+        again = self.run_lockstep("run", "-n", "8", "--out", "out", "--", *JOB, "--steps", "5")
+        self.assertEqual(again.returncode, 0, again.stderr)
+        kept = [name for name in os.listdir(self.folder) if name.startswith("out.")]
+        self.assertEqual(len(kept), 1, again.stderr)
+        self.assertIn(kept[0], again.stderr)
+        for name, verdict in ((kept[0], "CRASHED"), ("out", "HEALTHY")):
+            with open(os.path.join(self.folder, name, "verdict.json")) as file:
+                self.assertEqual(json.load(file)["verdict"], verdict)
+
     def test_healthy_without_out_writes_nothing(self):
         result = self.run_lockstep("run", "--quiet", "-n", "8", "--", *JOB, "--steps", "5")
         self.assertEqual(result.returncode, 0)
