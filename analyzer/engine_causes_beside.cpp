@@ -217,12 +217,18 @@ void Causes::AddCirclesBeside(const std::vector<Cause>& known, std::vector<Cause
     return circle.size() < 2 || std::find(graph_->sinks.begin(), graph_->sinks.end(), circle) != graph_->sinks.end();
   });
   std::sort(circles.begin(), circles.end());
+  std::vector<bool> named(bundle_.ranks.size());
+  for (const auto* list : {&known, static_cast<const std::vector<Cause>*>(causes)}) {
+    for (const Cause& c : *list) {
+      for (const int32_t r : c.ranks) named[static_cast<size_t>(r)] = true;
+    }
+  }
   constexpr size_t kFew = 2;  // more lack it together because one of them holds up the others
   for (const auto& circle : circles) {
-    const auto named = [&](int32_t r) { return r >= 0 && (Named(known, r) || Named(*causes, r)); };
-    if (std::any_of(circle.begin(), circle.end(), [&](uint32_t v) { return named(graph_->RankOf(v)); })) continue;
+    if (std::any_of(circle.begin(), circle.end(), [&](uint32_t v) { return graph_->RankOf(v) >= 0 && named[static_cast<size_t>(graph_->RankOf(v))]; })) continue;
     for (Cause& c : LeftInCircle(circle, true)) {
       if (c.ranks.size() > kFew) continue;
+      for (const int32_t r : c.ranks) named[static_cast<size_t>(r)] = true;
       c.beside = true;
       c.confidence = std::min(c.confidence, kBeside);
       Merge(causes, std::move(c));
@@ -235,11 +241,11 @@ void Causes::AddOpenGroups(const std::vector<Cause>& known, std::vector<Cause>* 
   for (size_t i = 0; i < model_.ranks.size(); ++i) {
     const auto r = static_cast<int32_t>(i);
     const Rank& rank = bundle_.ranks[i];
-    if (Named(known, r) || Named(*causes, r) || rank.damaged || rank.process.consequence || model_.ranks[i].host == HostState::kInCall) continue;
+    if (rank.damaged || rank.process.consequence || model_.ranks[i].host == HostState::kInCall) continue;
     const bool open = std::any_of(rank.threads.begin(), rank.threads.end(), [](const auto& t) { return t.group_depth > 0 && t.call == CallKind::kNone; });
     const bool queued = rank.source == Source::kFlightRecorder &&
                         std::any_of(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return op.state == OpState::kQueued; });
-    if (!open && !queued) continue;
+    if ((!open && !queued) || Named(known, r) || Named(*causes, r)) continue;
     Cause c = HostCause(WaitGraph::HostNode(i));
     if (c.kind != GROUP_LEFT_OPEN) continue;
     c.confidence = std::min(c.confidence, kBeside);
