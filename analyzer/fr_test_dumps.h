@@ -446,6 +446,14 @@ inline Bundle LoadBytes(const std::string& bytes) {
   return LoadFiles({folder.WriteRank(0, bytes)});
 }
 
+// The rank's membership in the communicator of that name; null where it has none.
+inline const Membership* MemberIn(const Bundle& bundle, const Rank& rank, const std::string& comm_name) {
+  for (const Membership& membership : rank.memberships) {
+    if (bundle.comms[membership.comm].name == comm_name) return &membership;
+  }
+  return nullptr;
+}
+
 }  // namespace lockstep::fr_test
 
 #endif  // LOCKSTEP_ANALYZER_FR_TEST_DUMPS_H_
