@@ -48,6 +48,8 @@ class Buffer {
   size_t capacity_ = 0;
 };
 
+std::string_view Folder(std::string_view path) { return path.substr(0, path.rfind('/') + 1); }
+
 // A dump holds no time of its own. Where its file was written this soon after its newest entry, that is when it was taken, of a job
 // that may well have moved; written later, it may be a copy.
 constexpr int64_t kTakenWithin = 60'000'000'000;
@@ -228,10 +230,12 @@ void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle, c
   std::vector<FileData> kept;
   for (FileData& file : files) {
     if (!kept.empty() && kept.back().rank.rank == file.rank.rank) {
+      // An older set beside the newer one is expected in one folder; of two folders it may be another hang, which nobody has looked at then.
+      const bool together = Folder(file.rank.path) == Folder(kept.back().rank.path);
       problems.push_back({file.rank.path, -1,
-                          absl::StrCat("not used: another file of rank ", file.rank.rank,
-                                       " is newer or holds more: ", kept.back().rank.path),
-                          file.rank.rank, true});
+                          absl::StrCat("not used: another file of rank ", file.rank.rank, " is newer or holds more: ", kept.back().rank.path,
+                                       together ? "" : "; analyze each folder alone"),
+                          file.rank.rank, together});
       continue;
     }
     kept.push_back(std::move(file));

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "analyzer/fr_loader.h"
 #include "analyzer/fr_test_dumps.h"
 

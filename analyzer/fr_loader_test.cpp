@@ -17,7 +17,6 @@ namespace {
 using fr_test::DumpFolder;
 using fr_test::FrDump;
 using fr_test::FrEntry;
-using fr_test::FrGroup;
 using fr_test::LoadDumps;
 using fr_test::LoadFiles;
 using fr_test::MemberIn;
@@ -408,7 +407,20 @@ TEST(FrLoader, TwoDumpsOfOneRankKeepTheNewer) {
     EXPECT_EQ(bundle.ranks[0].ops[0].seq, 2);
     ASSERT_THAT(bundle.problems, SizeIs(1));
     EXPECT_THAT(bundle.problems[0].text, HasSubstr("another file of rank 0"));
+    EXPECT_TRUE(bundle.problems[0].note);
   }
+}
+
+// One of two hangs must not be called healthy because the other folder was looked at.
+TEST(FrLoader, OfTwoFoldersOneIsNotLookedAtAndThatIsNoNote) {
+  FrDump dump;
+  dump.entries = {{.seq = 1}};
+  const DumpFolder first, second;
+  const Bundle bundle = LoadFiles({first.WriteRank(0, fr_test::ToPickle(dump)), second.WriteRank(0, fr_test::ToPickle(dump))});
+  ASSERT_THAT(bundle.ranks, SizeIs(1));
+  ASSERT_THAT(bundle.problems, SizeIs(1));
+  EXPECT_THAT(bundle.problems[0].text, HasSubstr("analyze each folder alone"));
+  EXPECT_FALSE(bundle.problems[0].note);
 }
 
 // Only the file tells when a dump was taken; a copy that was made later tells nothing.

@@ -271,7 +271,7 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     content.headline = absl::StrCat(who, ": nothing stands still and no calls differ");
   } else {
     content.headline = absl::StrCat(who, ": nothing wrong in what could be read; not everything could");
-    Add(&content.first, "do", {"1. Get what DATA says is missing and analyze all of it together: a cause may lie there."});
+    Add(&content.first, "do", {"1. See to what DATA and problems name, and analyze again: a cause may lie there."});
   }
   std::vector<ReportRow>& rows = content.first.rows;
   if (!verdict.job().empty()) rows.insert(rows.begin(), {"job", {Printable(verdict.job(), 200)}});
