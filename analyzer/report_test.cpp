@@ -347,7 +347,7 @@ TEST(Report, HealthyAndIncompleteAreOneClearLine) {
   verdict.set_verdict(VERDICT_INCOMPLETE_DATA);
   EXPECT_THAT(ReportText(verdict, MakeBundle(7)),
               StartsWith("INCOMPLETE_DATA  8 ranks: nothing wrong in what could be read"));
-  EXPECT_THAT(ReportText(verdict, MakeBundle(7)), HasSubstr("do       1. Get what DATA says is missing"));
+  EXPECT_THAT(ReportText(verdict, MakeBundle(7)), HasSubstr("do       1. See to what DATA and problems name"));
   EXPECT_EQ(ExitStatus(verdict), 1);
   EXPECT_EQ(ExitStatus(MakeHung()), 1);
 }
