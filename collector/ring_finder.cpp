@@ -138,13 +138,20 @@ class Finder : public std::enable_shared_from_this<Finder> {
 
  private:
   using Identity = std::pair<dev_t, ino_t>;
+  // A mount namespace's number is used again as soon as it is free, and whoever makes a container is in its namespace before its /dev/shm is
+  // its own. That is held open while it is looked at, so its numbers are nobody else's. All zero: the agent's own surroundings.
+  struct ContainerId {
+    ino_t mounts = 0;
+    Identity shared;
+    auto operator<=>(const ContainerId&) const = default;
+  };
   // kShared: holds lockstep-UID folders of several users, and much else.
   enum class Level { kShared = 0, kTop = 1, kJob = 2 };
   struct Folder {
     int fd = -1;  // O_PATH
     std::string path;
     Level level = Level::kTop;
-    ino_t mounts = 0;  // of the container; 0: named, or of this one
+    ContainerId container;
     uid_t uid = 0;
     int watch = -1;
     bool dirty = true;
@@ -154,13 +161,13 @@ class Finder : public std::enable_shared_from_this<Finder> {
     int unseen = 0;
   };
   struct Known {
-    ino_t mounts = 0;
+    ContainerId container;
     std::pair<dev_t, ino_t> program;  // what it runs; zeros where that is not shown
     int looks = 0;
   };
   struct Wanted {  // a LOCKSTEP_DIR that did not exist yet
     pid_t pid = 0;
-    ino_t mounts = 0;
+    ContainerId container;
     std::string path;
   };
 
@@ -208,7 +215,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
   bool Allowed(uid_t uid) const { return options_.all_users || uid == geteuid(); }
 
   // Takes `fd` over.
-  void AddFolder(int fd, std::string path, Level level, ino_t mounts) {
+  void AddFolder(int fd, std::string path, Level level, const ContainerId& container) {
     if (fd < 0) return;
     struct stat info {};
     if (fstat(fd, &info) != 0 || !S_ISDIR(info.st_mode)) {
@@ -226,7 +233,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
     folder.fd = fd;
     folder.path = std::move(path);
     folder.level = level;
-    folder.mounts = mounts;
+    folder.container = container;
     folder.uid = info.st_uid;
     // Watched before it is listed: what appears in between is seen by one of them.
     if (inotify_ >= 0) folder.watch = inotify_add_watch(inotify_, absl::StrCat("/proc/self/fd/", fd).c_str(), kWatched);
@@ -251,7 +258,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
     if (at == folders_.end()) return;
     const int dirfd_of = at->second.fd;
     const Level level = at->second.level;
-    const ino_t mounts = at->second.mounts;
+    const ContainerId container = at->second.container;
     const std::string path = at->second.path;
     const At here(this, path);
     struct stat info {};
@@ -276,17 +283,17 @@ class Finder : public std::enable_shared_from_this<Finder> {
       }
       if (level == Level::kShared) {
         if (!IsDefaultName(name) || (!options_.all_users && name != absl::StrCat("lockstep-", geteuid()))) continue;
-        Descend(dirfd_of, path, entry->d_name, Level::kTop, mounts);
+        Descend(dirfd_of, path, entry->d_name, Level::kTop, container);
       } else if (IsRingName(name)) {
         Examine(dirfd_of, path, entry->d_name);
       } else if (level == Level::kTop && (entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN)) {
-        Descend(dirfd_of, path, entry->d_name, Level::kJob, mounts);
+        Descend(dirfd_of, path, entry->d_name, Level::kJob, container);
       }
     }
     closedir(dir);
   }
 
-  void Descend(int parent, const std::string& path, const char* name, Level level, ino_t mounts) {
+  void Descend(int parent, const std::string& path, const char* name, Level level, const ContainerId& container) {
     const int fd = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) return;
     struct stat info {};
@@ -294,7 +301,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
       close(fd);
       return;
     }
-    AddFolder(fd, absl::StrCat(path, "/", name), level, mounts);
+    AddFolder(fd, absl::StrCat(path, "/", name), level, container);
   }
 
   void Examine(int parent, const std::string& folder, const char* name) {
@@ -358,7 +365,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
       closedir(dir);
     }
     std::sort(pids.begin(), pids.end());
-    for (auto& [mounts, container] : containers_) ++container.unseen;
+    for (auto& [id, container] : containers_) ++container.unseen;
     absl::flat_hash_map<pid_t, Known> known;
     known.reserve(pids.size());
     for (const pid_t pid : pids) {
@@ -375,7 +382,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
         LookAtProcess(pid, &now);
         ++now.looks;
       }
-      if (const auto container = containers_.find(now.mounts); container != containers_.end()) container->second.unseen = 0;
+      if (const auto container = containers_.find(now.container); container != containers_.end()) container->second.unseen = 0;
     }
     known_ = std::move(known);
     std::erase_if(wanted_, [this](const Wanted& wanted) { return !known_.contains(wanted.pid) || TryWanted(wanted); });
@@ -385,7 +392,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
         // What was found in it stays open with whoever took it; the folders would keep its memory for nothing.
         for (auto folder = folders_.begin(); folder != folders_.end();) {
           const auto after = std::next(folder);
-          if (folder->second.mounts == at->first) Drop(folder);
+          if (folder->second.container == at->first) Drop(folder);
           folder = after;
         }
         if (at->second.root >= 0) close(at->second.root);
@@ -400,35 +407,41 @@ class Finder : public std::enable_shared_from_this<Finder> {
     const At here(this, process);
     struct stat info {};
     if (stat((process + "/ns/mnt").c_str(), &info) != 0) return;  // gone, a stranger's, or a thread of the kernel
-    known->mounts = info.st_ino;
-    if (info.st_ino != own_mounts_ && !containers_.contains(info.st_ino)) {
-      Container container;
-      container.root = open((process + "/root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
-      if (container.root >= 0) {
-        const int shared = OpenInRoot(container.root, "/dev/shm");
-        containers_[info.st_ino] = container;
-        AddFolder(shared, "/dev/shm", Level::kShared, info.st_ino);
-      }
-    }
+    known->container = info.st_ino == own_mounts_ ? ContainerId() : LookAtContainer(process, info.st_ino);
     const std::string environment = ReadSmallFile(process + "/environ", kMostEnvironment);
     for (absl::string_view entry : absl::StrSplit(environment, '\0', absl::SkipEmpty())) {
       constexpr absl::string_view kName = "LOCKSTEP_DIR=";
       if (entry.substr(0, kName.size()) != kName) continue;
       const std::string path(entry.substr(kName.size()));
       if (path.empty() || path[0] != '/' || path.size() > 4000) break;
-      const Wanted wanted{pid, info.st_ino, path};
-      const bool again = std::any_of(wanted_.begin(), wanted_.end(), [&](const Wanted& w) { return w.mounts == wanted.mounts && w.path == path; });
+      const Wanted wanted{pid, known->container, path};
+      const bool again = std::any_of(wanted_.begin(), wanted_.end(), [&](const Wanted& w) { return w.container == wanted.container && w.path == path; });
       if (!again && !TryWanted(wanted) && wanted_.size() < kMostWanted) wanted_.push_back(wanted);
       break;
     }
   }
 
+  // The container as this process sees it.
+  ContainerId LookAtContainer(const std::string& process, ino_t mounts) {
+    ContainerId id{mounts, {}};
+    const int root = open((process + "/root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0) return id;
+    const int shared = OpenInRoot(root, "/dev/shm");
+    struct stat info {};
+    if (shared >= 0 && fstat(shared, &info) == 0) id.shared = {info.st_dev, info.st_ino};
+    Container& container = containers_[id];
+    if (container.root >= 0) close(container.root);
+    container.root = root;
+    AddFolder(shared, "/dev/shm", Level::kShared, id);
+    return id;
+  }
+
   bool TryWanted(const Wanted& wanted) {
     int root = -1;
     bool own = false;
-    if (const auto container = containers_.find(wanted.mounts); container != containers_.end()) {
+    if (const auto container = containers_.find(wanted.container); container != containers_.end()) {
       root = container->second.root;
-    } else if (wanted.mounts == own_mounts_) {
+    } else if (wanted.container == ContainerId()) {
       // Not of the own root: the process may have another one (chroot).
       root = open(absl::StrCat("/proc/", wanted.pid, "/root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
       own = true;
@@ -438,7 +451,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
     const int fd = OpenInRoot(root, wanted.path);
     if (own) close(root);
     if (fd < 0) return false;
-    AddFolder(fd, wanted.path, Level::kTop, own ? 0 : wanted.mounts);
+    AddFolder(fd, wanted.path, Level::kTop, wanted.container);
     return true;
   }
 
@@ -484,7 +497,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
 
   void Work() {
     for (const std::string& path : options_.folders) wanted_named_.push_back(path);
-    if (options_.folders.empty()) AddFolder(open("/dev/shm", O_PATH | O_DIRECTORY | O_CLOEXEC), "/dev/shm", Level::kShared, 0);
+    if (options_.folders.empty()) AddFolder(open("/dev/shm", O_PATH | O_DIRECTORY | O_CLOEXEC), "/dev/shm", Level::kShared, {});
     int64_t next_look = 0, next_sweep = MonotonicNs() + kSweep, next_again = 0;
     while (!stop_) {
       const int64_t begin_cpu = ThreadCpuNs();
@@ -492,7 +505,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
       std::erase_if(wanted_named_, [this](const std::string& path) {
         const At here(this, path);
         const int fd = open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
-        if (fd >= 0) AddFolder(fd, path, Level::kTop, 0);
+        if (fd >= 0) AddFolder(fd, path, Level::kTop, {});
         return fd >= 0;
       });
       if (inotify_ >= 0) ReadEvents();
@@ -546,7 +559,7 @@ class Finder : public std::enable_shared_from_this<Finder> {
   std::map<Identity, Folder> folders_;
   std::map<uid_t, size_t> folders_of_;
   absl::flat_hash_map<int, Identity> watches_;
-  std::map<ino_t, Container> containers_;
+  std::map<ContainerId, Container> containers_;
   absl::flat_hash_map<pid_t, Known> known_;
   std::vector<Wanted> wanted_;
   std::vector<std::string> wanted_named_;

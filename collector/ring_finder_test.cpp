@@ -269,7 +269,7 @@ TEST_F(RingFinderTest, RingsInsideAContainerAreFoundAndOutliveIt) {
   EXPECT_TRUE(Wait([&] { return Found("chosen.ring"); }));
   EXPECT_EQ(found_["chosen.ring"].path, base_ + "/own/job.0/chosen.ring");
   EXPECT_GE(finder_->counters().containers, 1u);
-  EXPECT_EQ(OpenFolders("/own/job.0"), 1);
+  EXPECT_TRUE(Wait([&] { return OpenFolders("/own/job.0") == 1; }));  // one more while it is listed
   close(go[1]);
   kill(pid, SIGKILL);
   waitpid(pid, nullptr, 0);
@@ -278,6 +278,48 @@ TEST_F(RingFinderTest, RingsInsideAContainerAreFoundAndOutliveIt) {
   char text[4];
   EXPECT_EQ(pread(found_["chosen.ring"].fd, text, 4, 0), 4);
   close(ready[0]);
+}
+
+// Who makes a container is in its namespace before its /dev/shm, or its root, is its own.
+TEST_F(RingFinderTest, AContainerThatWasSeenHalfMadeIsLookedAtAgain) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  int ready[2], go[2];
+  ASSERT_EQ(pipe(ready), 0);
+  ASSERT_EQ(pipe(go), 0);
+  const pid_t pid = fork();
+  if (pid == 0) {
+    close(ready[0]);
+    close(go[1]);
+    if (unshare(CLONE_NEWNS) != 0 || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) _exit(77);
+    char byte = 0;
+    if (write(ready[1], "r", 1) != 1 || read(go[0], &byte, 1) != 1) _exit(1);
+    if (mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=1m") != 0) _exit(1);
+    fs::create_directories("/dev/shm/lockstep-0/job.0");
+    std::ofstream("/dev/shm/lockstep-0/job.0/half.ring") << "ring";
+    chmod("/dev/shm/lockstep-0/job.0/half.ring", 0600);
+    dup2(go[0], 0);
+    execl("/bin/cat", "cat", nullptr);
+    _exit(1);
+  }
+  close(ready[1]);
+  close(go[0]);
+  char byte = 0;
+  const bool made = read(ready[0], &byte, 1) == 1;
+  if (made) {
+    options_.folders.clear();
+    options_.all_users = true;
+    options_.look_ns = 1'000'000;
+    Start();
+    EXPECT_TRUE(Wait([&] { return finder_->counters().looks >= 4 && finder_->counters().containers >= 1; }));
+    EXPECT_FALSE(Found("half.ring"));
+    EXPECT_EQ(write(go[1], "g", 1), 1);
+    EXPECT_TRUE(Wait([&] { return Found("half.ring"); }));
+  }
+  close(go[1]);
+  kill(pid, SIGKILL);
+  waitpid(pid, nullptr, 0);
+  close(ready[0]);
+  if (!made) GTEST_SKIP() << "namespaces cannot be made here (unshare or mount refused)";
 }
 
 }  // namespace

@@ -246,6 +246,7 @@ class Keys {
     following_ = false;
     state_->help = false;
     state_->text.clear();
+    state_->report = false;
     state_->scroll = 0;
   }
 
@@ -262,6 +263,7 @@ class Keys {
       state_->text = {"Nothing was declared for this job so far. d takes a dump and says what it shows."};
       return;
     }
+    state_->report = true;
     state_->text = absl::StrSplit(job.last_incident().text(), '\n');
     state_->text.push_back("incident: " + job.last_incident().path());
   }
@@ -280,6 +282,7 @@ class Keys {
       if (key == 'y' || key == 'Y') {
         session_->Dump(job);
         Follow("DUMP of " + job.job().job());
+        state_->report = true;
       }
       return;
     }

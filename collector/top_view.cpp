@@ -464,7 +464,16 @@ std::vector<TopLine> RenderTop(const std::vector<JobStatus>& jobs, const TopStat
     }
   } else if (!state.text.empty()) {
     Add(&body, TopStyle::kHeading, PrintableText(state.text_title));
-    for (std::string& text : Reflowed(state.text, width)) Add(&body, TopStyle::kPlain, std::move(text));
+    std::vector<std::string> texts;
+    if (state.report) {
+      texts = Reflowed(state.text, width);
+    } else {
+      for (const std::string& line : state.text) {
+        const std::string printable = PrintableText(line);
+        for (std::string& part : Wrapped(printable, width, IndentOf(printable) + 2)) texts.push_back(std::move(part));
+      }
+    }
+    for (std::string& text : texts) Add(&body, TopStyle::kPlain, std::move(text));
   } else if (jobs.empty()) {
     Add(&body, TopStyle::kDim, "No job is known to the collector.");
     Add(&body, TopStyle::kDim,

@@ -212,8 +212,20 @@ TEST(TopViewTest, SaysWhenTheCollectorIsSilentAndWhenThereIsNothing) {
   EXPECT_THAT(Screen(RenderTop({HungJob()}, state, 80, 24)), HasSubstr("llama-70b"));
 }
 
-TEST(TopView, AReportIsBrokenBetweenWordsForThisWindow) {
+// A tree of stacks has its lines for a reason: each stands where it stood.
+TEST(TopViewTest, OnlyReportsAreBrokenAnew) {
   TopState state;
+  state.text = {"rank 1736", "  read", "    main", "    a very long name of a function that is wider than this narrow window"};
+  std::vector<std::string> shown;
+  for (const TopLine& line : RenderTop({HungJob()}, state, 60, 24)) shown.push_back(line.text);
+  const std::vector<std::string> expected = {"rank 1736", "  read", "    main", "    a very long name of a function that is wider than this",
+                                             "      narrow window"};
+  EXPECT_EQ(std::vector<std::string>(shown.begin() + 2, shown.begin() + 2 + static_cast<std::ptrdiff_t>(expected.size())), expected);
+}
+
+TEST(TopViewTest, AReportIsBrokenBetweenWordsForThisWindow) {
+  TopState state;
+  state.report = true;
   state.text = {"HUNG  8 ranks, 10 s: rank 5 = vm gpu 5 (0000:15:00.0, pid 1873): never entered AllReduce #118 on",
                 "  dp_3; its host is in no NCCL call and no GPU wait for 10.2 s",
                 "  job      trainsim-1856",
