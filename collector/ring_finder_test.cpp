@@ -268,7 +268,7 @@ TEST_F(RingFinderTest, RingsInsideAContainerAreFoundAndOutliveIt) {
   }
   EXPECT_TRUE(Wait([&] { return Found("chosen.ring"); }));
   EXPECT_EQ(found_["chosen.ring"].path, base_ + "/own/job.0/chosen.ring");
-  EXPECT_GE(finder_->counters().containers, 1u);
+  EXPECT_TRUE(Wait([&] { return finder_->counters().containers >= 1; }));
   EXPECT_TRUE(Wait([&] { return OpenFolders("/own/job.0") == 1; }));  // one more while it is listed
   close(go[1]);
   kill(pid, SIGKILL);
