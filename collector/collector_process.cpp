@@ -45,6 +45,7 @@ constexpr int64_t kSecond = 1'000'000'000;
 constexpr int64_t kTick = 100 * kMs;
 constexpr int64_t kBusyTick = 20 * kMs;
 constexpr int64_t kGather = 10 * kMs;
+constexpr int64_t kPatience = 10 * kSecond;  // of a relay that has never reached its collector, before it says so
 constexpr int kFew = 16;
 constexpr int kMostAtOnce = 512;  // messages before the clock is looked at again
 constexpr int64_t kFinaliseLimit = 1800 * kSecond;
@@ -410,7 +411,11 @@ int RunRelay(const CollectorOptions& options) {
   }
   Say(absl::StrCat("the relay listens on ", absl::StrJoin((*started)->endpoints(), ", "), "; its collector is ", absl::StrJoin(options.upstream, ", ")));
   bool connected = false;
-  int64_t next_metrics = 0;
+  const auto unreached = [&] {
+    const std::string why = (*started)->upstream_error();
+    Say(absl::StrCat("the relay does not reach its collector: ", why.empty() ? "no answer" : why));
+  };
+  int64_t next_metrics = 0, never_reached = MonotonicNs() + kPatience;
   int taken = 0;
   for (;;) {
     const int64_t now = MonotonicNs();
@@ -421,7 +426,12 @@ int RunRelay(const CollectorOptions& options) {
     taken = (*started)->Step(MonotonicNs(), RealtimeNs());
     if ((*started)->connected() != connected) {
       connected = !connected;
-      Say(connected ? "the relay reaches its collector" : absl::StrCat("the relay does not reach its collector: ", (*started)->upstream_error()));
+      never_reached = INT64_MAX;
+      connected ? Say("the relay reaches its collector") : unreached();
+    }
+    if (MonotonicNs() > never_reached) {
+      never_reached = INT64_MAX;
+      unreached();
     }
     if (metrics != nullptr && MonotonicNs() >= next_metrics) {
       next_metrics = MonotonicNs() + kSecond;

@@ -206,7 +206,8 @@ absl::StatusOr<std::vector<std::string>> ServerKeys(const Security& security) {
   std::vector<std::string> keys;
   for (absl::string_view item : absl::StrSplit(security.server_key, ',', absl::SkipWhitespace())) {
     item = absl::StripAsciiWhitespace(item);
-    if (IsKey(item)) {
+    // A path of 40 characters may look like a key.
+    if (IsKey(item) && access(std::string(item).c_str(), F_OK) != 0) {
       keys.emplace_back(item);
       continue;
     }

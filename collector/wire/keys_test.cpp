@@ -162,5 +162,17 @@ TEST_F(WireKeys, ServerKeysAreFilesOrCharacters) {
   EXPECT_FALSE(ServerKeys(security).ok()) << "an agent is no server";
 }
 
+TEST_F(WireKeys, APathThatLooksLikeAKeyIsAPath) {
+  ASSERT_LT(folder_.size(), 38u);
+  const std::string key = Make("root", Role::kCollector) + ".pub", path = folder_ + "/" + std::string(39 - folder_.size(), 'k');
+  ASSERT_EQ(rename(key.c_str(), path.c_str()), 0);
+  ASSERT_EQ(path.size(), 40u);
+  Security security;
+  security.server_key = path;
+  const auto keys = ServerKeys(security);
+  ASSERT_TRUE(keys.ok()) << keys.status();
+  EXPECT_EQ(keys->at(0), ReadPublicKey(path)->public_key);
+}
+
 }  // namespace
 }  // namespace lockstep::wire
