@@ -132,6 +132,10 @@ def lacks(text):
         return "clickhouse-server or openssl"
     if re.search(r"\bjq ", text) and not shutil.which("jq"):
         return "jq"
+    if "clang++" in text and not (shutil.which("clang++") and shutil.which("ninja")):
+        return "clang++ or ninja"
+    if "performance.py" in text and not os.path.exists(os.path.join(BUILD, "bench/analysis_bench")):
+        return "the benchmark's programs"
     return ""
 
 
@@ -208,6 +212,9 @@ class Site:
             "git clone <this repository> lockstep": "mkdir lockstep", "dump JOB": "dump train", "generate SCENARIO": "generate --scenario 21 --ranks 64 --seed 5",
             # The suite has this test in it: which tests are named, of which there must be some.
             "./dev test -R": os.path.join(SOURCE, "dev") + " test -N -R",
+            # What takes long with small jobs, and not for long.
+            "tests/bench/performance.py --build build-release": f"{TESTS}/../bench/performance.py --build {BUILD} --folder {self.path('tmp')} --smaller 128 --runs 1",
+            "cmake -S . ": f"cmake -S {SOURCE} ", "build/fuzz/": os.path.join(BUILD, "fuzz/"), "-max_total_time=1200": "-max_total_time=5",
             "./dev ": os.path.join(SOURCE, "dev") + " ", "$PWD/build/bin": os.path.join(BUILD, "bin"), "packaging/": os.path.join(SOURCE, "packaging/")}
         if self.archive is not None:
             own["https://lockstep@ch.example.org:8443"] = f"https://writer@127.0.0.1:{self.archive.tls_port}"
@@ -232,7 +239,7 @@ class Site:
             script = f". {shlex.quote(self.state)}\ntrap 'export -p >{shlex.quote(self.state)}' EXIT\n{script}"
         try:
             done = subprocess.run([*command, script], env=environment, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                  stderr=subprocess.STDOUT, text=True, errors="replace", timeout=240, check=False)
+                                  stderr=subprocess.STDOUT, text=True, errors="replace", timeout=1200 if "clang++" in script else 240, check=False)
         except subprocess.TimeoutExpired as error:
             return f"did not end: {error.stdout}{self.logs()}"
         if re.search(r"(?m)^Total Tests: 0$", done.stdout):

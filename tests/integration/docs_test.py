@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""The pages keep what they say: every command in README.md and docs/ is run, but for a few that NOT_RUN names with the reason; names of files,
+"""The pages keep what they say: every command in README.md and docs/ is run, here or by the test that NOT_RUN names; names of files,
 variables and finding kinds exist. docs/extending.md ("Pages") tells the convention to who writes them:
 
   ```sh            run, block after block of a page in one folder and with one environment; every command must end with 0
   ```sh exit=1     likewise, the last command ends with that status; exit=0,1: with one of these
   ```sh service    each line is started and goes on running until the page is over; `export` lines set the environment
-  ```sh check      not run: NOT_RUN says why. Options, verbs, targets and files are looked up, as in all other code
+  ```sh check      not run: NOT_RUN says which test does it. Options, verbs, targets and files are looked up, as in all other code
 
 What stands for a site's own in the commands is put in their place by docs_site.py; train.py and ./train are trainsim."""
 
@@ -27,15 +27,12 @@ COMMAND = re.compile(r"(\S+=\S+ )*(sudo )?(lockstep [a-z]|lockstep-[a-z]+ |\./de
 FENCE = re.compile(r"^```(.*)$")
 # A line of usage rather than a command: not to be run, options looked up all the same.
 USAGE = re.compile(r"\[|PATH\.\.\.|--role ROLE")
-# Blocks that are not run, by page and beginning.
+# Blocks that are not run here but by another test, by page and beginning.
 NOT_RUN = {
-    ("docs/fuzzing.md", "cmake -S . -B build-fuzz"): "builds everything anew with Clang and fuzzes for hours; each build runs the targets over their corpus",
     ("docs/packages.md", "sudo dpkg -i"): "needs the packages, and root: packages_test runs it in a clean root",
     ("docs/packages.md", "tar xzf lockstep-*-linux.tar.gz"): "needs the packages: packages_test runs it",
     ("docs/packages.md", "tar xzf lockstep-*-linux-debug.tar.gz"): "needs the packages: packages_test runs it",
     ("docs/packages.md", "sha256sum --check"): "needs the packages, and builds everything twice: packages_test runs the first, and the second with --recorder",
-    ("docs/performance.md", "ninja bench-flight-recorder"): "measures for minutes, on a release build: ./dev bench",
-    ("docs/performance.md", "ninja bench-scale"): "measures for minutes, on a release build: ./dev bench",
 }
 # Made by the programs themselves (pages_test).
 GENERATED = ("docs/options.md",)
@@ -168,7 +165,7 @@ class NamesTest(unittest.TestCase):
                                     + glob.glob(SOURCE + "/tests/**/CMakeLists.txt", recursive=True))
                     for target in words:
                         if re.match(r"[a-z]", target) and not target.startswith("build"):
-                            self.assertIn(target, said, f"{where}: {code}")
+                            self.assertIn(target.removesuffix("_fuzz"), said, f"{where}: {code}")
                     continue
                 elif program == "lockstep-corpus":
                     said = subprocess.run([os.path.join(BUILD, "bin/lockstep-corpus"), "--help"], capture_output=True, text=True, timeout=30, check=False).stdout

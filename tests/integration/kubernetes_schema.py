@@ -1,6 +1,10 @@
 """What the Kubernetes API takes of the kinds in packaging/kubernetes: a JSON schema, strict about names, for checking without a cluster.
 It knows the fields of apps/v1 and v1 that pods of agents, collectors and training jobs have use for; a field beyond them fails, and is
-either a typing error or to be added here."""
+either a typing error or to be added here.
+
+API is the API's own word, for who has it: definitions of a cluster's OpenAPI file (`kubectl get --raw /openapi/v2`, 4 MB, not kept here)."""
+
+import json
 
 NAME = {"type": "string", "pattern": r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"}
 LABEL_NAME = {"type": "string", "pattern": r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"}
@@ -95,3 +99,42 @@ KINDS = {
         updateStrategy=strict(type=one_of("OnDelete", "RollingUpdate")))),
     "Pod": document("v1", "Pod", spec=POD),
 }
+
+
+class Api:
+    """The OpenAPI (version 2) file of a cluster, with unknown fields refused as a server's strict validation does."""
+
+    def __init__(self, path):
+        with open(path) as file:
+            self.definitions = {name: self.strict(each) for name, each in json.load(file)["definitions"].items()}
+        # Said to be a string there; servers take numbers as well.
+        self.definitions["io.k8s.apimachinery.pkg.api.resource.Quantity"] = {"type": ["string", "number"]}
+        self.kinds = {("/".join(filter(None, (kind["group"], kind["version"]))), kind["kind"]): name
+                      for name, each in self.definitions.items() for kind in each.get("x-kubernetes-group-version-kind", [])}
+
+    def strict(self, node):
+        if isinstance(node, list):
+            return [self.strict(each) for each in node]
+        if not isinstance(node, dict):
+            return node
+        made = {key: self.strict(value) for key, value in node.items()}
+        if made.get("format") == "int-or-string":
+            made["type"] = ["string", "integer"]
+        if isinstance(made.get("properties"), dict):
+            made.setdefault("additionalProperties", False)
+        return made
+
+    def schema(self, document):
+        return {"$ref": "#/definitions/" + self.kinds[document["apiVersion"], document["kind"]], "definitions": self.definitions}
+
+    def unknown(self, schema, node, path):
+        """Fields of a schema of ours that the API does not have, as paths."""
+        while "$ref" in node or len(node.get("allOf", [])) == 1:
+            node = self.definitions[node["$ref"].rpartition("/")[2]] if "$ref" in node else node["allOf"][0]
+        if "items" in schema:
+            yield from self.unknown(schema["items"], node.get("items", {}), path + "/*")
+        for name, each in schema.get("properties", {}).items():
+            if name in node.get("properties", {}):
+                yield from self.unknown(each, node["properties"][name], f"{path}/{name}")
+            else:
+                yield f"{path}/{name}"

@@ -79,6 +79,19 @@ class KubernetesTest(unittest.TestCase):
                 self.assertLessEqual(spec["selector"]["matchLabels"].items(), labels.items(), "a selector that does not select its own pods is refused")
 
     @unittest.skipIf(jsonschema is None, "python3-jsonschema is not installed")
+    @unittest.skipUnless(os.environ.get("LOCKSTEP_KUBERNETES_OPENAPI"), "LOCKSTEP_KUBERNETES_OPENAPI names no file of `kubectl get --raw /openapi/v2`")
+    def test_the_api_s_own_definitions_take_them(self):
+        api = kubernetes_schema.Api(os.environ["LOCKSTEP_KUBERNETES_OPENAPI"])
+        for name, document in self.documents():
+            validator = jsonschema.Draft7Validator(api.schema(document))
+            errors = [f"{'/'.join(map(str, error.absolute_path))}: {error.message[:300]}" for error in validator.iter_errors(document)]
+            self.assertEqual(errors, [], f"{name}: {document['kind']}")
+            self.assertFalse(validator.is_valid({**document, "metadata": {**document["metadata"], "lables": {}}}), "an unknown field is refused")
+            ours = kubernetes_schema.KINDS[document["kind"]]
+            own = api.definitions[api.kinds[document["apiVersion"], document["kind"]]]
+            self.assertEqual(list(api.unknown(ours, own, document["kind"])), [], "our schema has fields that the API has not")
+
+    @unittest.skipIf(jsonschema is None, "python3-jsonschema is not installed")
     def test_the_schema_finds_mistakes(self):
         by_kind = {document["kind"]: document for _, document in self.documents()}
 
