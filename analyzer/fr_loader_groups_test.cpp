@@ -151,18 +151,21 @@ TEST(FrLoaderGroups, TheGroupOfAllIsMadeFirstAndTheLastThatIsLeftIsTheLast) {
 
 // A group that was begun before the oldest batch on record: what the counters do not hold is in it, and was not enqueued.
 TEST(FrLoaderGroups, CallsBeforeTheOldestBatchAreInTheOpenGroupToo) {
-  FrDump dump;
-  dump.groups = {{.enqueued = 4, .completed = 4}, {.name = "1", .desc = "PP", .pg_id = 1, .enqueued = 6, .completed = 6}};
-  dump.entries = {{.seq = 4, .state = "completed", .retired = true}, {.seq = 5}};
-  for (const char* op : {"nccl:send 0->1", "nccl:recv 0<-1"})
-    dump.entries.push_back({.op = op, .seq = 0, .pg = "1", .desc = "PP", .pg_id = 1, .is_p2p = true, .p2p_seq = 7});
-  dump.entries.push_back({.seq = 6});
-  const Bundle bundle = LoadDumps({dump});
-  const Rank& rank = bundle.ranks[0];
-  ASSERT_THAT(rank.ops, SizeIs(5));
-  EXPECT_EQ(rank.ops[0].state, OpState::kCompleted);
-  for (size_t i = 1; i < 5; ++i) EXPECT_EQ(rank.ops[i].state, OpState::kQueued) << i;
-  EXPECT_EQ(MemberIn(bundle, rank, "default_pg")->issued, 4);
+  for (const bool other_thread : {false, true}) {
+    FrDump dump;
+    dump.groups = {{.enqueued = 4, .completed = 4}, {.name = "1", .desc = "PP", .pg_id = 1, .enqueued = 6, .completed = 6}};
+    dump.entries = {{.seq = 4, .state = "completed", .retired = true}, {.seq = 5}};
+    if (other_thread) dump.entries[1].thread_id = "140000000000002";
+    for (const char* op : {"nccl:send 0->1", "nccl:recv 0<-1"})
+      dump.entries.push_back({.op = op, .seq = 0, .pg = "1", .desc = "PP", .pg_id = 1, .is_p2p = true, .p2p_seq = 7});
+    dump.entries.push_back({.seq = 6});
+    const Bundle bundle = LoadDumps({dump});
+    const Rank& rank = bundle.ranks[0];
+    ASSERT_THAT(rank.ops, SizeIs(5));
+    EXPECT_EQ(rank.ops[0].state, OpState::kCompleted);
+    for (size_t i = 1; i < 5; ++i) EXPECT_EQ(rank.ops[i].state, OpState::kQueued) << i;
+    EXPECT_EQ(MemberIn(bundle, rank, "default_pg")->issued, 4);
+  }
 }
 
 TEST(FrLoaderGroups, OrderThatOtherRanksContradictIsNotUsed) {
@@ -197,8 +200,7 @@ TEST(FrLoaderGroups, HashedNamesAreJoinedThroughRanksThatTell) {
   EXPECT_EQ(MemberIn(bundle, bundle.ranks[1], "TP")->issued, 20);
   EXPECT_EQ(MemberIn(bundle, bundle.ranks[1], "DP")->issued, 30);
   // Without such a rank nothing is guessed.
-  full.entries.clear();
-  bundle = LoadDumps({full, silent});
+  bundle = LoadDumps({silent, silent});
   EXPECT_EQ(MemberIn(bundle, bundle.ranks[1], "TP")->issued, kUnknown);
 }
 

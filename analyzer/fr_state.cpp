@@ -209,7 +209,7 @@ class StateJudge {
       const GroupView& view = views_[op.membership];
       const bool counted = view.status != nullptr && !raw_[i].p2p && !view.counts_p2p && view.status->enqueued >= 0;
       const bool launched = op.state == OpState::kCompleted || op.state == OpState::kStarted || op.retired;
-      if (launched || !counted || op.seq <= view.status->enqueued || op.thread != rank_.ops[first_queued_].thread) break;
+      if (launched || !counted || op.seq <= view.status->enqueued) break;
       op.state = OpState::kQueued;
     }
     for (uint32_t i = first_queued_; i < rank_.ops.size(); i++) {
