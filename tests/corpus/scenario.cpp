@@ -79,10 +79,23 @@ void SettleTruth(const Request& request, Outcome* outcome) {
   const std::vector<int32_t> waited_for(unseen.begin(), unseen.end());
   truth.unseen_ranks = waited_for;
   if (!lost || !truth.identifiable) return;
+  // The job goes on: whoever waits at the moment waits for reasons of its own, and what was passed is in the culprit's record alone.
+  if (request.scenario == 5) {
+    truth.identifiable = false;
+    truth.needs = "the culprit's own dump, which is " + std::string(dump.cut.count(truth.culprit_ranks[0]) > 0 ? "damaged" : "missing") +
+                  ": nobody waits because of what it passed";
+    return;
+  }
   // The peers' records tell who it is where they are in something that nobody else holds up. Of several without data they tell no more
   // than that it is one of them.
   if (waited_for == truth.culprit_ranks) return;
   truth.identifiable = false;
+  // Of several at once those without data are in no record; who names all others has named all there are to see.
+  std::vector<int32_t> seen;
+  for (int32_t r : truth.culprit_ranks) {
+    if (unreadable.count(r) == 0) seen.push_back(r);
+  }
+  if (!seen.empty()) truth.set_allowed.push_back(seen);
   truth.needs = "the culprit's own dump, which is " + std::string(dump.cut.count(truth.culprit_ranks[0]) > 0 ? "damaged" : "missing") +
                 (unseen.empty() ? "" : ": others without data are waited for as well");
 }

@@ -216,6 +216,46 @@ TEST(ScenarioTest, WhatPeersRecordOfACulpritWithoutDumpIdentifiesIt) {
   EXPECT_TRUE(WaitedForUnseen(*outcome.run, {(culprit + 1) % 8}).empty());
 }
 
+// A job goes on with another reduction or root: whoever waits when it is looked at does not wait because of that.
+TEST(ScenarioTest, WhatACulpritOfAJobThatGoesOnPassedIsInItsOwnDumpAlone) {
+  Request request;
+  request.scenario = 5;
+  request.variant = "missing10";
+  int lost = 0;
+  for (request.seed = 1; request.seed <= 40; ++request.seed) {
+    Outcome outcome;
+    std::string error;
+    ASSERT_TRUE(Play(request, &outcome, &error)) << error;
+    EXPECT_EQ(outcome.truth.identifiable, !outcome.truth.culprit_data_lost) << "seed " << request.seed;
+    lost += outcome.truth.culprit_data_lost;
+  }
+  EXPECT_GT(lost, 0);
+}
+
+// Of several culprits those without data are in no record: the others are an answer.
+TEST(ScenarioTest, OfACulpritHostThoseWithDataAreAnAnswer) {
+  Request request;
+  request.scenario = 8;
+  request.ranks = 64;
+  request.variant = "missing10";
+  request.fr = true;
+  int some = 0;
+  for (request.seed = 1; request.seed <= 30; ++request.seed) {
+    Outcome outcome;
+    std::string error;
+    ASSERT_TRUE(Play(request, &outcome, &error)) << error;
+    std::vector<int32_t> seen;
+    for (int32_t r : outcome.truth.culprit_ranks) {
+      if (outcome.dump.missing.count(r) == 0) seen.push_back(r);
+    }
+    const auto& sets = outcome.truth.set_allowed;
+    const bool part = !seen.empty() && seen.size() < outcome.truth.culprit_ranks.size() && !outcome.truth.identifiable;
+    EXPECT_EQ(std::find(sets.begin(), sets.end(), seen) != sets.end(), part || seen == outcome.truth.culprit_ranks) << "seed " << request.seed;
+    some += part;
+  }
+  EXPECT_GT(some, 0);
+}
+
 TEST(ScenarioTest, WhatStandsAtALostSwitchIsAnAnswer) {
   Request request;
   request.scenario = 20;
