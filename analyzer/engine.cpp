@@ -275,7 +275,9 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options, const s
     live |= r.captured_ns > 0 && r.source != Source::kFlightRecorder && (r.process.life == Life::kRunning || r.process.life == Life::kUnknown);
   }
   std::vector<Divergence> divergences;
-  if (model.stalled || !mismatches.empty() || anyone_ended) divergences = FindDivergences(model);
+  const bool incomplete = verdict.ranks_read() < verdict.ranks_expected() || std::any_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& r) { return r.damaged; });
+  const bool disturbed = model.stalled || !mismatches.empty() || anyone_ended;
+  if (disturbed || incomplete) divergences = FindDivergences(model);
   std::optional<WaitGraph> graph;
   if (model.stalled) graph.emplace(model, mismatches);
 
@@ -286,7 +288,7 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options, const s
   };
   AddOneSided(model, options.late_after_ns, &causes);
   finder.AddFromCreations(options.late_after_ns, &causes);
-  append(finder.FromDisagreement(causes));
+  append(disturbed ? finder.FromDisagreement(causes) : finder.FromUnseenPeers());
   finder.AddFromSplits(&causes);
   append(finder.FromDeaths(causes));
   DropDoubtful(&causes);
@@ -313,7 +315,8 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options, const s
   FoldByFactor(model, &causes);
   const std::vector<std::string> legal = bundle.known_stalled ? std::vector<std::string>() : TakeLegalOperations(model, &causes);
   std::stable_sort(causes.begin(), causes.end(), [](const Cause& a, const Cause& b) {
-    return a.beside != b.beside ? b.beside : Order(a.kind) < Order(b.kind);
+    if (a.beside != b.beside) return b.beside;
+    return a.doubtful != b.doubtful ? b.doubtful : Order(a.kind) < Order(b.kind);
   });
 
   verdict.set_verdict(VerdictOf(causes, bundle, live));

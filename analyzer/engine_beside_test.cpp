@@ -198,6 +198,30 @@ TEST(Beside, AGroupThatWasNotEndedIsToldWhateverItsHostWaitsFor) {
   EXPECT_EQ(Culprits(v.findings(1)), std::vector<int32_t>{5});
 }
 
+// Odd calls ahead of a group that was never ended are no reason to name the rank for anything else.
+TEST(Beside, AGroupThatWasNotEndedComesBeforeCallsThatLookOdd) {
+  Job job(2, 1, 4, 4);
+  job.ranks[5].host_fault = HostFault::kStall;
+  job.ranks[5].host_fault_at = job.Find(5, "tp", 2, 3);
+  auto& program = job.ranks[5].program;
+  const testing::Call again = program[job.Find(5, "world", 1, 1)];
+  Bundle plain = job.Run();
+  plain.ranks[5].threads[0].group_depth = 1;
+  ASSERT_EQ(Analyze(plain).findings_size(), 1);
+  EXPECT_EQ(Analyze(plain).findings(0).kind(), GROUP_LEFT_OPEN);
+  program.insert(program.begin() + static_cast<std::ptrdiff_t>(job.Find(5, "tp", 2, 1)), again);
+  ++job.ranks[5].host_fault_at;
+  Bundle odd = job.Run();
+  const Verdict without = Analyze(odd);
+  ASSERT_GE(without.findings_size(), 1);
+  odd.ranks[5].threads[0].group_depth = 1;
+  const Verdict v = Analyze(odd);
+  ASSERT_GE(v.findings_size(), 1);
+  EXPECT_NE(without.findings(0).kind(), GROUP_LEFT_OPEN);
+  EXPECT_EQ(v.findings(0).kind(), GROUP_LEFT_OPEN) << v.DebugString();
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{5});
+}
+
 TEST(Beside, ACircleStandsStillWhateverElseItWaitsFor) {
   for (bool went_on : {true, false}) {
     Dumps dumps(4, 2);

@@ -63,6 +63,9 @@ class Causes {
   std::vector<Cause> FromSinks();
   // Calls that disagree (or were left out, or added) although nothing waits for them, less what `known` explains.
   std::vector<Cause> FromDisagreement(const std::vector<Cause>& known);
+  // Of a job that goes on: calls with another reduction or root than all siblings passed at that place, where the other members' records
+  // of the call, which would show it, are lost.
+  std::vector<Cause> FromUnseenPeers() const;
   // Processes that ended abnormally, less what `known` names.
   std::vector<Cause> FromDeaths(const std::vector<Cause>& known);
   // Collectives that some members finished and others never issued (records of a framework, taken after the fact).
@@ -135,6 +138,7 @@ class Causes {
   void JoinStuck(std::vector<Cause>* causes) const;
   Cause LaunchOrderCause(const std::vector<uint32_t>& sink) const;
   Cause DeathCause(int32_t rank_index) const;
+  void NameByCounts(std::vector<Cause>* causes);
   // Of ranks without data: their communicators, and who waits in them for them alone.
   struct Silent {
     struct Wait {

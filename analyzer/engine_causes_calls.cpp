@@ -1,4 +1,6 @@
 // Calls that differ, and programs that left their siblings', in words.
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine_causes.h"
 
@@ -144,6 +146,27 @@ Cause Causes::FromDivergence(const Divergence& d) const {
   }
   c.refuted_by = "the ranks in the same role running a different program by design";
   return c;
+}
+
+std::vector<Cause> Causes::FromUnseenPeers() const {
+  std::vector<Cause> causes;
+  for (const Divergence& d : divergences_) {
+    if (d.type != Divergence::Type::kChanged || d.by_history || d.own == nullptr || d.sibling == nullptr || !ring::IsCollective(d.own->kind)) continue;
+    const FindingKind kind = CompareCalls(bundle_, *d.own, *d.sibling, nullptr, nullptr);
+    if (kind != MISMATCH_REDUCTION && kind != MISMATCH_ROOT) continue;
+    bool lost = false, alike = false;
+    for (const Member& m : model_.comms[model_.CommOf(bundle_.ranks[static_cast<size_t>(d.rank)], *d.own)].members) {
+      const Op* theirs = m.rank_index < 0 ? nullptr : model_.FindCollective(m, d.own->seq);
+      lost |= theirs == nullptr;
+      alike |= theirs != nullptr && m.rank_index != d.rank && CompareCalls(bundle_, *theirs, *d.own, nullptr, nullptr) == FINDING_UNSPECIFIED;
+    }
+    if (!lost || alike) continue;   // members that agree with it mean it so
+    Cause c = FromDivergence(d);
+    c.confidence = std::min(c.confidence, 0.8);
+    c.tells_apart = "the other members' records of that call, which are lost";
+    causes.push_back(std::move(c));
+  }
+  return causes;
 }
 
 }  // namespace lockstep

@@ -5,9 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "analyzer/engine_causes.h"
-#include "analyzer/engine_counts.h"
 #include "analyzer/engine_network.h"
 
 namespace lockstep {
@@ -63,7 +61,9 @@ Cause Causes::GpuCause(uint32_t node) const {
   c.comm = front.comm;
   c.op = front.op;
   c.op_rank = r;
-  const std::string what = front.op == nullptr ? "its operation" : OpText(bundle_, rank, *front.op);
+  const std::string what = front.op != nullptr       ? OpText(bundle_, rank, *front.op)
+                           : front.lost_seq != kNone ? absl::StrCat("collective #", front.lost_seq)
+                                                     : "its operation";
   const std::string where = front.comm == kNoIndex ? "" : absl::StrCat(" on ", CommText(bundle_.comms[front.comm]));
   const std::string error = GpuErrorOf(rank);
   if (failed) {
@@ -108,6 +108,10 @@ Cause Causes::GpuCause(uint32_t node) const {
       });
     });
     if (unseen || lost) c.confidence = 0.8;
+    if (front.lost_seq != kNone) {
+      c.confidence = 0.8;
+      c.evidence.push_back({absl::StrCat("the record of that operation is gone; by ", Who(r), "'s counters its GPU completed all that it started, and peers' GPUs are in it"), {r}});
+    }
     c.advice = "1. Look for a kernel or host callback that never ends on this GPU, ahead of the collective.\n"
                "2. Read the host's kernel log for Xid errors.";
     c.refuted_by = "a start mark of that operation on that GPU";
@@ -123,36 +127,6 @@ Cause Causes::GpuCause(uint32_t node) const {
   AddWaiterEvidence(node, &c);
   return c;
 }
-
-namespace {
-
-std::string SomeRanks(const std::vector<int32_t>& ranks) {
-  constexpr size_t kShown = 8;
-  const size_t shown = std::min(ranks.size(), kShown);
-  return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", absl::StrJoin(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
-                      ranks.size() > shown ? absl::StrCat(" and ", ranks.size() - shown, " more") : "");
-}
-
-// Ranks without data that may be in a communicator whose members are known from its use alone; global ranks, ascending.
-std::vector<int32_t> MayBelongTo(const Bundle& bundle, uint32_t comm) {
-  if (comm == kNoIndex || !bundle.comms[comm].members_inferred) return {};
-  std::vector<bool> known(static_cast<size_t>(std::max(bundle.ranks_expected, 0)));
-  auto mark = [&known](int32_t rank) {
-    if (rank >= 0 && static_cast<size_t>(rank) < known.size()) known[static_cast<size_t>(rank)] = true;
-  };
-  for (const Rank& rank : bundle.ranks) mark(rank.rank);
-  // Of communicators that share a name everybody is in one.
-  for (const Communicator& other : bundle.comms) {
-    if (other.name == bundle.comms[comm].name) std::for_each(other.members.begin(), other.members.end(), mark);
-  }
-  std::vector<int32_t> out;
-  for (size_t rank = 0; rank < known.size(); rank++) {
-    if (!known[rank]) out.push_back(static_cast<int32_t>(rank));
-  }
-  return out;
-}
-
-}  // namespace
 
 // Everybody is in, nobody gets out. One of the GPUs or what lies between them: members whose GPU reported an error, or who
 // alone completed nothing of what they issued after it, are more likely than the rest.
@@ -245,21 +219,8 @@ Cause Causes::StuckCause(uint32_t node) const {
                "2. If there is none, suspect the network between the members of this communicator.";
   } else {
     c.what = absl::StrCat("all members entered ", what, where, " and none finishes it");
-    const std::vector<int32_t> unseen = MayBelongTo(bundle_, front.comm);
-    if (!unseen.empty()) {
-      c.doubtful = c.hypothesis = true;
-      c.confidence = 0.3;
-      c.what = absl::StrCat("all members that left data entered ", what, where, " and none finishes it");
-      c.evidence[0].first = absl::StrCat("who is in ", CommText(bundle_.comms[front.comm]), " is known from its use alone: everybody who used it arrived in ", what);
-      c.alternatives.insert(c.alternatives.begin(), absl::StrCat(unseen.size() == 1 ? "" : "one of ", SomeRanks(unseen),
-                                                                 ", which left no data, belongs to it and never arrived"));
-      c.refuted_by = "a member without data that had not arrived";
-      c.advice = "1. Add the dumps of the ranks without data and analyze again: the others may wait for one of them.\n"
-                 "2. Otherwise suspect the network between these ranks, or one of their GPUs.";
-    } else {
-      c.advice = "1. Suspect the network between these ranks, or one of their GPUs: the record cannot tell which.\n"
-                 "2. Read link and Xid errors on their hosts; full GPU marks or profiler data would tell more.";
-    }
+    c.advice = "1. Suspect the network between these ranks, or one of their GPUs: the record cannot tell which.\n"
+               "2. Read link and Xid errors on their hosts; full GPU marks or profiler data would tell more.";
   }
   if (c.kind == COLLECTIVE_STUCK) AddNetworkSteps(front, &c);
   if (c.kind == COLLECTIVE_STUCK) AddOtherOrders(r, front, &c);
@@ -335,48 +296,6 @@ void Causes::AddNetworkSteps(const GpuFront& front, Cause* cause) const {
   } else {
     absl::StrAppend(&cause->what, "; its longest wait: ", Who(steps[0].rank_index), " ", StepText(model_, steps[0]));
   }
-}
-
-// Who differs by what outlives the records: counts of pairs, counts of calls, hashes of calls. Empty ranks: nobody, or too many.
-Cause Causes::FromCounts() {
-  constexpr size_t kMost = 2;
-  Cause c;
-  const auto found = [&](std::vector<int32_t> ranks) {
-    if (ranks.empty() || ranks.size() > kMost) return false;
-    c.ranks = std::move(ranks);
-    return true;
-  };
-  c.confidence = 0.7;
-  c.alternatives = {"any of the others that stand in operations whose records are gone"};
-  c.tells_apart = "a longer record (a larger ring), or a dump taken earlier";
-  c.refuted_by = "the ranks in the same role running a different program by design";
-  if (found(FindStrangers(model_))) {
-    c.kind = P2P_UNMATCHED;
-    c.what = "counts one send or receive with a rank that has none with it, while all others exchange many: most likely the wrong peer";
-    c.evidence.push_back({"counts of each pair of ranks, which outlive the records", c.ranks});
-    c.advice = "1. Look at how the named rank computes the peers of its sends and receives.\n2. Record with a larger ring.";
-  } else if (found(FindOddlyCounted(model_))) {
-    c.kind = P2P_UNMATCHED;
-    c.what = "counted other sends and receives than the ranks in the same role, and stand in an operation whose record is gone";
-    c.evidence.push_back({"most ranks in the same role, with as many collectives issued everywhere, made another number of sends and receives", c.ranks});
-    c.advice = "1. Look at the sends and receives of these ranks: one too many, one too few, or one with the wrong peer.\n2. Record with a larger ring.";
-  } else if (found(FindOtherPrograms(model_))) {
-    c.kind = SILENT_DESYNC;
-    c.what = "counted what the program of the ranks in the same role nowhere counts: it left out or added a call, whose record is gone";
-    c.evidence.push_back({"most ranks in the same role agree with each other on how many collectives come before which", c.ranks});
-    c.advice = "1. Look for a call of these ranks that depends on local data.\n2. Record with a larger ring.";
-  } else {
-    // Where the hashes of one communicator part first, or of several in the same way.
-    std::vector<Cause> parted = FromHashes();
-    if (!parted.empty() && std::all_of(parted.begin(), parted.end(), [&](const Cause& p) { return p.ranks == parted[0].ranks; }) &&
-        parted[0].ranks.size() <= kMost) {
-      parted[0].confidence = std::min(parted[0].confidence, 0.7);
-      parted[0].alternatives = c.alternatives;
-      parted[0].tells_apart = c.tells_apart;
-      return parted[0];
-    }
-  }
-  return c;
 }
 
 std::vector<Cause> Causes::FromOverwritten() {

@@ -33,7 +33,8 @@ struct Counted {
 // The role, and what was counted of collectives in each of its communicators, at most `most` places; empty role: something is not known.
 std::string Read(const Model& model, const std::vector<bool>& given_up, size_t index, size_t most, Counted* program) {
   const Rank& rank = model.bundle.ranks[index];
-  if (rank.damaged) return "";
+  // A framework's counts stand before its entries; a file that is cut in these still tells where the rank is, not by which way it came.
+  if (rank.damaged && (rank.source != Source::kFlightRecorder || most > 1)) return "";
   program->rank = static_cast<int32_t>(index);
   std::map<std::string, std::pair<size_t, int64_t>> lanes;  // kind of communicator -> membership, issued
   std::string role;
@@ -92,7 +93,8 @@ std::vector<int32_t> FindOtherPrograms(const Model& model) {
     std::vector<Counted> references;
     const size_t stride = std::max<size_t>(1, programs.size() / kReferences);
     for (size_t i = 0; i < programs.size(); i += stride) {
-      Read(model, given_up, static_cast<size_t>(programs[i].rank), kMostPlaces, &references.emplace_back());
+      Counted reference;
+      if (!Read(model, given_up, static_cast<size_t>(programs[i].rank), kMostPlaces, &reference).empty()) references.push_back(std::move(reference));
     }
     for (const Counted& p : programs) {
       size_t against = 0, compared = 0;

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/engine_components.h"
+#include "analyzer/engine_lost.h"
 #include "proto/process.pb.h"
 
 namespace lockstep {
@@ -94,7 +95,16 @@ class Builder {
     const Rank& rank = model_.bundle.ranks[r];
     const RankView& view = model_.ranks[r];
     if (!view.in_flight.empty()) {
-      for (uint32_t i : view.in_flight[0].ops) AddOp(r, rank.ops[i]);
+      const auto& oldest = view.in_flight[0].ops;
+      bool behind = false;
+      for (uint32_t s = 0; rank.source != Source::kFlightRecorder && !rank.damaged && s < rank.streams.size(); ++s) {
+        const LostFront front = LostFrontOf(rank, view, s);
+        if (front.seq != kNone) AddCollective(r, rank.memberships[front.membership].comm, front.seq);
+        behind |= front.lost && rank.ops[oldest[0]].stream == s;
+      }
+      for (uint32_t i : oldest) {
+        if (!behind) AddOp(r, rank.ops[i]);
+      }
       return;
     }
     if (view.host != HostState::kDead) return;
@@ -137,17 +147,21 @@ class Builder {
       }
       return;
     }
+    AddCollective(r, comm, op.seq);
+  }
+
+  void AddCollective(int32_t r, uint32_t comm, int64_t seq) {
     // One node a collective, so that its members are looked at once.
-    auto [it, fresh] = collectives_.try_emplace({comm, op.seq}, 0u);
+    auto [it, fresh] = collectives_.try_emplace({comm, seq}, 0u);
     if (fresh) {
       std::vector<uint32_t> lacking;
       bool unseen = false;
-      for (const Member& m : members) {
-        unseen = unseen || m.rank_index < 0 || (m.arrived < op.seq && model_.bundle.ranks[static_cast<size_t>(m.rank_index)].damaged);
+      for (const Member& m : model_.comms[comm].members) {
+        unseen = unseen || m.rank_index < 0 || (m.arrived < seq && model_.bundle.ranks[static_cast<size_t>(m.rank_index)].damaged);
         if (m.rank_index < 0) continue;
         // What a process leaves on its GPU ends with it, so a member that ended is waited for also where it had come.
         const bool ended = model_.ranks[m.rank_index].host == HostState::kDead;
-        if (ended || m.arrived < op.seq || Behind(m, model_.FindCollective(m, op.seq))) lacking.push_back(static_cast<uint32_t>(m.rank_index));
+        if (ended || m.arrived < seq || Behind(m, model_.FindCollective(m, seq))) lacking.push_back(static_cast<uint32_t>(m.rank_index));
       }
       it->second = static_cast<uint32_t>(edges_.size());
       edges_.push_back(std::move(lacking));
@@ -161,6 +175,23 @@ class Builder {
   std::vector<bool> unseen_;                  // likewise: waits for, or has, a member that left no data
   absl::flat_hash_map<std::pair<uint32_t, int64_t>, uint32_t> collectives_;
 };
+
+// A GPU's own error is a reason to give up, whoever else fell.
+bool GpuFailed(const Rank& rank) {
+  return std::any_of(rank.streams.begin(), rank.streams.end(), [](const ring::StreamSnapshot& s) { return s.first_error != 0; });
+}
+
+// When the first process of each host (name and boot) crashed or was killed; one clock orders the ends of one host exactly.
+absl::flat_hash_map<std::pair<std::string, std::string>, int64_t> FirstCrashes(const Model& model) {
+  absl::flat_hash_map<std::pair<std::string, std::string>, int64_t> first;
+  for (size_t r = 0; r < model.ranks.size(); ++r) {
+    const Rank& rank = model.bundle.ranks[r];
+    if (model.ranks[r].host != HostState::kDead || EndOf(rank.process) != End::kCrashed || rank.process.ended_mono_ns <= 0 || rank.host.empty()) continue;
+    const auto [it, fresh] = first.try_emplace({rank.host, rank.boot_id}, rank.process.ended_mono_ns);
+    if (!fresh) it->second = std::min(it->second, rank.process.ended_mono_ns);
+  }
+  return first;
+}
 
 }  // namespace
 
@@ -179,6 +210,13 @@ std::vector<bool> FindConsequences(const Model& model) {
   // ends its process when an operation takes too long.
   auto gave_up_waiting = [&](size_t r) {
     return (EndedWaiting(model.bundle.ranks[r]) && builder.WaitsForUnseen(r)) || EndedByWatchdog(model, r).waited_ns >= 0;
+  };
+  const auto first_crash = FirstCrashes(model);
+  auto gave_up_after_crash = [&](size_t r) {
+    const Rank& rank = model.bundle.ranks[r];
+    if (rank.process.ended_mono_ns <= 0 || !EndedWaiting(rank) || GpuFailed(rank)) return false;
+    const auto it = first_crash.find({rank.host, rank.boot_id});
+    return it != first_crash.end() && it->second < rank.process.ended_mono_ns;
   };
   if (dead == 1) {
     for (size_t r = 0; r < n; ++r) {
@@ -215,7 +253,7 @@ std::vector<bool> FindConsequences(const Model& model) {
     if (end == End::kCrashed) continue;
     // Of those that wait for each other, the one that ended in code of its own fell first.
     const bool fell_waiting = busy_in[c] && EndedWaiting(model.bundle.ranks[r]);
-    consequence[r] = ends_below[c] || crash_in[c] || fell_waiting || gave_up_waiting(r) || (end == End::kForced && not_forced > 0);
+    consequence[r] = ends_below[c] || crash_in[c] || fell_waiting || gave_up_waiting(r) || gave_up_after_crash(r) || (end == End::kForced && not_forced > 0);
   }
   return consequence;
 }

@@ -1,5 +1,5 @@
 // Processes that ended because another one had: a framework's watchdog aborts ranks that wait for a dead one, launchers end
-// the rest. Told by who waited for whom, never by the times of different hosts.
+// the rest. Told by who waited for whom and by the order of ends on one host, never by the times of different hosts.
 #ifndef LOCKSTEP_ANALYZER_ENGINE_EXITS_H_
 #define LOCKSTEP_ANALYZER_ENGINE_EXITS_H_
 
@@ -13,7 +13,8 @@
 namespace lockstep {
 
 // By rank index. True where a process that ended waited, directly or through others, for one that had ended, or was ended by a
-// signal that launchers send, or by a watchdog (see below). A crash or SIGKILL is never taken for a consequence of another rank's end.
+// signal that launchers send, or by a watchdog (see below), or gave up in a wait after another process of its host had crashed, with
+// no error of its own GPU. A crash or SIGKILL is never taken for a consequence of another rank's end.
 std::vector<bool> FindConsequences(const Model& model);
 
 // A process that a watchdog ended: it aborted after one of its threads had been in an operation for a minute or more. Such an end is

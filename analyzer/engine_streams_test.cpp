@@ -103,5 +103,36 @@ TEST(Streams, TheDependencyNamesTheStream) {
   EXPECT_EQ(ahead(b), (std::set<uint32_t>{0, 2}));
 }
 
+// Rank 1 receives from rank 0 and sends to rank 2 in one group. Rank 0 has completed its side: what stands still is between 1 and 2.
+TEST(Streams, OfAGroupThatDoesNotEndWhatItsOtherSideHasCompletedIsNotWhatStandsStill) {
+  for (const bool first : {true, false}) {
+    Job job(1, 1, 1, 1);
+    job.comms = {{"pp", {0, 1, 2}}};
+    job.ranks = std::vector<testing::JobRank>(3);
+    const auto call = [](ring::CallKind kind, int peer, int group) {
+      testing::Call c{0, kind, 256, 7, ring::kNoReduction, peer, 1};
+      c.group = group;
+      return c;
+    };
+    job.ranks[0].program = {call(ring::CallKind::kSend, 1, 0)};
+    job.ranks[1].program = {call(ring::CallKind::kRecv, 0, 1), call(ring::CallKind::kSend, 2, 1)};
+    if (!first) std::swap(job.ranks[1].program[0], job.ranks[1].program[1]);
+    job.ranks[2].program = {call(ring::CallKind::kRecv, 1, 0)};
+    Bundle b = job.Run();
+    for (Rank& rank : b.ranks) {
+      rank.process.life = Life::kRunning;
+      for (Op& op : rank.ops) {
+        ASSERT_EQ(op.state, OpState::kCompleted);
+        if (rank.rank > 0) op.state = OpState::kStarted;
+      }
+      if (rank.rank > 0) rank.threads[0].wait = ring::CallKind::kStreamSynchronize;
+    }
+    const Verdict v = Analyze(b);
+    ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+    EXPECT_EQ(v.findings(0).kind(), COLLECTIVE_STUCK);
+    EXPECT_EQ(std::vector<int32_t>(v.findings(0).culprit_ranks().begin(), v.findings(0).culprit_ranks().end()), (std::vector<int32_t>{1, 2})) << v.DebugString();
+  }
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -42,11 +42,36 @@ bool Names(const std::vector<Cause>& causes, int32_t rank_index) {
   return false;
 }
 
+// A thread is between a group's begin and its end, and in no call.
+bool HasOpenGroup(const Rank& rank) {
+  return std::any_of(rank.threads.begin(), rank.threads.end(), [](const auto& t) { return t.group_depth > 0 && t.call == ring::CallKind::kNone; });
+}
+
 // What one did, said of several.
 std::string OfSeveral(const std::string& what) {
   return absl::StrReplaceAll(what, {{"its GPU never", "their GPUs never"}, {"which its peers", "which their peers"}, {"its GPU reported an error and completes", "their GPUs reported an error and complete"},
                                     {"its GPU completed", "their GPUs completed"}, {"its GPU did", "their GPUs did"}, {"its host is", "their hosts are"},
                                     {"its host stopped", "their hosts stopped"}, {"its process is", "their processes are"}, {"; it never", "; they never"}, {"its siblings", "their siblings"}});
+}
+
+// Of processes (global rank, how it ended) that did not all end in the same way: who in which; empty where they did.
+std::string DifferentEnds(const std::vector<std::pair<int32_t, std::string>>& ends) {
+  constexpr size_t kMostWays = 4, kMostRanks = 8;
+  std::vector<std::pair<std::string, std::vector<int32_t>>> ways;
+  for (const auto& [rank, how] : ends) {
+    auto way = std::find_if(ways.begin(), ways.end(), [&](const auto& w) { return w.first == how; });
+    if (way == ways.end()) way = ways.insert(ways.end(), {how, {}});
+    way->second.push_back(rank);
+  }
+  if (ways.size() < 2) return "";
+  std::string text = "ended differently";
+  for (size_t w = 0; w < std::min(ways.size(), kMostWays); ++w) {
+    const std::vector<int32_t>& who = ways[w].second;
+    const auto end = who.begin() + static_cast<ptrdiff_t>(std::min(who.size(), kMostRanks));
+    absl::StrAppend(&text, w == 0 ? ": " : "; ", who.size() == 1 ? "rank " : "ranks ", absl::StrJoin(who.begin(), end, ", "),
+                    who.size() > kMostRanks ? absl::StrCat(" and ", who.size() - kMostRanks, " more ") : " ", ways[w].first);
+  }
+  return ways.size() > kMostWays ? text + "; and others" : text;
 }
 
 // Below it a finding that names several ranks says what would tell them apart.
@@ -113,26 +138,6 @@ void Causes::Merge(std::vector<Cause>* causes, Cause c) const {
   same->first_only &= c.first_only;
 }
 
-// Of a circle of several whose records are overwritten: who counts what the program of its siblings nowhere counts closed it.
-void Causes::NarrowByCounts(std::vector<Cause>* circle) {
-  if (circle->size() != 1) return;
-  Cause& c = circle->front();
-  if (c.kind != DEADLOCK_CYCLE || c.hypothesis || c.ranks.size() < 3) return;
-  const bool lost = std::any_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) {
-    const auto& memberships = bundle_.ranks[static_cast<size_t>(r)].memberships;
-    return std::any_of(memberships.begin(), memberships.end(), [](const Membership& ms) { return ms.lost_records > 0; });
-  });
-  if (!lost) return;
-  const Cause odd = FromCounts();
-  if (odd.ranks.empty() || !std::includes(c.ranks.begin(), c.ranks.end(), odd.ranks.begin(), odd.ranks.end())) return;
-  c.evidence.insert(c.evidence.end(), odd.evidence.begin(), odd.evidence.end());
-  c.alternatives = {"the order of calls of any rank of the circle"};
-  c.tells_apart = odd.tells_apart;
-  c.what = absl::StrCat(odd.what, "; with it ", c.ranks.size() - odd.ranks.size(), " others wait in a circle");
-  c.ranks = odd.ranks;
-  c.confidence = odd.confidence;
-}
-
 std::vector<Cause> Causes::FromSinks() {
   std::vector<Cause> causes;
   if (graph_ == nullptr) return causes;
@@ -150,7 +155,9 @@ std::vector<Cause> Causes::FromSinks() {
                (model_.ranks[r].host == HostState::kDead && bundle_.ranks[r].process.life != Life::kExited);
     }
     std::vector<Cause> here;
-    if (!ended) {
+    // A group that was never ended says why the calls behind it came nowhere, whatever else looks odd in that rank's record.
+    const bool open = sink.size() == 1 && graph_->IsHost(sink[0]) && HasOpenGroup(bundle_.ranks[sink[0]]);
+    if (!ended && !open) {
       for (int32_t r : ranks) {
         if (const Divergence* d = DivergenceOf(r)) here.push_back(FromDivergence(*d));
       }
@@ -211,6 +218,7 @@ std::vector<Cause> Causes::FromSinks() {
   }
   JoinStuck(&causes);
   if (causes.empty()) causes = FromOverwritten();
+  NameByCounts(&causes);
   // A rank that left its program is the cause where all else that is known is that data is missing.
   auto weak = [](const Cause& c) { return c.kind == RANK_NO_DATA || c.doubtful || c.kind == COLLECTIVE_STUCK; };
   if (model_.stalled && std::all_of(causes.begin(), causes.end(), weak)) {
@@ -218,9 +226,7 @@ std::vector<Cause> Causes::FromSinks() {
     // So is one whose own record shows a group that it never ended, also where whoever waits for it left no data.
     for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
       if (!graph_->edges[WaitGraph::HostNode(r)].empty() || Names(causes, static_cast<int32_t>(r))) continue;
-      const auto& threads = bundle_.ranks[r].threads;
-      const bool open = std::any_of(threads.begin(), threads.end(), [](const auto& t) { return t.group_depth > 0 && t.call == ring::CallKind::kNone; });
-      if (!open && (bundle_.ranks[r].source != Source::kFlightRecorder || !HasQueued(bundle_.ranks[r]))) continue;
+      if (!HasOpenGroup(bundle_.ranks[r]) && (bundle_.ranks[r].source != Source::kFlightRecorder || !HasQueued(bundle_.ranks[r]))) continue;
       Cause c = HostCause(WaitGraph::HostNode(r));
       if (c.kind == GROUP_LEFT_OPEN) Merge(&causes, std::move(c));
     }
@@ -296,6 +302,8 @@ std::vector<Cause> Causes::WhyItLeft(uint32_t node) const {
   for (const Mismatch& m : mismatches_) {
     if (m.comm == comm && m.seq == last->seq && m.sender < 0) return Explain(m);
   }
+  // Its end was seen: what came then is no matter of that call's members.
+  if (last->state == OpState::kCompleted && last->completed_ns > 0) return {};
   // Only where every call blocks does the last one say what the rank was in. Then an exception in it ends the loop.
   for (const RankView& view : model_.ranks) {
     if (view.in_flight.size() > 1) return {};
@@ -379,6 +387,9 @@ std::vector<Cause> Causes::Explain(const Mismatch& m) const {
 std::vector<Cause> Causes::FromDisagreement(const std::vector<Cause>& known) {
   std::vector<Cause> causes;
   // A framework's dump has no checksums: in a damaged file a number may be the damage's. Alone, that is no second cause.
+  // What rests on operations that may as well be complete explains no calls that are seen to differ.
+  std::vector<Cause> sure = known;
+  std::erase_if(sure, [](const Cause& c) { return c.doubtful; });
   auto garbled = [&](int32_t r) { return bundle_.ranks[r].damaged && bundle_.ranks[r].source == Source::kFlightRecorder; };
   for (const Mismatch& m : mismatches_) {
     std::vector<Cause> here = Explain(m);
@@ -386,7 +397,7 @@ std::vector<Cause> Causes::FromDisagreement(const std::vector<Cause>& known) {
     for (Cause& c : here) {
       Narrow(&c);
       bool explained = false;
-      for (int32_t r : c.ranks) explained |= Names(known, r) || Names(causes, r);
+      for (int32_t r : c.ranks) explained |= Names(sure, r) || Names(causes, r);
       if (!explained) causes.push_back(std::move(c));
     }
   }
@@ -638,7 +649,12 @@ Finding Causes::ToFinding(const Cause& cause) const {
   f.set_cost_uncertainty_ns(cause.cost_uncertainty_ns);
   f.set_pattern(cause.pattern);
   f.set_slowdown(cause.slowdown);
-  f.set_summary(culprits.size() > 1 ? OfSeveral(cause.what) : cause.what);
+  std::vector<std::pair<int32_t, std::string>> ends;   // global rank, how it ended
+  for (size_t i = 0; cause.kind == RANK_DEAD && cause.ranks.size() > 1 && i < cause.ranks.size(); ++i) {
+    ends.push_back({bundle_.ranks[static_cast<size_t>(cause.ranks[i])].rank, DeathCause(cause.ranks[i]).what});
+  }
+  const std::string differently = DifferentEnds(ends);
+  f.set_summary(!differently.empty() ? differently : culprits.size() > 1 ? OfSeveral(cause.what) : cause.what);
   if (cause.kind == HOST_STALL || cause.kind == RANK_NOT_ARRIVED || cause.kind == INIT_INCOMPLETE) DescribeStall(bundle_, cause.ranks, &f);
   if (graph_ != nullptr && !cause.nodes.empty()) AddChain(model_, *graph_, cause, &f);
   if (f.chain_size() == 0 && !cause.waiting.empty()) {

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "analyzer/engine_activity.h"
+#include "analyzer/engine_lost.h"
 
 namespace lockstep {
 
@@ -121,28 +122,15 @@ void WaitGraph::FindLost(size_t rank_index) {
       continue;
     }
     if (queue.units.empty()) continue;
-    // Tickets count what was put on a stream, from 1.
     for (uint32_t s = 0; s < rank.streams.size(); ++s) {
-      const ring::StreamSnapshot& stream = rank.streams[s];
-      if (!stream.marked || (queue.stream != kNoIndex && queue.stream != s) || stream.completed >= stream.issued) continue;
-      const Op* oldest = nullptr;
-      bool recorded = false, one_lane = true;
-      for (const Unit& unit : units) {
-        for (uint32_t i : unit.ops) {
-          const Op& op = rank.ops[i];
-          if (op.stream != s) continue;
-          recorded |= static_cast<uint64_t>(op.ticket) == stream.completed + 1 || op.recent_only;
-          if (op.ticket <= 0) continue;
-          one_lane &= IsCollective(op.kind) && (oldest == nullptr || (oldest->membership == op.membership && op.ticket - op.seq == oldest->ticket - oldest->seq));
-          if (oldest == nullptr || op.ticket < oldest->ticket) oldest = &op;
-        }
-      }
-      if (recorded || oldest == nullptr) continue;
+      if (queue.stream != kNoIndex && queue.stream != s) continue;
+      const LostFront front = LostFrontOf(rank, model_.ranks[rank_index], s);
+      if (!front.lost) continue;
       queue.overwritten = true;
-      queue.lost_started |= stream.started > stream.completed;
-      const int64_t seq = oldest->seq - (oldest->ticket - static_cast<int64_t>(stream.completed + 1));
-      if (IsPointToPoint(oldest->kind)) queue.lost_exchange = rank.memberships[oldest->membership].comm;
-      if (one_lane && seq >= 1) queue.lost.push_back({rank.memberships[oldest->membership].comm, seq});
+      queue.lost_started |= front.started;
+      const uint32_t comm = rank.memberships[front.membership].comm;
+      if (front.exchange) queue.lost_exchange = comm;
+      if (front.seq != kNone) queue.lost.push_back({comm, front.seq});
     }
   }
 }
@@ -284,7 +272,13 @@ void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
         known = known == nullptr ? model_.FindCollective(m, seq) : known;
       }
       if (collective.node != kNoIndex) out.push_back({collective.node, Why::kIn, known, comm});
-      if (collective.started_node != kNoIndex && queue.lost_started) out.push_back({collective.started_node, Why::kIn, known, comm});
+      if (collective.started_node == kNoIndex) continue;
+      if (LostStarted(queue, comm, seq)) {
+        out.push_back({collective.started_node, Why::kIn, known, comm});
+      } else if (NothingRuns(rank_index)) {
+        front = {Front::kNotReached, nullptr, comm, -1, seq};
+        return;
+      }
     }
     if (out.empty()) front.front = Front::kOverwritten;
     edges[QueueNode(index)] = std::move(out);

@@ -58,6 +58,7 @@ struct GpuFront {
   const Op* op = nullptr;
   uint32_t comm = kNoIndex;
   int32_t mismatch = -1;         // into the mismatches given
+  int64_t lost_seq = kNone;      // number of the collective where its record is gone (`op` is null)
 };
 
 // One in-order queue of a GPU: a stream, or all that a rank has in flight where what each stream started is not recorded.
@@ -118,7 +119,11 @@ class WaitGraph {
   void MakeQueues();
   void FindLost(size_t rank_index);
   // 0 not lost here, 1 it stands at the front of a queue of the rank's, 2 it stands behind what does.
-  int PlaceOfLost(int32_t rank_index, uint32_t comm, int64_t seq, bool* started) const;
+  int PlaceOfLost(int32_t rank_index, uint32_t comm, int64_t seq, uint32_t* queue) const;
+  // Of an operation at the front of a queue whose record is gone: whether counters show that the GPU is in it.
+  bool LostStarted(const Queue& queue, uint32_t comm, int64_t seq) const;
+  // Starts are counted, and whatever the GPU started of NCCL's it has completed: nothing of NCCL's holds it.
+  bool NothingRuns(size_t rank_index) const;
   // True when ranks were taken for slow to notice completions.
   bool Build(bool forgive);
   void BuildQueue(uint32_t queue, bool skip_finished);

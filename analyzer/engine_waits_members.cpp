@@ -13,10 +13,19 @@ using ring::IsPointToPoint;
 
 void WaitGraph::AddUnit(size_t rank_index, uint32_t unit, bool absent_only, std::vector<Edge>* out, GpuFront* front) {
   const Rank& rank = model_.bundle.ranks[rank_index];
+  // A group ends as a whole: what its other side has completed is not what holds it.
+  const auto done_there = [&](const Op& op) {
+    const auto& members = model_.comms[rank.memberships[op.membership].comm].members;
+    if (!IsPointToPoint(op.kind) || op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= members.size()) return false;
+    const Member& peer = members[static_cast<size_t>(op.root_or_peer)];
+    bool counted = false;
+    const Op* theirs = peer.rank_index < 0 ? nullptr : model_.OtherSide(static_cast<int32_t>(rank_index), op, peer, &counted);
+    return theirs != nullptr && theirs->state == OpState::kCompleted;
+  };
   for (uint32_t i : model_.ranks[rank_index].in_flight[unit].ops) {
     const Op& op = rank.ops[i];
     const Membership& ms = rank.memberships[op.membership];
-    if (front->op == nullptr) *front = {Front::kAllArrived, &op, ms.comm, -1};
+    if (front->op == nullptr || (front->front == Front::kAllArrived && done_there(*front->op))) *front = {Front::kAllArrived, &op, ms.comm, -1};
     if (auto it = mismatch_at_.find({ms.comm, op.seq}); it != mismatch_at_.end()) {
       for (int32_t index : it->second) {
         const Mismatch& m = mismatches_[index];
@@ -53,15 +62,39 @@ bool WaitGraph::RecordEnds(const Member& member) const {
   return rank.damaged && (member.membership == kNoIndex || rank.memberships[member.membership].issued == kUnknown);
 }
 
-int WaitGraph::PlaceOfLost(int32_t rank_index, uint32_t comm, int64_t seq, bool* started) const {
+int WaitGraph::PlaceOfLost(int32_t rank_index, uint32_t comm, int64_t seq, uint32_t* queue) const {
   for (uint32_t q = first_queue_[rank_index]; q < first_queue_[rank_index + 1]; ++q) {
     for (const auto& [c, number] : queues[q].lost) {
       if (c != comm || number > seq) continue;
-      *started = queues[q].lost_started;
+      *queue = q;
       return number == seq ? 1 : 2;
     }
   }
   return 0;
+}
+
+bool WaitGraph::LostStarted(const Queue& queue, uint32_t comm, int64_t seq) const {
+  const Rank& rank = model_.bundle.ranks[queue.rank];
+  if (rank.source != Source::kFlightRecorder) return queue.lost_started;
+  return std::any_of(rank.memberships.begin(), rank.memberships.end(), [&](const Membership& ms) { return ms.comm == comm && ms.started >= seq; });
+}
+
+bool WaitGraph::NothingRuns(size_t rank_index) const {
+  const Rank& rank = model_.bundle.ranks[rank_index];
+  if (!rank.start_recorded) return false;
+  if (rank.source != Source::kFlightRecorder) {
+    return !rank.damaged && rank.gpu_marks == ring::GpuMarks::kFull && std::all_of(rank.streams.begin(), rank.streams.end(), [](const ring::StreamSnapshot& s) {
+      return s.completed >= s.issued || (s.marked && s.started <= s.completed && s.given >= s.issued);
+    });
+  }
+  // A framework's status of its groups stands before its entries, so a cut file may hold all of it.
+  return std::all_of(rank.memberships.begin(), rank.memberships.end(), [](const Membership& ms) {
+    const auto none = [](int64_t issued, int64_t started, int64_t completed) {
+      return issued == kUnknown || completed >= issued || (started != kUnknown && completed != kUnknown && started <= completed);
+    };
+    return (ms.issued != kUnknown || ms.p2p_issued != kUnknown) && none(ms.issued, ms.started, ms.completed) &&
+           none(ms.p2p_issued, ms.p2p_started, ms.p2p_completed);
+  });
 }
 
 const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq, bool absent_only) {
@@ -96,10 +129,14 @@ const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq,
       continue;
     }
     if (theirs != nullptr && theirs->state == OpState::kStarted) collective.any_started = true;
-    bool lost_started = false;
-    const int lost = theirs == nullptr ? PlaceOfLost(member.rank_index, comm, seq, &lost_started) : 0;
+    uint32_t lost_in = kNoIndex;
+    const int lost = theirs == nullptr ? PlaceOfLost(member.rank_index, comm, seq, &lost_in) : 0;
     if (lost == 1) {
-      collective.any_started |= lost_started;
+      if (LostStarted(queues[lost_in], comm, seq)) {
+        collective.any_started = true;
+      } else if (NothingRuns(static_cast<size_t>(member.rank_index))) {
+        not_started.push_back({QueueNode(lost_in), Why::kNotStarted, nullptr, comm});
+      }
       continue;
     }
     if (unit == kNoIndex) {

@@ -1,0 +1,296 @@
+// What counters and tickets still tell where the records of what ranks are in have left their rings, or their files were cut.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analyzer/engine.h"
+#include "analyzer/engine_model.h"
+#include "analyzer/engine_test_job.h"
+#include "analyzer/fr_loader.h"
+#include "analyzer/fr_test_dumps.h"
+
+namespace lockstep {
+namespace {
+
+using fr_test::DumpFolder;
+using fr_test::FrDump;
+using fr_test::FrEntry;
+using testing::HostFault;
+using testing::Job;
+
+std::vector<int32_t> Culprits(const Finding& f) { return {f.culprit_ranks().begin(), f.culprit_ranks().end()}; }
+
+// Puts calls of tensor parallelism on a stream of their own, as frameworks do.
+void OwnStreamForTensorParallelism(Job* job) {
+  for (size_t r = 0; r < job->ranks.size(); ++r) {
+    const int tp = job->CommOf(static_cast<int>(r), "tp");
+    for (testing::Call& call : job->ranks[r].program) call.stream = call.comm == tp ? 1 : 0;
+  }
+}
+
+// Tickets of each stream as rings have them; of each rank's calls only the newest `keep` are still on record.
+void Overwrite(size_t keep, Bundle* b) {
+  for (Rank& rank : b->ranks) {
+    std::map<uint32_t, int64_t> issued;
+    for (ring::StreamSnapshot& stream : rank.streams) stream.marked = true;
+    for (Op& op : rank.ops) {
+      ring::StreamSnapshot& stream = rank.streams[op.stream];
+      op.ticket = ++issued[op.stream];
+      stream.issued = static_cast<uint64_t>(op.ticket);
+      if (op.state == OpState::kCompleted) stream.completed = stream.started = stream.issued;
+      if (op.state == OpState::kStarted) stream.started = stream.issued;
+    }
+    for (Membership& ms : rank.memberships) ms.lost_records = 1;
+    const size_t lost = rank.ops.size() - std::min(keep, rank.ops.size());
+    rank.ops.erase(rank.ops.begin(), rank.ops.begin() + static_cast<std::ptrdiff_t>(lost));
+    rank.records_lost = lost;
+  }
+}
+
+// Of tensor-parallel peers all but one have begun an operation; that one's GPU has begun nothing that it has not completed.
+TEST(Lost, AGpuThatDidNotStartWhatItsPeersAreInIsNamedWithoutItsRecord) {
+  for (int rank : {0, 2, 5}) {
+    for (const bool one : {true, false}) {
+      SCOPED_TRACE(::testing::Message() << "rank " << rank << (one ? "" : " and its peer"));
+      Job job(2, 1, 4, 4);
+      OwnStreamForTensorParallelism(&job);
+      job.ranks[rank].gpu_stall_at = job.Find(rank, "tp", 2);
+      if (!one) job.ranks[rank ^ 1].gpu_stall_at = job.Find(rank ^ 1, "tp", 2);
+      Bundle b = job.Run();
+      Overwrite(8, &b);
+      const Verdict v = Analyze(b);
+      ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+      if (one) {
+        EXPECT_EQ(v.findings(0).kind(), GPU_STALL) << v.DebugString();
+        EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{rank}) << v.DebugString();
+        EXPECT_NE(v.findings(0).summary().find("collective #"), std::string::npos) << v.DebugString();
+      } else {
+        // Neither began it: nothing tells them apart.
+        EXPECT_NE(Culprits(v.findings(0)), std::vector<int32_t>{rank}) << v.DebugString();
+        EXPECT_NE(Culprits(v.findings(0)), std::vector<int32_t>{rank ^ 1}) << v.DebugString();
+      }
+    }
+  }
+}
+
+// Rank 5 crashed; rank 4, its tensor-parallel peer on the same host, gave up while it waited for it in a call whose record is gone.
+Bundle PeerThatGaveUp() {
+  Job job(2, 1, 4, 4);
+  OwnStreamForTensorParallelism(&job);
+  job.ranks[5].host_fault = HostFault::kDie;
+  job.ranks[5].signal = SIGSEGV;
+  job.ranks[5].host_fault_at = job.Find(5, "tp", 2);
+  Bundle b = job.Run();
+  Overwrite(8, &b);
+  for (Rank& rank : b.ranks) rank.host = "node" + std::to_string(rank.rank / 2);
+  b.ranks[5].process.ended_mono_ns = 50'000'000'000;
+  b.ranks[4].process.life = Life::kKilled;
+  b.ranks[4].process.signal = SIGABRT;
+  b.ranks[4].process.ended_mono_ns = 51'000'000'000;
+  return b;
+}
+
+TEST(Lost, WhoGaveUpWaitingForADeadOneIsNoCauseWithoutTheRecordOfTheCall) {
+  Bundle b = PeerThatGaveUp();
+  b.ranks[4].host = "another";   // nothing orders the ends: the wait alone tells
+  const Model model(b, {});
+  EXPECT_NE(model.ranks[4].host, HostState::kDead) << "its end counts";
+  EXPECT_EQ(model.ranks[5].host, HostState::kDead);
+  const Verdict v = Analyze(b);
+  ASSERT_GE(v.findings_size(), 1);
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{5}) << v.DebugString();
+}
+
+// Nothing shows whom it waited for: that it gave up in a wait, and after a crash beside it, is all there is.
+TEST(Lost, WhoGaveUpInAWaitAfterACrashOnItsHostIsNoCause) {
+  const auto consequence = [](const std::function<void(Bundle*)>& change) {
+    Bundle b = PeerThatGaveUp();
+    b.ranks[4].ops.clear();
+    change(&b);
+    const Model model(b, {});
+    EXPECT_EQ(model.ranks[5].host, HostState::kDead);
+    return model.ranks[4].host != HostState::kDead;
+  };
+  EXPECT_TRUE(consequence([](Bundle*) {}));
+  EXPECT_FALSE(consequence([](Bundle* b) { b->ranks[4].process.ended_mono_ns = 49'000'000'000; })) << "before the crash";
+  EXPECT_FALSE(consequence([](Bundle* b) { b->ranks[4].host = "another"; })) << "another host's clock";
+  EXPECT_FALSE(consequence([](Bundle* b) { b->ranks[4].boot_id = "earlier"; })) << "before the host was started anew";
+  EXPECT_FALSE(consequence([](Bundle* b) { b->ranks[4].threads[0].wait = ring::CallKind::kNone; })) << "in code of its own";
+  EXPECT_FALSE(consequence([](Bundle* b) { b->ranks[4].streams[0].first_error = 719; })) << "its own GPU failed";
+  EXPECT_FALSE(consequence([](Bundle* b) { b->ranks[4].process.signal = SIGSEGV; })) << "a crash";
+}
+
+TEST(Lost, EachEndIsToldAsItWas) {
+  Bundle b = PeerThatGaveUp();
+  b.ranks[4].process.signal = SIGKILL;
+  const Verdict v = Analyze(b);
+  ASSERT_GE(v.findings_size(), 1);
+  ASSERT_EQ(Culprits(v.findings(0)), (std::vector<int32_t>{4, 5})) << v.DebugString();
+  EXPECT_NE(v.findings(0).summary().find("rank 4 died of signal 9 (SIGKILL); rank 5 died of signal 11 (SIGSEGV)"), std::string::npos) << v.findings(0).summary();
+  b.ranks[4].process.signal = SIGSEGV;
+  EXPECT_EQ(Analyze(b).findings(0).summary().find("differently"), std::string::npos);
+}
+
+// A job of pairs of two that goes on, with another reduction on one rank of a pair: its peer's record of it, which would show that, is
+// lost, but all its siblings' are not.
+TEST(Lost, AnotherReductionThanAllSiblingsPassedIsNamedWithoutThePeersRecord) {
+  for (const bool lost : {true, false}) {
+    for (const bool alone : {true, false}) {
+      SCOPED_TRACE(::testing::Message() << lost << alone);
+      Job job(2, 1, 4, 4);
+      job.mismatch_hangs = false;
+      job.ranks[4].program[job.Find(4, "tp", 2)].reduction = 2;
+      if (!alone) job.ranks[6].program[job.Find(6, "tp", 2)].reduction = job.ranks[2].program[job.Find(2, "tp", 2)].reduction = 2;
+      Bundle b = job.Run();
+      b.known_stalled = false;
+      for (Rank& rank : b.ranks) {
+        rank.process = Process();
+        rank.process.life = Life::kRunning;
+      }
+      if (lost) {
+        b.ranks.erase(b.ranks.begin() + 5);
+        b.ranks_expected = 8;
+      }
+      if (!alone && !lost) continue;
+      const Verdict v = Analyze(b);
+      if (!alone) {
+        for (const Finding& f : v.findings()) EXPECT_EQ(f.kind() == MISMATCH_REDUCTION && Culprits(f) == std::vector<int32_t>{4}, false) << v.DebugString();
+        continue;
+      }
+      ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+      EXPECT_EQ(v.findings(0).kind(), MISMATCH_REDUCTION);
+      EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{4}) << v.DebugString();
+      EXPECT_EQ(v.findings(0).confidence() < 0.85, lost);
+    }
+  }
+}
+
+// Two pairs; in that of ranks 0 and 1 the GPU of 0 has begun the second operation. Of rank 1 only the status was read: its GPU has not.
+TEST(Lost, TheStatusOfACutFileTellsAGpuThatDidNotStart) {
+  for (const int begun : {1, 2}) {
+    auto dump_of = [&](int rank) {
+      FrDump dump;
+      const bool starts = rank == 0 || (rank == 1 && begun == 2);
+      dump.groups = {{.name = "1", .desc = "S", .ranks = {0, 1}, .pg_id = 1, .enqueued = 9, .started = starts ? 9 : 8, .completed = 8}};
+      for (int seq = 1; seq <= 9; ++seq) {
+        dump.entries.push_back({.seq = seq, .pg = "1", .desc = "S", .pg_id = 1, .state = seq < 9 ? "completed" : starts ? "started" : "scheduled", .retired = seq < 9});
+      }
+      return dump;
+    };
+    const std::string whole = fr_test::ToPickle(dump_of(1));
+    DumpFolder folder;
+    folder.WriteRank(0, fr_test::ToPickle(dump_of(0)));
+    folder.WriteRank(1, whole.substr(0, whole.size() * 2 / 3));
+    const Verdict v = Analyze(fr_test::LoadFiles(folder.Files()));
+    ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+    EXPECT_EQ(v.findings(0).kind(), begun == 1 ? GPU_STALL : COLLECTIVE_STUCK) << v.DebugString();
+    EXPECT_EQ(Culprits(v.findings(0)), begun == 1 ? std::vector<int32_t>{1} : (std::vector<int32_t>{0, 1})) << v.DebugString();
+  }
+}
+
+// Four ranks reduce in "S" twice a round, and in "R" once. One left out its last call of S; its file was cut behind the status.
+TEST(Lost, TheStatusOfACutFileTellsACallLeftOut) {
+  for (const bool left_out : {true, false}) {
+    auto dump_of = [&](int rank) {
+      FrDump dump;
+      const bool odd = left_out && rank == 2;
+      dump.groups = {{.name = "1", .desc = "S", .ranks = {0, 1, 2, 3}, .pg_id = 1, .enqueued = odd ? 15 : 16, .started = 14, .completed = 13},
+                     {.name = "2", .desc = "R", .ranks = {0, 1, 2, 3}, .pg_id = 2, .enqueued = 8, .started = 6, .completed = 6}};
+      for (int round = 1; round <= 8; ++round) {
+        for (int k : {1, 0}) {
+          const int seq = 2 * round - k;
+          if (!odd || seq < 16) dump.entries.push_back({.seq = seq, .pg = "1", .desc = "S", .pg_id = 1, .state = seq < 14 ? "completed" : seq == 14 ? "started" : "scheduled", .retired = seq < 14});
+        }
+        dump.entries.push_back({.seq = round, .pg = "2", .desc = "R", .pg_id = 2, .state = round < 7 ? "completed" : "scheduled", .retired = round < 7});
+      }
+      return dump;
+    };
+    DumpFolder folder;
+    for (int rank : {0, 1, 3}) folder.WriteRank(rank, fr_test::ToPickle(dump_of(rank)));
+    const std::string whole = fr_test::ToPickle(dump_of(2));
+    folder.WriteRank(2, whole.substr(0, whole.size() / 2));
+    const Verdict v = Analyze(fr_test::LoadFiles(folder.Files()));
+    ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+    EXPECT_EQ(v.findings(0).kind(), left_out ? SILENT_DESYNC : COLLECTIVE_STUCK) << v.DebugString();
+    EXPECT_EQ(Culprits(v.findings(0)), left_out ? std::vector<int32_t>{2} : (std::vector<int32_t>{0, 1, 2, 3})) << v.DebugString();
+    EXPECT_LT(v.findings(0).confidence(), 0.7);
+  }
+}
+
+// A framework does not count by peer. Rank 1 of four in a line sends to rank 0, who has nothing for it, while rank 2 waits for what it
+// should have sent; ranks 0 and 1 then wait for each other in sends.
+TEST(Lost, WhoTookAPeerThatTheRecordsHaveNoOtherCallWithIsNamedOutOfACircle) {
+  for (const bool met : {false, true}) {
+    std::vector<FrDump> dumps(4);
+    for (FrDump& dump : dumps) dump.groups = {{.name = "1", .desc = "PP", .ranks = {0, 1, 2, 3}, .pg_id = 1}};
+    const auto batch = [&](int rank, bool send, int peer, bool done) {
+      FrDump& dump = dumps[static_cast<size_t>(rank)];
+      const int number = static_cast<int>(dump.groups[0].enqueued < 0 ? 1 : dump.groups[0].enqueued + 1);
+      const std::string op = "nccl:" + std::string(send ? "send " : "recv ") + std::to_string(rank) + (send ? "->" : "<-") + std::to_string(peer);
+      for (const auto& [name, state] : {std::pair(op, std::string("scheduled")), std::pair(std::string("nccl:coalesced"), std::string(done ? "completed" : "started"))}) {
+        FrEntry e{.op = name, .seq = 0, .pg = "1", .desc = "PP", .pg_id = 1, .state = state, .is_p2p = true, .p2p_seq = number};
+        e.retired = done && name != op;
+        e.record_id = 100 + static_cast<int64_t>(dump.entries.size());
+        dump.entries.push_back(e);
+      }
+      dump.groups[0].enqueued = dump.groups[0].started = number;
+      if (done) dump.groups[0].completed = number;
+    };
+    const auto pass = [&](int from, int to) {
+      batch(from, true, to, true);
+      batch(to, false, from, true);
+    };
+    // What of ranks 0 and 1 is on record is what they exchanged with their other neighbours: 0 with 3, 1 with 2, 2 with 3.
+    for (int n = 0; n < 9; ++n) {
+      pass(3, 0);
+      pass(1, 2);
+      pass(2, 3);
+    }
+    if (met) pass(1, 0);
+    batch(1, true, 0, false);
+    batch(0, true, 3, false);
+    batch(3, true, 1, false);
+    batch(2, false, 1, false);
+    const Verdict v = Analyze(fr_test::LoadDumps({dumps[0], dumps[1], dumps[2], dumps[3]}));
+    ASSERT_GE(v.findings_size(), 1) << v.DebugString();
+    if (met) {
+      EXPECT_NE(Culprits(v.findings(0)), std::vector<int32_t>{1}) << v.DebugString();
+    } else {
+      EXPECT_EQ(v.findings(0).kind(), P2P_UNMATCHED) << v.DebugString();
+      EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{1}) << v.DebugString();
+    }
+  }
+}
+
+// A rank that did not come to an operation, and whose last call, with a rank without data, has completed: it stands still by itself.
+TEST(Lost, ACallThatEndedWellIsNoReasonToBlameWhoLeftNoData) {
+  for (const bool ended : {true, false}) {
+    std::vector<std::optional<FrDump>> dumps(4);
+    for (int rank : {0, 1, 2}) {
+      FrDump dump;
+      dump.groups = {{.ranks = {0, 1, 2, 3}, .enqueued = rank == 2 ? 1 : 2, .completed = 1},
+                     {.name = "1", .desc = "DP", .ranks = rank == 2 ? std::vector<int32_t>{2, 3} : std::vector<int32_t>{0, 1}, .pg_id = 1, .enqueued = 1,
+                      .completed = rank != 2 || ended ? 1 : 0}};
+      dump.entries = {{.seq = 1, .state = "completed", .retired = true},
+                      {.seq = 1, .pg = "1", .desc = "DP", .pg_id = 1, .state = rank != 2 || ended ? "completed" : "scheduled", .retired = rank != 2 || ended}};
+      for (FrEntry& entry : dump.entries) entry.completed_ns = entry.retired ? 1'758'000'000'500'000'000 : 0;
+      if (rank != 2) dump.entries.push_back({.seq = 2});
+      dumps[static_cast<size_t>(rank)] = dump;
+    }
+    const Verdict v = Analyze(fr_test::LoadDumps(dumps));
+    ASSERT_GE(v.findings_size(), 1) << v.DebugString();
+    EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{ended ? 2 : 3}) << v.DebugString();
+    EXPECT_EQ(v.findings(0).kind(), ended ? RANK_NOT_ARRIVED : RANK_NO_DATA) << v.DebugString();
+  }
+}
+
+}  // namespace
+}  // namespace lockstep
