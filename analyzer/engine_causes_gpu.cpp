@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "analyzer/engine_causes.h"
 #include "analyzer/engine_network.h"
 
@@ -128,6 +129,36 @@ Cause Causes::GpuCause(uint32_t node) const {
   return c;
 }
 
+namespace {
+
+std::string SomeRanks(const std::vector<int32_t>& ranks) {
+  constexpr size_t kShown = 8;
+  const size_t shown = std::min(ranks.size(), kShown);
+  return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", absl::StrJoin(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+                      ranks.size() > shown ? absl::StrCat(" and ", ranks.size() - shown, " more") : "");
+}
+
+// Ranks without data that may be in a communicator whose members are known from its use alone; global ranks, ascending.
+std::vector<int32_t> MayBelongTo(const Bundle& bundle, uint32_t comm) {
+  if (comm == kNoIndex || !bundle.comms[comm].members_inferred) return {};
+  std::vector<bool> known(static_cast<size_t>(std::max(bundle.ranks_expected, 0)));
+  auto mark = [&known](int32_t rank) {
+    if (rank >= 0 && static_cast<size_t>(rank) < known.size()) known[static_cast<size_t>(rank)] = true;
+  };
+  for (const Rank& rank : bundle.ranks) mark(rank.rank);
+  // Of communicators that share a name everybody is in one.
+  for (const Communicator& other : bundle.comms) {
+    if (other.name == bundle.comms[comm].name) std::for_each(other.members.begin(), other.members.end(), mark);
+  }
+  std::vector<int32_t> out;
+  for (size_t rank = 0; rank < known.size(); rank++) {
+    if (!known[rank]) out.push_back(static_cast<int32_t>(rank));
+  }
+  return out;
+}
+
+}  // namespace
+
 // Everybody is in, nobody gets out. One of the GPUs or what lies between them: members whose GPU reported an error, or who
 // alone completed nothing of what they issued after it, are more likely than the rest.
 Cause Causes::StuckCause(uint32_t node) const {
@@ -219,8 +250,21 @@ Cause Causes::StuckCause(uint32_t node) const {
                "2. If there is none, suspect the network between the members of this communicator.";
   } else {
     c.what = absl::StrCat("all members entered ", what, where, " and none finishes it");
-    c.advice = "1. Suspect the network between these ranks, or one of their GPUs: the record cannot tell which.\n"
-               "2. Read link and Xid errors on their hosts; full GPU marks or profiler data would tell more.";
+    const std::vector<int32_t> unseen = MayBelongTo(bundle_, front.comm);
+    if (!unseen.empty()) {
+      c.doubtful = c.hypothesis = true;
+      c.confidence = 0.3;
+      c.what = absl::StrCat("all members that left data entered ", what, where, " and none finishes it");
+      c.evidence[0].first = absl::StrCat("who is in ", CommText(bundle_.comms[front.comm]), " is known from its use alone: everybody who used it arrived in ", what);
+      c.alternatives.insert(c.alternatives.begin(), absl::StrCat(unseen.size() == 1 ? "" : "one of ", SomeRanks(unseen),
+                                                                 ", which left no data, belongs to it and never arrived"));
+      c.refuted_by = "a member without data that had not arrived";
+      c.advice = "1. Add the dumps of the ranks without data and analyze again: the others may wait for one of them.\n"
+                 "2. Otherwise suspect the network between these ranks, or one of their GPUs.";
+    } else {
+      c.advice = "1. Suspect the network between these ranks, or one of their GPUs: the record cannot tell which.\n"
+                 "2. Read link and Xid errors on their hosts; full GPU marks or profiler data would tell more.";
+    }
   }
   if (c.kind == COLLECTIVE_STUCK) AddNetworkSteps(front, &c);
   if (c.kind == COLLECTIVE_STUCK) AddOtherOrders(r, front, &c);

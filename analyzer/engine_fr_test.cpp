@@ -297,6 +297,36 @@ TEST(FlightRecorderBeyond, MissingDump) {
   EXPECT_EQ(v.ranks_read(), 7);
 }
 
+// Nothing lists who is in a group, and of its members and its sibling's one each left no dump: that everybody arrived is no more than possible.
+TEST(FlightRecorderBeyond, WhoIsInAnUnlistedGroupIsNotKnownWhereDumpsAreMissing) {
+  std::vector<std::optional<FrDump>> dumps;
+  for (int rank = 0; rank < 8; rank++) {
+    FrDump d;
+    d.AsVersion("2.10");
+    d.groups = {{.name = "", .desc = "", .pg_id = 0, .enqueued = 5, .completed = 5, .ranks_text = "[0, 1, 2, 3]"},
+                {.pg_id = 1, .enqueued = 3, .completed = rank % 2 == 1 ? 2 : 3, .in_config = false}};
+    FrEntry last{.op = "gloo:all_reduce", .seq = 3, .pg = std::to_string(1 + rank % 2), .desc = "DATA", .pg_id = 1, .retired = rank % 2 == 0};
+    d.entries = {{.op = "gloo:broadcast", .seq = 5, .retired = true}, last};
+    dumps.push_back(std::move(d));
+  }
+  auto stuck = [&] {
+    const Verdict v = Analyze(fr_test::LoadDumps(dumps));
+    EXPECT_GE(v.findings_size(), 1) << v.DebugString();
+    return v.findings_size() == 0 ? Finding() : v.findings(0);
+  };
+  EXPECT_EQ(stuck().kind(), COLLECTIVE_STUCK);
+  EXPECT_FALSE(stuck().hypothesis());
+  dumps[0].reset();
+  dumps[5].reset();
+  const Finding finding = stuck();
+  EXPECT_EQ(finding.kind(), COLLECTIVE_STUCK);
+  EXPECT_TRUE(finding.hypothesis());
+  EXPECT_LT(finding.confidence(), 0.5);
+  EXPECT_EQ(finding.summary(), "all members that left data entered all_reduce #3 on DATA and none finishes it");
+  ASSERT_GE(finding.alternatives_size(), 1);
+  EXPECT_EQ(finding.alternatives(0), "one of ranks 0, 5, which left no data, belongs to it and never arrived");
+}
+
 // Stages 0 (which left no dump), 1 and 2. What stage 1 sends in its second batch has arrived although that batch waits for stage 0, so
 // stage 2 waits for what stage 1 sends in its third, and not for the network.
 TEST(FlightRecorderBeyond, SendsMeetReceivesByTheirOrderWhateverTheirNumbers) {

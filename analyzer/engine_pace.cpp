@@ -193,11 +193,9 @@ std::vector<uint32_t> Paces::StepStarts(uint32_t r, const std::vector<uint32_t>&
   return starts;
 }
 
-void Paces::Measure(uint32_t r) {
+std::vector<uint32_t> Paces::ProgramOrder(uint32_t r) const {
   const Rank& rank = timing_.model.bundle.ranks[r];
   const auto& ops = timing_.ranks[r].ops;
-  RankPace& pace = ranks[r];
-  const bool durations_only = DurationsOnly(rank);
   std::vector<uint32_t> program(ops.size());
   std::iota(program.begin(), program.end(), 0u);
   std::sort(program.begin(), program.end(), [&](uint32_t a, uint32_t b) {
@@ -206,6 +204,15 @@ void Paces::Measure(uint32_t r) {
     if (x.thread != y.thread && x.enter_ns != y.enter_ns) return x.enter_ns < y.enter_ns;
     return ops[a].op < ops[b].op;
   });
+  return program;
+}
+
+void Paces::Measure(uint32_t r) {
+  const Rank& rank = timing_.model.bundle.ranks[r];
+  const auto& ops = timing_.ranks[r].ops;
+  RankPace& pace = ranks[r];
+  const bool durations_only = DurationsOnly(rank);
+  const std::vector<uint32_t> program = ProgramOrder(r);
   const std::vector<int64_t> gaps = durations_only ? std::vector<int64_t>(ops.size(), -1) : Gaps(r);
   const std::vector<uint32_t> starts = StepStarts(r, program);
   std::map<uint32_t, int64_t> inside;

@@ -45,6 +45,9 @@ class Paces {
  public:
   explicit Paces(const Timing& timing);
 
+  // Places in TimedRank::ops in the order in which the rank called them.
+  std::vector<uint32_t> ProgramOrder(uint32_t rank) const;
+
   std::vector<RankPace> ranks;                // as Bundle::ranks
   std::vector<std::vector<uint32_t>> roles;   // ranks measured, by role
   std::vector<uint32_t> class_of_comm;

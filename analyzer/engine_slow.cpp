@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "analyzer/engine_chance.h"
 
 namespace lockstep {
 namespace {
@@ -17,6 +18,11 @@ constexpr double kWorthSaying = 0.02, kWorthOwn = 0.04;
 // Where fewer steps than that were measured, this much of its own work.
 constexpr size_t kFewSteps = 3;
 constexpr double kWorthOfFew = 0.15;
+// Who usually comes later than so many times what is usual is late by habit.
+constexpr int64_t kClearlyLater = 4;
+constexpr double kHabitByChance = 1e-3;
+// Of two or three the first to come may well be as slow as the rest.
+constexpr size_t kLeastGroup = 4;
 // Own times of few steps that differ by more than this share of what they are longer by are chance.
 constexpr double kChanceDiffers = 0.2;
 // From so many collectives with others on, how often a rank came last tells chance from habit.
@@ -38,6 +44,11 @@ int64_t Quantile(std::vector<int64_t>* values, double q) {
   return *at;
 }
 
+// Durations of few steps tell a rank's own work badly: what it waits for in operations without any is in what they leave.
+bool OfFewSteps(const Timing& timing, const RankPace& pace, uint32_t rank) {
+  return timing.model.bundle.ranks[rank].time_source == TimeSource::kFrameworkDurations && pace.own_ns.size() < kFewSteps;
+}
+
 std::string Percent(double share) { return absl::StrFormat("%.0f %%", share * 100); }
 
 std::string Milliseconds(int64_t ns) {
@@ -52,6 +63,35 @@ Slowness::Slowness(const Timing& timing, const Clocks& clocks)
       later_by_comm_(timing.ranks.size()) {
   MeasureNoise();
   CountArrivals();
+  for (uint32_t r = 0; r < timing.ranks.size() && habits_.empty(); ++r) {
+    if (paces_.ranks[r].role != kNoIndex && OfFewSteps(timing, paces_.ranks[r], r)) habits_ = FindHabits(timing, paces_);
+  }
+}
+
+bool Slowness::ByHabit(uint32_t rank) const {
+  return !habits_.empty() && habits_[rank].comm != kNoIndex && timing_.model.comms[habits_[rank].comm].members.size() >= kLeastGroup &&
+         OfFewSteps(timing_, paces_.ranks[rank], rank);
+}
+
+// Adds to those who are told by their steps.
+void Slowness::FindLateByHabit(std::vector<Straggler>* found) const {
+  std::vector<bool> told(timing_.ranks.size());
+  for (const Straggler& s : *found) told[s.rank] = true;
+  for (uint32_t r = 0; r < timing_.ranks.size(); ++r) {
+    if (told[r] || !ByHabit(r)) continue;
+    const Habit& habit = habits_[r];
+    if (habit.later_ns <= std::max(kClearlyLater * habit.usual_ns, 2 * noise_ns_[r])) continue;
+    if (habit.by_chance > kHabitByChance) continue;
+    if (static_cast<double>(habit.waited_ns) < kWorthOwn * static_cast<double>(habit.span_ns)) continue;
+    Straggler s;
+    s.rank = r;
+    s.habit = true;
+    s.excess_ns = s.cost_ns = habit.waited_ns;
+    s.uncertainty_ns = static_cast<int64_t>(static_cast<double>(habit.usual_ns + 2 * noise_ns_[r]) * std::sqrt(habit.meetings));
+    s.slowdown = 0;
+    s.comm = habit.comm;
+    found->push_back(s);
+  }
 }
 
 // Members leave a collective at about one moment. By how much a rank's ends stray from that moment, where its clock is the others'
@@ -367,6 +407,7 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() {
     if (const Among& among = among_others[s.rank]; few && among.compared >= kFewMeetings && among.last * 5 < among.compared) continue;
     kept.push_back(s);
   }
+  FindLateByHabit(&kept);
   // Slow where nobody waits for it is no cost.
   const int64_t most = kept.empty() ? 0 : std::max_element(kept.begin(), kept.end(), [](const Straggler& a, const Straggler& b) { return a.cost_ns < b.cost_ns; })->cost_ns;
   std::erase_if(kept, [&](const Straggler& s) {
@@ -392,7 +433,9 @@ Cause Slowness::ToCause(const std::vector<Straggler>& group) const {
   c.cost_ns_per_step = worst->cost_ns;
   c.cost_uncertainty_ns = worst->uncertainty_ns;
   std::vector<int64_t> factors;
-  for (const Straggler& s : group) factors.push_back(static_cast<int64_t>(s.slowdown * 1000));
+  for (const Straggler& s : group) {
+    if (!s.habit) factors.push_back(static_cast<int64_t>(s.slowdown * 1000));   // of the others it is not known
+  }
   c.slowdown = static_cast<double>(Median(std::move(factors))) / 1000;
   c.pattern = "persistent";
   if (worst->since_op >= 0) {
@@ -402,16 +445,16 @@ Cause Slowness::ToCause(const std::vector<Straggler>& group) const {
     c.comm = timing_.model.CommOf(rank, op);
     c.pattern = op.seq >= 0 ? absl::StrCat("since #", op.seq) : "since lately";
   }
-  const bool steps = !pace.own_ns.empty();
-  c.what = absl::StrCat(group.size() == 1 ? "is slow: its own work between operations takes " : "are slow: their own work between operations takes ",
-                        Percent(c.slowdown - 1), " longer than their siblings', and the others wait ", Milliseconds(worst->cost_ns),
-                        steps ? " for it in each step" : " for it over what was recorded");
-  if (group.size() == 1) {
-    const size_t at = c.what.find("than their");
-    c.what.replace(at, 10, "than its");
+  const bool steps = !worst->habit && !pace.own_ns.empty();
+  const bool one = group.size() == 1;
+  const std::string waits = absl::StrCat(", and the others wait ", Milliseconds(worst->cost_ns), one ? " for it" : " for them", steps ? " in each step" : " over what was recorded");
+  if (worst->habit) {
+    const std::string later = Milliseconds(habits_[worst->rank].later_ns);
+    c.what = absl::StrCat(one ? absl::StrCat("is slow: its own work makes it come to its group's operations later than the others, often by ", later, " and more")
+                              : absl::StrCat("are slow: their own work makes them come to their group's operations later than others, the latest often by ", later, " and more"), waits);
   } else {
-    const size_t at = c.what.find(" for it ");
-    c.what.replace(at, 8, " for them ");
+    c.what = absl::StrCat(one ? "is slow: its own work between operations takes " : "are slow: their own work between operations takes ", Percent(c.slowdown - 1),
+                          one ? " longer than its siblings'" : " longer than their siblings'", waits);
   }
   // How clear: the excess against what the times are worth, and how many siblings there are to compare with.
   const size_t siblings = paces_.roles[pace.role].size();
@@ -422,27 +465,30 @@ Cause Slowness::ToCause(const std::vector<Straggler>& group) const {
   if (pace.durations_only) c.confidence = std::min(c.confidence, 0.88);
   if (worst->excess_ns < 3 * worst->uncertainty_ns) c.confidence -= 0.1;
   const Lateness& late = lateness_[worst->rank];
-  c.evidence.push_back({absl::StrCat("rank ", rank.rank, " works ", Milliseconds(worst->own_ns), steps ? " a step" : "",
-                                     " outside of operations, ranks in the same role ", Milliseconds(worst->own_ns - worst->excess_ns),
-                                     " (+- ", Milliseconds(worst->uncertainty_ns), ")"),
-                        {static_cast<int32_t>(worst->rank)}});
+  if (worst->habit) {
+    const Habit& habit = habits_[worst->rank];
+    c.evidence.push_back({absl::StrCat("over ", habit.meetings, " operations of ", CommText(bundle.comms[habit.comm]), " with nothing else between, rank ", rank.rank,
+                                       " came ", Milliseconds(habit.later_ns), " or more after the first in a quarter; of half the members of such groups it is ",
+                                       Milliseconds(habit.usual_ns)),
+                          {static_cast<int32_t>(worst->rank)}});
+  } else {
+    c.evidence.push_back({absl::StrCat("rank ", rank.rank, " works ", Milliseconds(worst->own_ns), steps ? " a step" : "",
+                                       " outside of operations, ranks in the same role ", Milliseconds(worst->own_ns - worst->excess_ns),
+                                       " (+- ", Milliseconds(worst->uncertainty_ns), ")"),
+                          {static_cast<int32_t>(worst->rank)}});
+  }
   if (late.compared > 0) {
     c.evidence.push_back({absl::StrCat("it came last in ", late.last, " of ", late.compared, " collectives that were compared"),
                           {static_cast<int32_t>(worst->rank)}});
   }
-  c.evidence.push_back({"it waits in no kind of operation longer than its siblings: its lateness is its own", {static_cast<int32_t>(worst->rank)}});
+  if (!worst->habit) {
+    c.evidence.push_back({"it waits in no kind of operation longer than its siblings: its lateness is its own", {static_cast<int32_t>(worst->rank)}});
+  }
   c.advice = "1. Compare clocks, power and temperature of the named GPUs with their neighbours (nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,PERFORMANCE).\n"
              "2. Look for other work on the host, and for data or shapes that only these ranks have.";
   c.refuted_by = "the ranks in the same role having less work by design";
   c.cause = "late";
   return c;
-}
-
-// The chance that a share of so many events falls on one of `expected` share alone, at most (Chernoff's bound).
-double AtMostByChance(double events, double share, double expected) {
-  if (share <= expected) return 1;
-  const double rest = share < 1 ? (1 - share) * std::log((1 - share) / (1 - expected)) : 0;
-  return std::exp(-events * (share * std::log(share / expected) + rest));
 }
 
 std::vector<Cause> Slowness::FindRandomlyLate(const Things& things, const std::vector<bool>& named) const {
@@ -553,12 +599,17 @@ void Slowness::TakeWholeGroups(const std::vector<Straggler>& stragglers, std::ve
     const auto& members = timing_.model.comms[comm].members;
     if (members.size() < 2 || members.size() * 2 > bundle.ranks.size()) continue;
     size_t here = 0, measured = 0;
+    bool by_habit = false;
     for (const Member& m : members) {
       if (m.rank_index < 0) continue;
-      here += slow.contains(static_cast<uint32_t>(m.rank_index));
-      measured += paces_.ranks[static_cast<size_t>(m.rank_index)].step_ns > 0;
+      const auto it = slow.find(static_cast<uint32_t>(m.rank_index));
+      here += it != slow.end();
+      by_habit |= it != slow.end() && ByHabit(it->first) && habits_[it->first].comm == comm;
+      measured += paces_.ranks[static_cast<size_t>(m.rank_index)].step_ns > 0 || ByHabit(static_cast<uint32_t>(m.rank_index));
     }
-    if (here >= 1 && here * 2 >= members.size() && here * 4 >= measured * 3) whole[{members.size(), paces_.class_of_comm[comm]}].push_back(comm);
+    // Who is late by habit is so against the first of the group, which may be no less slow than the rest that comes with it.
+    const bool most = here * 4 >= measured * 3 || (by_habit && here * 2 > measured);
+    if (here >= 1 && here * 2 >= members.size() && most) whole[{members.size(), paces_.class_of_comm[comm]}].push_back(comm);
   }
   for (const auto& [kind, comms] : whole) {
     std::vector<Straggler> group;
@@ -599,7 +650,7 @@ std::vector<Cause> Slowness::Find() {
         if (!told[s.rank] && std::binary_search(thing.ranks.begin(), thing.ranks.end(), static_cast<int32_t>(s.rank))) group.push_back(s);
       }
       size_t measured = 0;
-      for (int32_t r : thing.ranks) measured += paces_.ranks[static_cast<size_t>(r)].step_ns > 0;
+      for (int32_t r : thing.ranks) measured += paces_.ranks[static_cast<size_t>(r)].step_ns > 0 || ByHabit(static_cast<uint32_t>(r));
       if (group.size() < 2 || group.size() * 4 < measured * 3) return;
       for (const Straggler& s : group) told[s.rank] = true;
       Cause c = ToCause(group);

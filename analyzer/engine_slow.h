@@ -12,6 +12,7 @@
 #include "analyzer/engine_causes.h"
 #include "analyzer/engine_clock.h"
 #include "analyzer/engine_factor.h"
+#include "analyzer/engine_habit.h"
 #include "analyzer/engine_pace.h"
 #include "analyzer/engine_timing.h"
 #include "proto/verdict.pb.h"
@@ -47,6 +48,7 @@ class Slowness {
     uint32_t comm = kNoIndex;  // where others wait for it most
     bool doubtful = false;     // waits itself for as long, by times that do not tell its own work from waiting beside it
     bool brief = false;        // one step of it was measured
+    bool habit = false;        // told by how late it usually comes, not by steps
   };
 
   void MeasureNoise();
@@ -54,6 +56,9 @@ class Slowness {
   std::vector<Straggler> FindStragglers();
   std::map<uint32_t, int64_t> UsuallyInside(const std::vector<uint32_t>& role) const;
   std::vector<uint32_t> OfOneMeasure(const std::vector<uint32_t>& role) const;
+  // Whether a rank is judged by its habit: of its steps too few were measured.
+  bool ByHabit(uint32_t rank) const;
+  void FindLateByHabit(std::vector<Straggler>* found) const;
   bool WaitsItself(const RankPace& pace, const std::map<uint32_t, int64_t>& usual, int64_t excess) const;
   Cause ToCause(const std::vector<Straggler>& group) const;
   // Things (hosts, switches, racks, rails) whose ranks are late now and then, another one each time, while others hardly ever are.
@@ -64,6 +69,7 @@ class Slowness {
   const Timing& timing_;
   const Clocks& clocks_;
   Paces paces_;
+  std::vector<Habit> habits_;             // by rank; empty where of every rank enough steps were measured
   std::vector<int64_t> noise_ns_;
   std::vector<Lateness> lateness_;
   std::vector<std::vector<std::pair<uint32_t, int64_t>>> later_by_comm_;  // by rank: communicator, time

@@ -62,6 +62,10 @@ class FileReader {
     if (!streamed) reader->ReadEntries(entries);
     // JSON leaves an empty list out; a pickle without the list was asked for without collectives.
     bool included = streamed || Document::IsSequence(entries) || (json_ && entries.type == Type::kMissing);
+    if (!included) {
+      file_.rank.damaged = true;
+      if (error.text.empty()) Report(-1, "holds no list of entries, as a dump that was asked for without collectives: its operations are not known");
+    }
     DecideStates(reader->raw(), included, &file_);
     if (!error.text.empty()) {
       Report(error.offset, absl::StrCat("damaged: ", error.text, "; the ", file_.rank.ops.size(),

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "analyzer/fr_file.h"
 #include "analyzer/fr_groups.h"
+#include "analyzer/fr_identity.h"
 #include "analyzer/fr_names.h"
 #include "analyzer/fr_text.h"
 #include "analyzer/load_parallel.h"
@@ -224,6 +225,7 @@ void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle, c
     if (file.usable) files.push_back(std::move(file));
   }
   loaded.clear();
+  fr::CorrectRanks(&files, &problems);
   std::sort(files.begin(), files.end(), [](const FileData& a, const FileData& b) {
     return a.rank.rank != b.rank.rank ? a.rank.rank < b.rank.rank : Better(a, b);
   });

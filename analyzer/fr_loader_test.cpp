@@ -380,6 +380,35 @@ TEST(FrLoader, DamageThatCanStillBeParsedIsNoOtherCall) {
   EXPECT_TRUE(LoadDumps({dump}).problems.empty());
 }
 
+TEST(FrLoader, ACollectiveWithoutItsNumberIsNobodysPeer) {
+  FrDump dump;
+  dump.entries = {{.op = "nccl:all_reduce", .seq = 1}, {.op = "nccl:all_reduce", .seq = -1}, {.op = "nccl:all_reduce", .seq = 3}, {.op = "nccl:broadcast", .seq = INT64_MIN}};
+  for (bool old : {false, true}) {
+    if (old) dump.AsVersion("1.5");
+    Bundle bundle = LoadDumps({dump, dump});
+    ASSERT_THAT(bundle.ranks[0].ops, SizeIs(2)) << old;
+    EXPECT_EQ(bundle.ranks[0].ops[1].seq, 3);
+    EXPECT_TRUE(bundle.ranks[0].damaged);
+    ASSERT_THAT(bundle.problems, SizeIs(2));
+    EXPECT_THAT(bundle.problems[0].text, HasSubstr("entry 1 skipped: a collective without its number (and 1 more such entries)"));
+  }
+}
+
+// A dump that was asked for without collectives has numbers of its groups alone. What its rank is in nobody knows.
+TEST(FrLoader, ADumpWithoutItsListOfEntriesIsNoIdleRank) {
+  FrDump dump;
+  dump.groups = {{.enqueued = 40, .started = 21, .completed = 20}};
+  dump.write_entries = false;
+  Bundle bundle = LoadDumps({dump, dump});
+  ASSERT_THAT(bundle.problems, SizeIs(2));
+  EXPECT_THAT(bundle.problems[0].text, HasSubstr("holds no list of entries"));
+  EXPECT_TRUE(bundle.ranks[0].damaged);
+  EXPECT_FALSE(bundle.ranks[0].only_active);
+  EXPECT_EQ(bundle.ranks[0].memberships.at(0).issued, 40);
+  dump.write_entries = true;
+  EXPECT_TRUE(LoadDumps({dump, dump}).problems.empty());
+}
+
 TEST(FrLoader, AFullRingWithoutCompletionsIsNoDumpOfWhatIsActive) {
   FrDump dump;
   dump.groups = {{.enqueued = 40, .started = 21, .completed = 20}};

@@ -326,6 +326,13 @@ void EntryReader::AddOp(const Pattern& pattern, const Numbers& numbers) {
   raw.collective_seq = counter(kCollectiveSeq, raw.p2p ? kUnknown : single_seq);
   raw.p2p_seq = counter(kP2pSeq, raw.p2p ? single_seq : kUnknown);
   op.seq = raw.p2p ? raw.p2p_seq : raw.collective_seq;
+  if (op.seq < 0 && !raw.p2p) {
+    // Which of its peers' operations it is nobody can say.
+    file_.rank.ops.pop_back();
+    raw_.pop_back();
+    detail_.clear();
+    return Skip("a collective without its number");
+  }
   op.op_id = counter(kOpId, kUnknown);
   op.record_id = counter(kRecordId, kUnknown);
   op.enter_ns = std::max<int64_t>(integer(kCreated, 0), 0);

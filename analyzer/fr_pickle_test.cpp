@@ -212,7 +212,8 @@ TEST(FrPickle, NestingCyclesAndManyContainersAreLinear) {
 
 TEST(FrPickle, OneEntryReferredToOftenIsOneEntry) {
   std::string bytes =
-      "\x80\x02}(X\x07\0\0\0entries](}q\x01(X\x0e\0\0\0profiling_nameX\x0f\0\0\0nccl:all_reduceX\x05\0\0\0pg_idK\0u"s;
+      "\x80\x02}(X\x07\0\0\0entries](}q\x01(X\x0e\0\0\0profiling_nameX\x0f\0\0\0nccl:all_reduceX\x05\0\0\0pg_idK\0"
+      "X\x11\0\0\0collective_seq_idK\x01u"s;
   for (int i = 0; i < 200'000; i++) bytes += "h\x01";
   bytes += "eu.";
   Bundle bundle = LoadBytes(bytes);
@@ -228,7 +229,9 @@ TEST(FrPickle, SharedShapesAreNotWalkedForEver) {
   for (int i = 0; i < 20'000; i++) bytes += "K\x01"s;
   bytes += "eeq\x01X\x07\0\0\0entries]("s;
   for (int i = 0; i < 20'000; i++) {
-    bytes += "}(X\x0e\0\0\0profiling_nameX\x0f\0\0\0nccl:all_reduceX\x05\0\0\0pg_idK\0X\x0b\0\0\0input_sizesh\x01u"s;
+    bytes +=
+        "}(X\x0e\0\0\0profiling_nameX\x0f\0\0\0nccl:all_reduceX\x05\0\0\0pg_idK\0X\x11\0\0\0collective_seq_idK\x01"
+        "X\x0b\0\0\0input_sizesh\x01u"s;
   }
   bytes += "eu.";
   Bundle bundle = LoadBytes(bytes);
@@ -285,7 +288,7 @@ TEST(FrPickle, MissingKeysAreNoHarm) {
     entry.items.erase(entry.items.begin() + static_cast<ptrdiff_t>(i));
     Bundle bundle = LoadBytes(fr_test::PickleWriter().Write(cut));
     ASSERT_THAT(bundle.ranks, SizeIs(1)) << entry_keys[i];
-    EXPECT_EQ(bundle.ranks[0].ops.size(), entry_keys[i] == "profiling_name" ? 1u : 2u) << entry_keys[i];
+    EXPECT_EQ(bundle.ranks[0].ops.size(), entry_keys[i] == "profiling_name" || entry_keys[i] == "collective_seq_id" ? 1u : 2u) << entry_keys[i];
   }
   for (size_t i = 0; i < value.keys.size(); i++) {
     fr_test::FrValue cut = value;

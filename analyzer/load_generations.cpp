@@ -1,6 +1,7 @@
 #include "analyzer/load_generations.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <map>
 #include <numeric>
 #include <set>
@@ -17,6 +18,8 @@ using ring::CommState;
 
 // Wall clocks of one job's hosts differ by less.
 constexpr int64_t kClockTrust = 60'000'000'000;
+// No rank of a job goes on for as long while another stands still.
+constexpr int64_t kStandstill = 3600'000'000'000;
 
 // Cannot be complete on one member before all have entered.
 bool WaitsForAll(ring::CallKind kind) {
@@ -130,52 +133,114 @@ void KeepNewestRun(std::vector<LooseRank>* ranks, std::vector<Problem>* problems
   ranks->resize(kept);
 }
 
+namespace {
+
+// How far a rank was in one group, of a Flight Recorder dump.
+struct Seen {
+  int32_t rank = -1;              // into Bundle::ranks
+  int64_t issued = kUnknown;
+  int64_t completed = kNone;      // newest that is known to be complete, and needs every member where kinds are known
+  int64_t newest_ns = 0;          // newest entry of any kind
+};
+
+// Communicators and how far their members were.
+using Members = std::map<uint32_t, std::vector<Seen>>;
+
+// The usual time of a job's last entries: their median. `few`: less than half of the ranks are `apart` from it.
+struct Usual {
+  int64_t time_ns = 0;
+  bool few = false;
+};
+
+Usual UsualTime(const Members& members, int64_t apart) {
+  std::map<int32_t, int64_t> by_rank;
+  for (const auto& [comm, list] : members) {
+    for (const Seen& s : list) by_rank[s.rank] = s.newest_ns;
+  }
+  std::vector<int64_t> times;
+  for (const auto& [rank, time] : by_rank) times.push_back(time);
+  if (times.empty()) return {};
+  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
+  const int64_t usual = times[times.size() / 2];
+  const auto far = std::count_if(times.begin(), times.end(), [&](int64_t time) { return time - usual >= apart || usual - time >= apart; });
+  return {usual, 2 * static_cast<size_t>(far) < times.size()};
+}
+
+// Who is `apart` from the job's usual time and contradicts the member that is nearest to it.
+std::vector<int32_t> Contradicting(const std::vector<Seen>& list, int64_t usual_ns, int64_t apart) {
+  std::vector<int32_t> odd;
+  const auto from_usual = [usual_ns](const Seen& s) { return s.newest_ns < usual_ns ? usual_ns - s.newest_ns : s.newest_ns - usual_ns; };
+  const auto usual = std::min_element(list.begin(), list.end(), [&](const Seen& a, const Seen& b) { return from_usual(a) < from_usual(b); });
+  if (list.size() < 3 || from_usual(*usual) >= apart) return odd;
+  for (const Seen& s : list) {
+    // The others completed with it what it never issued, or the reverse.
+    if (from_usual(s) >= apart && (usual->completed > s.issued || s.completed > usual->issued)) odd.push_back(s.rank);
+  }
+  return odd;
+}
+
+// By the entries themselves.
+void AddRecorded(const Rank& rank, int32_t index, Members* members) {
+  std::vector<Seen> seen(rank.memberships.size());
+  int64_t newest = 0;
+  for (const Op& op : rank.ops) {
+    newest = std::max(newest, op.enter_ns);
+    if (op.membership == kNoIndex || !ring::IsCollective(op.kind) || op.seq < 0) continue;
+    Seen& s = seen[op.membership];
+    s.issued = std::max(s.issued, op.seq);
+    if (op.state == OpState::kCompleted && WaitsForAll(op.kind)) s.completed = std::max(s.completed, op.seq);
+  }
+  for (size_t m = 0; m < seen.size(); ++m) {
+    if (seen[m].issued < 0) continue;
+    seen[m].rank = index;
+    seen[m].issued = std::max(seen[m].issued, rank.memberships[m].issued);
+    seen[m].newest_ns = newest;
+    (*members)[rank.memberships[m].comm].push_back(seen[m]);
+  }
+}
+
+// A dump of what was active: what is complete is a number alone, and of what kind it was nobody knows.
+void AddCounted(const Rank& rank, int32_t index, Members* members) {
+  int64_t newest = 0;
+  for (const Op& op : rank.ops) newest = std::max(newest, op.enter_ns);
+  if (newest == 0) return;
+  for (const Membership& ms : rank.memberships) {
+    if (ms.issued < 0) continue;
+    (*members)[ms.comm].push_back({index, ms.issued, ms.completed, newest});
+  }
+}
+
+}  // namespace
+
 void LeaveOutForeignDumps(Bundle* bundle) {
-  struct Seen {
-    int32_t rank = -1;              // into Bundle::ranks
-    int64_t issued = kUnknown;
-    int64_t completed = kNone;      // newest that needs every member and is known to be complete
-    int64_t newest_ns = 0;          // newest entry of any kind
-  };
-  std::map<uint32_t, std::vector<Seen>> members;
+  Members recorded, counted;
   for (size_t r = 0; r < bundle->ranks.size(); ++r) {
     const Rank& rank = bundle->ranks[r];
-    if (rank.source != Source::kFlightRecorder || rank.damaged || rank.only_active) continue;
-    std::vector<Seen> seen(rank.memberships.size());
-    int64_t newest = 0;
-    for (const Op& op : rank.ops) {
-      newest = std::max(newest, op.enter_ns);
-      if (op.membership == kNoIndex || !ring::IsCollective(op.kind) || op.seq < 0) continue;
-      Seen& s = seen[op.membership];
-      s.issued = std::max(s.issued, op.seq);
-      if (op.state == OpState::kCompleted && WaitsForAll(op.kind)) s.completed = std::max(s.completed, op.seq);
-    }
-    for (size_t m = 0; m < seen.size(); ++m) {
-      if (seen[m].issued < 0) continue;
-      seen[m].rank = static_cast<int32_t>(r);
-      seen[m].issued = std::max(seen[m].issued, rank.memberships[m].issued);
-      seen[m].newest_ns = newest;
-      members[rank.memberships[m].comm].push_back(seen[m]);
-    }
+    if (rank.source != Source::kFlightRecorder || rank.damaged) continue;
+    rank.only_active ? AddCounted(rank, static_cast<int32_t>(r), &counted) : AddRecorded(rank, static_cast<int32_t>(r), &recorded);
   }
   std::set<int32_t> foreign;
-  for (auto& [comm, list] : members) {
-    if (list.size() < 3) continue;
-    // The usual member: the median by the time of its last entry. What differs from it by a minute and contradicts it is few.
-    std::vector<const Seen*> order;
-    for (const Seen& s : list) order.push_back(&s);
-    std::sort(order.begin(), order.end(), [](const Seen* a, const Seen* b) {
-      return a->newest_ns != b->newest_ns ? a->newest_ns < b->newest_ns : a->rank < b->rank;
-    });
-    const Seen& usual = *order[order.size() / 2];
-    std::vector<int32_t> odd;
-    for (const Seen& s : list) {
-      const int64_t apart = s.newest_ns - usual.newest_ns;
-      if (apart < kClockTrust && apart > -kClockTrust) continue;
-      // The others completed with it what it never issued, or the reverse.
-      if (usual.completed > s.issued || s.completed > usual.issued) odd.push_back(s.rank);
-    }
-    if (2 * odd.size() < list.size()) foreign.insert(odd.begin(), odd.end());
+  const Usual recorded_at = UsualTime(recorded, kClockTrust), counted_at = UsualTime(counted, kStandstill);
+  for (const auto& [comm, list] : recorded) {
+    for (int32_t rank : Contradicting(list, recorded_at.time_ns, kClockTrust)) foreign.insert(rank);
+  }
+  bool mixed = !foreign.empty() && !recorded_at.few;
+  // A broadcast may be complete at its root before anybody else comes, but not in several groups and for so long.
+  std::map<int32_t, int> groups;
+  for (const auto& [comm, list] : counted) {
+    for (int32_t rank : Contradicting(list, counted_at.time_ns, kStandstill)) ++groups[rank];
+  }
+  for (const auto& [rank, contradictions] : groups) {
+    if (contradictions < 2) continue;
+    foreign.insert(rank);
+    mixed |= !counted_at.few;
+  }
+  if (mixed) {
+    bundle->problems.push_back({"", -1,
+                                "the dumps are of several runs, or of several times of one: what half of them hold or more cannot be true together "
+                                "with the rest; analyze those of one time alone",
+                                -1});
+    return;
   }
   if (foreign.empty() || 2 * foreign.size() >= bundle->ranks.size()) return;
   for (int32_t r : foreign) {

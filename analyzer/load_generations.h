@@ -17,7 +17,7 @@ void KeepNewestRun(std::vector<LooseRank>* ranks, std::vector<Problem>* problems
 
 // Flight Recorder dumps hold no identity of a run. Leaves out of the bundle ranks whose records contradict those of most others:
 // the others completed operations with them that they never issued, or the reverse, and their last entries are more than a minute
-// apart by the wall clocks. Only few against many are judged.
+// apart by the wall clocks. Of dumps that hold only what was active it takes two groups and an hour. Only few against many are judged.
 void LeaveOutForeignDumps(Bundle* bundle);
 
 }  // namespace lockstep

@@ -140,6 +140,77 @@ TEST(ForeignDumps, ALateOrSkewedRankStays) {
   Bundle halves = Dumps({{700, 9000 * kSecond}, {700, 9000 * kSecond}, {5, 1000 * kSecond}, {5, 1000 * kSecond}});
   LeaveOutForeignDumps(&halves);
   EXPECT_EQ(halves.ranks.size(), 4u);
+  ASSERT_EQ(halves.problems.size(), 1u);
+  EXPECT_NE(halves.problems[0].text.find("the dumps are of several runs"), std::string::npos);
+}
+
+// What each rank has issued and completed in each of two groups, and one entry that is under way.
+Bundle ActiveDumps(const std::vector<std::pair<int64_t, int64_t>>& issued_and_time, int64_t second_group_issued = kUnknown) {
+  Bundle b;
+  b.comms.resize(2);
+  b.comms[1].id = "0/2";
+  for (size_t r = 0; r < issued_and_time.size(); ++r) {
+    Rank rank;
+    rank.rank = static_cast<int32_t>(r);
+    rank.source = Source::kFlightRecorder;
+    rank.only_active = true;
+    for (uint32_t comm = 0; comm < 2; ++comm) {
+      Membership ms;
+      ms.comm = comm;
+      ms.issued = comm == 1 && second_group_issued != kUnknown ? second_group_issued : issued_and_time[r].first;
+      ms.completed = ms.issued - 1;
+      rank.memberships.push_back(ms);
+    }
+    Op op;
+    op.membership = 0;
+    op.kind = ring::CallKind::kAllReduce;
+    op.seq = issued_and_time[r].first;
+    op.enter_ns = issued_and_time[r].second;
+    rank.ops.push_back(op);
+    b.ranks.push_back(rank);
+  }
+  return b;
+}
+
+TEST(ForeignDumps, OfWhatWasActiveTheCountsOfTwoGroupsTell) {
+  const int64_t now = 90'000 * kSecond;
+  Bundle left = ActiveDumps({{700, now}, {700, now}, {5, now - 7200 * kSecond}, {701, now}});
+  LeaveOutForeignDumps(&left);
+  ASSERT_EQ(left.ranks.size(), 3u);
+  EXPECT_EQ(left.ranks[2].rank, 3);
+  ASSERT_EQ(left.problems.size(), 1u);
+  EXPECT_EQ(left.problems[0].rank, 2);
+}
+
+// Three of four members of a group are of another run: the job's other ranks say which.
+TEST(ForeignDumps, TheJobSaysWhichTimeIsUsualNotTheGroup) {
+  const int64_t now = 90'000 * kSecond, before = now - 7200 * kSecond;
+  Bundle b = ActiveDumps({{5, before}, {5, before}, {5, before}, {700, now}, {700, now}, {700, now}, {700, now}, {700, now}});
+  b.comms.resize(4);
+  for (Rank& rank : b.ranks) {
+    if (rank.rank < 4) continue;
+    for (Membership& ms : rank.memberships) ms.comm += 2;
+  }
+  LeaveOutForeignDumps(&b);
+  ASSERT_EQ(b.ranks.size(), 5u);
+  EXPECT_EQ(b.ranks[0].rank, 3);
+}
+
+TEST(ForeignDumps, OfWhatWasActiveTheLateOneStays) {
+  const int64_t now = 90'000 * kSecond;
+  // Behind the others for ten minutes, as a watchdog lets it be.
+  Bundle late = ActiveDumps({{700, now}, {700, now}, {690, now - 600 * kSecond}, {700, now}});
+  // For long, in one group: its root may have sent ahead.
+  Bundle ahead = ActiveDumps({{700, now}, {700, now}, {690, now - 7200 * kSecond}, {700, now}}, 30);
+  // It waits for the operation that the others have not begun.
+  Bundle waiting = ActiveDumps({{700, now}, {700, now}, {701, now - 7200 * kSecond}, {700, now}});
+  Bundle idle = ActiveDumps({{700, now}, {700, now}, {5, 0}, {700, now}});
+  idle.ranks[2].ops.clear();
+  for (Bundle* b : {&late, &ahead, &waiting, &idle}) {
+    LeaveOutForeignDumps(b);
+    EXPECT_EQ(b->ranks.size(), 4u);
+    EXPECT_TRUE(b->problems.empty());
+  }
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "collector/say.h"
 
 int main(int argc, char** argv) {
+  lockstep::OccupyClosedStandardFiles();
   const absl::StatusOr<lockstep::CollectorOptions> options = lockstep::ParseCollectorOptions(argc, argv);
   if (!options.ok()) {
     lockstep::Say(options.status().message());

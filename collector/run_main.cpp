@@ -6,6 +6,7 @@
 #include "collector/say.h"
 
 int main(int argc, char** argv) {
+  lockstep::OccupyClosedStandardFiles();
   absl::StatusOr<lockstep::RunOptions> options = lockstep::ParseRunOptions(argc, argv);
   if (!options.ok()) {
     lockstep::Say(options.status().message());

@@ -1,5 +1,6 @@
 #include "collector/say.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -23,6 +24,13 @@ void Say(absl::string_view text) {
   line.append(text.data(), text.size());
   line.push_back('\n');
   SayBlock(line);
+}
+
+void OccupyClosedStandardFiles() {
+  // The lowest free number is the next one.
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)open("/dev/null", O_RDWR | O_CLOEXEC);
+  }
 }
 
 std::string DurationText(long long ns) {

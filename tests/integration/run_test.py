@@ -176,6 +176,22 @@ class RunTest(unittest.TestCase):
         self.assertEqual(result.stdout, "in\n")
         self.assertIn("err\n", result.stderr)
 
+    def test_closed_standard_files_stay_closed_for_the_job_and_hold_nothing_up(self):
+        script = 'for fd in 0 1 2; do [ -e /proc/self/fd/$fd ] && echo open $fd >> told; done; echo ran >> told; exit 7'
+        for closed in ("0", "1", "2", "01", "012"):
+            told = os.path.join(self.folder, "told")
+            redirections = " ".join(f"{fd}>&-" for fd in closed)
+            for how in ("", "-n 1 "):
+                shell = f"exec '{LOCKSTEP}' run {how}-- bash -c '{script}' {redirections}"
+                with self.subTest(closed=closed, how=how):
+                    result = subprocess.run(["bash", "-c", shell], cwd=self.folder, env=self.environment(), stdin=subprocess.DEVNULL,
+                                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
+                    self.assertEqual(result.returncode, 7)
+                    with open(told, encoding="utf-8") as file:
+                        # Of the shell's own /proc/self: `[` is built into bash, and looks at itself.
+                        self.assertEqual(file.read().split("\n")[:-1], [f"open {fd}" for fd in "012" if fd not in closed] + ["ran"])
+                    os.remove(told)
+
     def test_ranks_get_their_environment(self):
         environment = self.environment(LD_PRELOAD="/lib/x86_64-linux-gnu/libm.so.6" if os.path.exists("/lib/x86_64-linux-gnu/libm.so.6") else None)
         result = self.run_lockstep("run", "-n", "2", "--", "sh", "-c",
