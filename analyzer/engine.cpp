@@ -20,6 +20,7 @@
 #include "analyzer/engine_startup.h"
 #include "analyzer/engine_slow.h"
 #include "analyzer/engine_timing.h"
+#include "analyzer/engine_unseen_end.h"
 #include "analyzer/engine_view.h"
 #include "analyzer/engine_waits.h"
 
@@ -313,6 +314,7 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options, const s
   if (causes.empty() && (model.stalled || bundle.known_stalled)) append(finder.FromMissing());
   FoldHostsOfFailedGpus(&causes);
   FoldByFactor(model, &causes);
+  DoubtUnseenEnd(bundle, options.late_after_ns, &causes);
   const std::vector<std::string> legal = bundle.known_stalled ? std::vector<std::string>() : TakeLegalOperations(model, &causes);
   std::stable_sort(causes.begin(), causes.end(), [](const Cause& a, const Cause& b) {
     if (a.beside != b.beside) return b.beside;

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "analyzer/engine_unseen_end.h"
 #include "proto/process.pb.h"
 
 namespace lockstep {
@@ -38,7 +39,7 @@ const Divergence* Causes::DivergenceOf(int32_t rank_index) const {
 std::string Causes::Who(int32_t rank_index) const { return absl::StrCat("rank ", bundle_.ranks[rank_index].rank); }
 
 std::string Causes::Seconds(const Rank& rank, int64_t since_ns) const {
-  if (rank.captured_ns == 0 || since_ns <= 0 || rank.captured_ns < since_ns) return "";
+  if (rank.captured_ns == 0 || since_ns <= 0 || rank.captured_ns < since_ns || EndUnseen(rank)) return "";
   return absl::StrFormat(" for %.1f s", static_cast<double>(rank.captured_ns - since_ns) / 1e9);
 }
 

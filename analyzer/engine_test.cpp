@@ -419,9 +419,28 @@ TEST(Engine, RingsOfAJobThatWasKilledAsAWhole) {
   Job job(2, 2, 2, kSteps);
   job.ranks[5].host_fault = HostFault::kStall;
   job.ranks[5].host_fault_at = job.Find(5, "tp", kFaultStep);
-  Bundle gone = job.Run();
-  for (Rank& r : gone.ranks) r.process.life = Life::kGone;
-  ExpectOne(Analyze(gone), HOST_STALL, {5});
+  Bundle gone = job.Run();  // known to stand still, whatever the rings say
+  for (Rank& r : gone.ranks) {
+    r.source = Source::kRing;
+    r.process.life = Life::kGone;
+  }
+  gone.known_stalled = false;
+  // When they were ended nobody saw: a healthy job that is killed leaves such rings, too. Not with a sign of life long afterwards.
+  Verdict v = Analyze(gone);
+  ExpectOne(v, HOST_STALL, {5});
+  EXPECT_TRUE(v.findings(0).hypothesis());
+  EXPECT_LE(v.findings(0).confidence(), 0.6);
+  EXPECT_NE(v.DebugString().find("the job moved until its processes were ended"), std::string::npos);
+  EXPECT_EQ(v.DebugString().find(" for 3"), std::string::npos) << "nobody knows for how long";
+  int64_t newest = 0;
+  for (const Rank& r : gone.ranks) {
+    for (const Op& op : r.ops) newest = std::max(newest, op.enter_ns);
+  }
+  ASSERT_FALSE(gone.ranks[3].threads.empty());
+  gone.ranks[3].threads[0].last_call_ns = newest + 60'000'000'000;
+  v = Analyze(gone);
+  ExpectOne(v, HOST_STALL, {5});
+  EXPECT_FALSE(v.findings(0).hypothesis());
   Bundle ended = job.Run();
   for (Rank& r : ended.ranks) {
     r.process.life = Life::kKilled;
