@@ -28,6 +28,7 @@ class Finder {
 
   std::vector<PendingCreation> Run() {
     for (uint32_t c = 0; c < bundle_.comms.size(); ++c) comm_of_id_.try_emplace(bundle_.comms[c].id, c);
+    if (!AnyPending()) return {};
     Gather();
     std::vector<PendingCreation> found;
     for (auto& [key, creation] : creations_) {
@@ -58,11 +59,21 @@ class Finder {
   // One creation a root communicator; one a (parent, ordinal) of splits, whatever their colours.
   using Key = std::pair<uint32_t, uint32_t>;
 
+  static bool Counts(const Membership& ms) { return ms.origin == CallKind::kNone || ring::IsCommInit(ms.origin); }
+
+  // Nearly always nothing is: then nobody needs to know who is in what.
+  bool AnyPending() const {
+    return std::any_of(bundle_.ranks.begin(), bundle_.ranks.end(), [](const Rank& rank) {
+      return std::any_of(rank.memberships.begin(), rank.memberships.end(),
+                         [](const Membership& ms) { return Counts(ms) && (InTheMaking(ms) || ms.state == CommState::kInitFailed); });
+    });
+  }
+
   void Gather() {
     for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
       const Rank& rank = bundle_.ranks[r];
       for (const Membership& ms : rank.memberships) {
-        if (ms.origin != CallKind::kNone && !ring::IsCommInit(ms.origin)) continue;
+        if (!Counts(ms)) continue;
         const Communicator& comm = bundle_.comms[ms.comm];
         Key key{ms.comm, 0};
         uint32_t parent = kNoIndex;

@@ -51,6 +51,7 @@ void WaitGraph::MakeQueues() {
     full_rings_ &= rank.ops.size() == entries && entries >= kFewEntries &&
                    rank.ops.back().record_id - rank.ops.front().record_id + 1 == static_cast<int64_t>(entries);
   }
+  queues.reserve(hosts_);
   for (size_t r = 0; r < hosts_; ++r) {
     const Rank& rank = model_.bundle.ranks[r];
     const auto& units = model_.ranks[r].in_flight;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <set>
 #include <string>
@@ -41,18 +42,19 @@ class Parts {
 };
 
 struct Run {
-  std::vector<size_t> ranks;         // into the loose ranks
+  std::vector<size_t> ranks;         // into the held ranks
   int64_t began_ns = 0;              // wall clock of the first communicator made; 0 unknown
 };
 
 // A communicator that takes in the whole job, made and not only begun; nullptr: none.
-const CommFacts* WholeJob(const LooseRank& loose, const Membership** membership) {
-  for (size_t i = 0; i < loose.comms.size(); ++i) {
-    const Membership& ms = loose.rank.memberships[i];
-    if (loose.comms[i].size < 2 || loose.comms[i].size != loose.rank.world_size || !loose.comms[i].parent_id.empty()) continue;
+const CommFacts* WholeJob(const HeldRanks& held, size_t at) {
+  const Rank& rank = held.ranks[at]->rank;
+  for (size_t i = 0; i < rank.memberships.size(); ++i) {
+    const Membership& ms = rank.memberships[i];
+    const CommFacts& facts = held.facts[held.ranks[at]->facts[i]].facts;
+    if (facts.size < 2 || facts.size != rank.world_size || !facts.parent_id.empty()) continue;
     if (ms.state == CommState::kInitializing && ms.issued <= 0) continue;
-    *membership = &ms;
-    return &loose.comms[i];
+    return &facts;
   }
   return nullptr;
 }
@@ -63,25 +65,32 @@ bool Older(const Run& a, const Run& b) {
 
 }  // namespace
 
-void KeepNewestRun(std::vector<LooseRank>* ranks, std::vector<Problem>* problems) {
-  Parts parts(ranks->size());
-  absl::flat_hash_map<std::string, size_t> first_with;
-  for (size_t i = 0; i < ranks->size(); ++i) {
-    for (const CommFacts& comm : (*ranks)[i].comms) {
-      if (comm.id.empty()) continue;
-      auto [it, fresh] = first_with.try_emplace(comm.id, i);
-      if (!fresh) parts.Join(it->second, i);
+void KeepNewestRun(HeldRanks* held, std::vector<Problem>* problems) {
+  std::vector<std::unique_ptr<HeldRank>>& ranks = held->ranks;
+  Parts parts(ranks.size());
+  constexpr size_t kNobody = SIZE_MAX;
+  std::vector<size_t> first_with;  // by SaidFacts::comm
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    for (const uint32_t facts : ranks[i]->facts) {
+      const SaidFacts& said = held->facts[facts];
+      if (said.facts.id.empty()) continue;
+      if (first_with.size() <= said.comm) first_with.resize(said.comm + size_t{1}, kNobody);
+      if (first_with[said.comm] == kNobody) {
+        first_with[said.comm] = i;
+      } else {
+        parts.Join(first_with[said.comm], i);
+      }
     }
   }
   std::map<size_t, Run> runs;
-  for (size_t i = 0; i < ranks->size(); ++i) {
-    const LooseRank& loose = (*ranks)[i];
-    if (loose.comms.empty()) continue;  // made none: of no run in particular
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    const Rank& rank = ranks[i]->rank;
+    if (rank.memberships.empty()) continue;  // made none: of no run in particular
     Run& run = runs[parts.Find(i)];
     run.ranks.push_back(i);
-    for (const Membership& ms : loose.rank.memberships) {
+    for (const Membership& ms : rank.memberships) {
       if (ms.created_ns <= 0) continue;
-      const int64_t at = ms.created_ns + loose.rank.real_minus_mono_ns;
+      const int64_t at = ms.created_ns + rank.real_minus_mono_ns;
       if (run.began_ns == 0 || at < run.began_ns) run.began_ns = at;
     }
   }
@@ -92,23 +101,21 @@ void KeepNewestRun(std::vector<LooseRank>* ranks, std::vector<Problem>* problems
   // What newer runs claim: ranks of the job, and a communicator of the whole job, of which a run has one.
   std::set<int32_t> claimed;
   std::set<int32_t> sizes;
-  std::vector<bool> stale(ranks->size());
+  std::vector<bool> stale(ranks.size());
   for (const Run& run : order) {
     bool old = false;
     for (size_t i : run.ranks) {
-      const Rank& rank = (*ranks)[i].rank;
+      const Rank& rank = ranks[i]->rank;
       old |= claimed.contains(rank.rank);
       // A part of a second communicator of the whole job, whose place in the first is free because its own dump is not there.
-      const Membership* ms = nullptr;
-      const CommFacts* whole = WholeJob((*ranks)[i], &ms);
+      const CommFacts* whole = WholeJob(*held, i);
       old |= whole != nullptr && sizes.contains(whole->size);
     }
     // Without times nothing says which is the newer.
     if (!old || run.began_ns == 0 || run.began_ns == order[0].began_ns) {
       for (size_t i : run.ranks) {
-        claimed.insert((*ranks)[i].rank.rank);
-        const Membership* ms = nullptr;
-        const CommFacts* whole = WholeJob((*ranks)[i], &ms);
+        claimed.insert(ranks[i]->rank.rank);
+        const CommFacts* whole = WholeJob(*held, i);
         if (whole != nullptr) sizes.insert(whole->size);
       }
       continue;
@@ -116,21 +123,16 @@ void KeepNewestRun(std::vector<LooseRank>* ranks, std::vector<Problem>* problems
     std::vector<int32_t> numbers;
     for (size_t i : run.ranks) {
       stale[i] = true;
-      numbers.push_back((*ranks)[i].rank.rank);
+      numbers.push_back(ranks[i]->rank.rank);
     }
     std::sort(numbers.begin(), numbers.end());
-    problems->push_back({(*ranks)[run.ranks[0]].rank.path, -1,
+    problems->push_back({ranks[run.ranks[0]]->rank.path, -1,
                          absl::StrCat(numbers.size(), numbers.size() == 1 ? " rank" : " ranks", " (the first: ", numbers[0],
                                       ") of another run of the job left out: their communicators are not those of the newest run"),
                          -1, /*note=*/true});
   }
-  size_t kept = 0;
-  for (size_t i = 0; i < ranks->size(); ++i) {
-    if (stale[i]) continue;
-    if (kept != i) (*ranks)[kept] = std::move((*ranks)[i]);
-    ++kept;
-  }
-  ranks->resize(kept);
+  size_t i = 0;
+  std::erase_if(ranks, [&](const auto&) { return stale[i++]; });
 }
 
 namespace {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,9 +32,26 @@ LooseRank Made(int rank, int world, const std::string& comm, int64_t at, CommSta
   return loose;
 }
 
-std::vector<std::string> Paths(const std::vector<LooseRank>& ranks) {
+// As BundleBuilder holds them.
+HeldRanks Hold(std::vector<LooseRank> ranks) {
+  HeldRanks held;
+  std::map<std::string, uint32_t> comms;
+  for (LooseRank& loose : ranks) {
+    auto one = std::make_unique<HeldRank>();
+    one->rank = std::move(loose.rank);
+    for (CommFacts& facts : loose.comms) {
+      const uint32_t comm = comms.try_emplace(facts.id, static_cast<uint32_t>(comms.size())).first->second;
+      one->facts.push_back(static_cast<uint32_t>(held.facts.size()));
+      held.facts.push_back({std::move(facts), comm});
+    }
+    held.ranks.push_back(std::move(one));
+  }
+  return held;
+}
+
+std::vector<std::string> Paths(const HeldRanks& held) {
   std::vector<std::string> paths;
-  for (const LooseRank& r : ranks) paths.push_back(r.rank.path);
+  for (const auto& one : held.ranks) paths.push_back(one->rank.path);
   return paths;
 }
 
@@ -44,8 +63,9 @@ TEST(Generations, TheNewestRunIsKeptWhateverRecordedMore) {
     ranks.back().rank.memberships[0].issued = 1'000'000;
     ranks.push_back(Made(r, 4, "new", 500 * kSecond));
   }
-  KeepNewestRun(&ranks, &problems);
-  EXPECT_EQ(Paths(ranks), (std::vector<std::string>{"new.0", "new.1", "new.2", "new.3"}));
+  HeldRanks held = Hold(std::move(ranks));
+  KeepNewestRun(&held, &problems);
+  EXPECT_EQ(Paths(held), (std::vector<std::string>{"new.0", "new.1", "new.2", "new.3"}));
   ASSERT_EQ(problems.size(), 1u);
   EXPECT_TRUE(problems[0].note);
   EXPECT_NE(problems[0].text.find("4 ranks"), std::string::npos);
@@ -56,8 +76,9 @@ TEST(Generations, ADumpThatWasLeftIsNotTakenForAMissingOne) {
   std::vector<LooseRank> ranks;
   std::vector<Problem> problems;
   for (int r = 0; r < 4; ++r) ranks.push_back(Made(r, 4, r == 2 ? "old" : "new", r == 2 ? 100 * kSecond : 500 * kSecond));
-  KeepNewestRun(&ranks, &problems);
-  EXPECT_EQ(Paths(ranks), (std::vector<std::string>{"new.0", "new.1", "new.3"}));
+  HeldRanks held = Hold(std::move(ranks));
+  KeepNewestRun(&held, &problems);
+  EXPECT_EQ(Paths(held), (std::vector<std::string>{"new.0", "new.1", "new.3"}));
   EXPECT_EQ(problems.size(), 1u);
 }
 
@@ -66,8 +87,9 @@ TEST(Generations, AnotherUniqueIdIsNoOtherRun) {
   std::vector<LooseRank> ranks;
   std::vector<Problem> problems;
   for (int r = 0; r < 4; ++r) ranks.push_back(Made(r, 4, r == 2 ? "stray" : "world", 100 * kSecond, CommState::kInitializing));
-  KeepNewestRun(&ranks, &problems);
-  EXPECT_EQ(ranks.size(), 4u);
+  HeldRanks held = Hold(std::move(ranks));
+  KeepNewestRun(&held, &problems);
+  EXPECT_EQ(held.ranks.size(), 4u);
   EXPECT_TRUE(problems.empty());
 }
 
@@ -81,8 +103,9 @@ TEST(Generations, PartsThatClaimNothingTwiceStay) {
   }
   ranks.push_back({});
   ranks.back().rank.rank = 8;  // made no communicator
-  KeepNewestRun(&ranks, &problems);
-  EXPECT_EQ(ranks.size(), 9u);
+  HeldRanks held = Hold(std::move(ranks));
+  KeepNewestRun(&held, &problems);
+  EXPECT_EQ(held.ranks.size(), 9u);
   EXPECT_TRUE(problems.empty());
 }
 

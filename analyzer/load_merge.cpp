@@ -47,14 +47,7 @@ std::string Folded(std::vector<int32_t> ranks) {
 template <typename T>
 struct Votes {
   std::map<T, int> votes;
-  typename std::map<T, int>::iterator last = votes.end();  // all say the same nearly always
-  Votes() = default;
-  Votes(const Votes&) = delete;
-  Votes& operator=(const Votes&) = delete;
-  void Add(const T& value) {
-    if (last == votes.end() || last->first != value) last = votes.try_emplace(value, 0).first;
-    ++last->second;
-  }
+  void Add(const T& value, int times) { votes[value] += times; }
   T Winner(T otherwise) const {
     int best = 0;
     for (const auto& [value, count] : votes) {
@@ -75,13 +68,13 @@ struct CommVotes {
   bool inferred = false;
   int members_seen = 0;
 
-  void Add(const CommFacts& facts) {
-    if (facts.size > 0) size.Add(facts.size);
-    if (!facts.name.empty()) name.Add(facts.name);
-    if (!facts.parent_id.empty()) parent.Add(facts.parent_id);
-    if (facts.ordinal != 0) ordinal.Add(facts.ordinal);
-    if (facts.origin != ring::CallKind::kNone) origin.Add(facts.origin);
-    color.Add(facts.color);
+  void Add(const CommFacts& facts, int times) {
+    if (facts.size > 0) size.Add(facts.size, times);
+    if (!facts.name.empty()) name.Add(facts.name, times);
+    if (!facts.parent_id.empty()) parent.Add(facts.parent_id, times);
+    if (facts.ordinal != 0) ordinal.Add(facts.ordinal, times);
+    if (facts.origin != ring::CallKind::kNone) origin.Add(facts.origin, times);
+    color.Add(facts.color, times);
     inferred |= facts.members_inferred;
   }
 };
@@ -123,7 +116,15 @@ void BundleBuilder::AddRank(LooseRank loose) {
   }
   SortOps(&loose.rank.ops);
   loose.comms.resize(loose.rank.memberships.size());
-  loose_.push_back(std::move(loose));
+  auto held = std::make_unique<HeldRank>();
+  held->rank = std::move(loose.rank);
+  held->facts.reserve(loose.comms.size());
+  for (CommFacts& facts : loose.comms) {
+    const auto [said, fresh] = facts_.try_emplace(std::move(facts), static_cast<uint32_t>(held_.facts.size()));
+    if (fresh) held_.facts.push_back({said->first, comms_.try_emplace(said->first.id, static_cast<uint32_t>(comms_.size())).first->second});
+    held->facts.push_back(said->second);
+  }
+  held_.ranks.push_back(std::move(held));
 }
 
 void BundleBuilder::AddComm(CommFacts facts, std::vector<MemberSpan> members) {
@@ -158,8 +159,8 @@ uint32_t BundleBuilder::InternShape(std::string_view text) {
 
 void BundleBuilder::KeepOneJob() {
   std::map<std::string, std::vector<int32_t>> jobs;
-  for (const LooseRank& loose : loose_) {
-    if (!loose.rank.job.empty()) jobs[loose.rank.job].push_back(loose.rank.rank);
+  for (const auto& held : held_.ranks) {
+    if (!held->rank.job.empty()) jobs[held->rank.job].push_back(held->rank.rank);
   }
   std::string kept = manifest_job_;
   if (!jobs.count(kept)) {
@@ -180,15 +181,15 @@ void BundleBuilder::KeepOneJob() {
                              "), is left out: analyse each job apart"),
                 -1, /*note=*/true});
   }
-  std::erase_if(loose_, [&](const LooseRank& loose) { return !loose.rank.job.empty() && loose.rank.job != kept; });
+  std::erase_if(held_.ranks, [&](const auto& held) { return !held->rank.job.empty() && held->rank.job != kept; });
 }
 
 void BundleBuilder::KeepNewestGeneration() {
   uint32_t newest = 0;
-  for (const LooseRank& loose : loose_) newest = std::max(newest, loose.rank.restart_count);
+  for (const auto& held : held_.ranks) newest = std::max(newest, held->rank.restart_count);
   std::map<uint32_t, std::vector<int32_t>> stale;
-  for (const LooseRank& loose : loose_) {
-    if (loose.rank.restart_count < newest) stale[loose.rank.restart_count].push_back(loose.rank.rank);
+  for (const auto& held : held_.ranks) {
+    if (held->rank.restart_count < newest) stale[held->rank.restart_count].push_back(held->rank.rank);
   }
   for (const auto& [generation, ranks] : stale) {
     AddProblem({"", -1,
@@ -196,7 +197,7 @@ void BundleBuilder::KeepNewestGeneration() {
                              " are left out: the job's newest restart is ", newest),
                 -1, /*note=*/true});
   }
-  if (!stale.empty()) std::erase_if(loose_, [&](const LooseRank& loose) { return loose.rank.restart_count < newest; });
+  if (!stale.empty()) std::erase_if(held_.ranks, [&](const auto& held) { return held->rank.restart_count < newest; });
 }
 
 namespace {
@@ -218,20 +219,19 @@ void TakeLook(Process* from, Process* to) {
 }  // namespace
 
 void BundleBuilder::KeepOnePerRank() {
-  std::stable_sort(loose_.begin(), loose_.end(),
-                   [](const LooseRank& a, const LooseRank& b) { return a.rank.rank < b.rank.rank; });
-  std::vector<LooseRank> kept;
-  kept.reserve(loose_.size());
-  for (LooseRank& loose : loose_) {
-    if (kept.empty() || kept.back().rank.rank != loose.rank.rank) {
-      kept.push_back(std::move(loose));
+  std::stable_sort(held_.ranks.begin(), held_.ranks.end(), [](const auto& a, const auto& b) { return a->rank.rank < b->rank.rank; });
+  std::vector<std::unique_ptr<HeldRank>> kept;
+  kept.reserve(held_.ranks.size());
+  for (std::unique_ptr<HeldRank>& held : held_.ranks) {
+    if (kept.empty() || kept.back()->rank.rank != held->rank.rank) {
+      kept.push_back(std::move(held));
       continue;
     }
     // What a process recorded before it became another program (exec) is over, however much it was.
-    const bool over = loose.rank.recorder_state == ring::RecorderState::kReplaced;
-    const bool kept_over = kept.back().rank.recorder_state == ring::RecorderState::kReplaced;
-    if (over != kept_over ? kept_over : Knowledge(loose.rank) > Knowledge(kept.back().rank)) std::swap(loose, kept.back());
-    Rank &winner = kept.back().rank, &loser = loose.rank;
+    const bool over = held->rank.recorder_state == ring::RecorderState::kReplaced;
+    const bool kept_over = kept.back()->rank.recorder_state == ring::RecorderState::kReplaced;
+    if (over != kept_over ? kept_over : Knowledge(held->rank) > Knowledge(kept.back()->rank)) std::swap(held, kept.back());
+    Rank &winner = kept.back()->rank, &loser = held->rank;
     // The same process met twice, or one that never used a communicator, takes nothing away when it is dropped.
     const bool same_process = winner.pid == loser.pid && winner.host == loser.host && winner.boot_id == loser.boot_id;
     // A digest may have come with evidence, and the whole ring without.
@@ -242,27 +242,26 @@ void BundleBuilder::KeepOnePerRank() {
                              ") is left out: it recorded less"),
                 loser.rank, /*note=*/true});
   }
-  loose_ = std::move(kept);
+  held_.ranks = std::move(kept);
 }
 
 void BundleBuilder::MergeCommunicators() {
-  absl::flat_hash_map<std::string, size_t> vote_at;
-  std::deque<CommVotes> votes;
-  std::vector<size_t> vote_of;  // of all ranks' memberships in a row
-  for (const LooseRank& loose : loose_) {
-    for (size_t i = 0; i < loose.comms.size(); ++i) {
-      const auto [it, fresh] = vote_at.try_emplace(loose.comms[i].id, votes.size());
-      if (fresh) votes.emplace_back();
-      vote_of.push_back(it->second);
-      CommVotes& vote = votes[it->second];
-      vote.Add(loose.comms[i]);
-      ++vote.members_seen;
-    }
+  // What was said, each with how many members say it.
+  std::vector<int> said(held_.facts.size());
+  for (const auto& held : held_.ranks) {
+    for (const uint32_t facts : held->facts) ++said[facts];
+  }
+  std::deque<CommVotes> votes(comms_.size());
+  for (size_t i = 0; i < said.size(); ++i) {
+    if (said[i] == 0) continue;  // of ranks that were left out
+    CommVotes& vote = votes[held_.facts[i].comm];
+    vote.Add(held_.facts[i].facts, said[i]);
+    vote.members_seen += said[i];
   }
   for (const TableEntry& entry : table_) {
     // A table alone, without one rank that says it is a member, is no communicator of this bundle.
-    auto it = vote_at.find(entry.facts.id);
-    if (it != vote_at.end()) votes[it->second].Add(entry.facts);
+    const auto it = comms_.find(entry.facts.id);
+    if (it != comms_.end() && votes[it->second].members_seen > 0) votes[it->second].Add(entry.facts, 1);
   }
 
   int contradictions = 0;
@@ -271,16 +270,22 @@ void BundleBuilder::MergeCommunicators() {
   };
 
   // Communicators that many ranks vouch for get their member lists first, should a lie have eaten the room.
-  std::vector<std::pair<std::string, const CommVotes*>> order;
-  for (const auto& [id, vote] : vote_at) order.emplace_back(id, &votes[vote]);
-  std::sort(order.begin(), order.end());
-  absl::flat_hash_map<std::string, uint32_t> index;
-  std::vector<uint32_t> comm_of_vote(votes.size());
+  struct Voted {
+    const std::string* id = nullptr;
+    const CommVotes* vote = nullptr;
+    uint32_t comm = 0;  // SaidFacts::comm
+  };
+  std::vector<Voted> order;
+  for (const auto& [id, comm] : comms_) {
+    if (votes[comm].members_seen > 0) order.push_back({&id, &votes[comm], comm});
+  }
+  std::sort(order.begin(), order.end(), [](const Voted& a, const Voted& b) { return *a.id < *b.id; });
+  std::vector<uint32_t> index(votes.size(), kNoIndex);  // SaidFacts::comm -> place in the bundle
   bundle_.comms.reserve(order.size());
-  for (const auto& [id, vote] : order) {
-    index[id] = comm_of_vote[vote_at[id]] = static_cast<uint32_t>(bundle_.comms.size());
+  for (const auto& [id, vote, number] : order) {
+    index[number] = static_cast<uint32_t>(bundle_.comms.size());
     Communicator comm;
-    comm.id = id;
+    comm.id = *id;
     comm.name = vote->name.Winner("");
     comm.size = vote->size.Winner(0);
     comm.parent_id = vote->parent.Winner("");
@@ -291,13 +296,13 @@ void BundleBuilder::MergeCommunicators() {
     bundle_.comms.push_back(std::move(comm));
   }
   std::stable_sort(order.begin(), order.end(),
-                   [](const auto& a, const auto& b) { return a.second->members_seen > b.second->members_seen; });
+                   [](const Voted& a, const Voted& b) { return a.vote->members_seen > b.vote->members_seen; });
   int64_t room = kMaxMemberEntries;
-  for (const auto& [id, vote] : order) {
-    Communicator& comm = bundle_.comms[index[id]];
+  for (const auto& [id, vote, number] : order) {
+    Communicator& comm = bundle_.comms[index[number]];
     if (comm.size > kMaxMembers || comm.size > room) {
       contradiction("", -1,
-                    absl::StrCat("communicator ", id, " claims ", comm.size,
+                    absl::StrCat("communicator ", *id, " claims ", comm.size,
                                  " members, which is not plausible: its size is ignored"));
       comm.size = 0;
     }
@@ -305,16 +310,16 @@ void BundleBuilder::MergeCommunicators() {
     room -= comm.size;
   }
 
-  size_t next_vote = 0;
-  for (LooseRank& loose : loose_) {
-    Rank& rank = loose.rank;
+  for (const auto& held : held_.ranks) {
+    Rank& rank = held->rank;
     for (size_t i = 0; i < rank.memberships.size(); ++i) {
       Membership& m = rank.memberships[i];
-      m.comm = comm_of_vote[vote_of[next_vote++]];
+      const SaidFacts& says = held_.facts[held->facts[i]];
+      m.comm = index[says.comm];
       Communicator& comm = bundle_.comms[m.comm];
-      if (loose.comms[i].size > 0 && loose.comms[i].size != comm.size) {
+      if (says.facts.size > 0 && says.facts.size != comm.size) {
         contradiction(rank.path, rank.rank,
-                      absl::StrCat("says communicator ", comm.id, " has ", loose.comms[i].size, " members; ", comm.size,
+                      absl::StrCat("says communicator ", comm.id, " has ", says.facts.size, " members; ", comm.size,
                                    " by the others"));
       }
       if (m.member_rank < 0) continue;
@@ -342,16 +347,17 @@ void BundleBuilder::MergeCommunicators() {
     unknown.push_back(static_cast<uint64_t>(std::count(comm.members.begin(), comm.members.end(), -1)));
   absl::flat_hash_set<std::pair<uint32_t, uint64_t>> applied;  // communicator, list of members
   for (const TableEntry& entry : table_) {
-    auto it = index.find(entry.facts.id);
-    if (it == index.end() || unknown[it->second] == 0) continue;
+    const auto it = comms_.find(entry.facts.id);
+    const uint32_t at = it == comms_.end() ? kNoIndex : index[it->second];
+    if (at == kNoIndex || unknown[at] == 0) continue;
     uint64_t list = entry.members.size();
     for (const MemberSpan& span : entry.members) {
       for (uint64_t value : {uint64_t{span.first_member}, static_cast<uint64_t>(span.first_rank),
                              static_cast<uint64_t>(span.stride), uint64_t{span.count}})
         list = (list ^ value) * 0x9e3779b97f4a7c15u + (list >> 31);
     }
-    if (!applied.insert({it->second, list}).second) continue;
-    std::vector<int32_t>& members = bundle_.comms[it->second].members;
+    if (!applied.insert({at, list}).second) continue;
+    std::vector<int32_t>& members = bundle_.comms[at].members;
     uint64_t left = members.size();  // honest spans do not overlap
     for (const MemberSpan& span : entry.members) {
       for (uint64_t k = 0; left > 0 && k < span.count && span.first_member + k < members.size(); ++k, --left) {
@@ -359,7 +365,7 @@ void BundleBuilder::MergeCommunicators() {
         int32_t& member = members[span.first_member + k];
         if (member < 0 && rank >= 0 && rank < kMaxRanks) {
           member = static_cast<int32_t>(rank);
-          --unknown[it->second];
+          --unknown[at];
         }
       }
     }
@@ -371,14 +377,14 @@ void BundleBuilder::MergeCommunicators() {
 
 void BundleBuilder::CountExpected() {
   Votes<int32_t> worlds;
-  for (const LooseRank& loose : loose_) {
-    if (loose.rank.world_size > 0 && loose.rank.world_size <= kMaxRanks) worlds.Add(loose.rank.world_size);
+  for (const auto& held : held_.ranks) {
+    if (held->rank.world_size > 0 && held->rank.world_size <= kMaxRanks) worlds.Add(held->rank.world_size, 1);
   }
   int64_t world = worlds.Winner(0);
   int64_t largest = 0;
   for (const Communicator& comm : bundle_.comms) largest = std::max<int64_t>(largest, comm.size);
   // Where no launcher spoke, or it counted processes that drive several devices each, the largest communicator tells.
-  int64_t highest = loose_.empty() ? 0 : loose_.back().rank.rank + int64_t{1};
+  int64_t highest = held_.ranks.empty() ? 0 : held_.ranks.back()->rank.rank + int64_t{1};
   if (world < highest) world = std::max(world, largest);
   bundle_.ranks_expected = static_cast<int32_t>(std::max(world, expected_));
 }
@@ -386,13 +392,16 @@ void BundleBuilder::CountExpected() {
 Bundle BundleBuilder::Finish() {
   KeepOneJob();
   KeepNewestGeneration();
-  KeepNewestRun(&loose_, &bundle_.problems);
+  KeepNewestRun(&held_, &bundle_.problems);
   KeepOnePerRank();
   MergeCommunicators();
   CountExpected();
   for (auto& [host, place] : places_) bundle_.places.push_back(std::move(place));
-  bundle_.ranks.reserve(loose_.size());
-  for (LooseRank& loose : loose_) bundle_.ranks.push_back(std::move(loose.rank));
+  bundle_.ranks.reserve(held_.ranks.size());
+  for (std::unique_ptr<HeldRank>& held : held_.ranks) {
+    bundle_.ranks.push_back(std::move(held->rank));
+    held.reset();
+  }
   std::sort(bundle_.problems.begin(), bundle_.problems.end(), [](const Problem& a, const Problem& b) {
     return std::tie(a.path, a.offset, a.rank, a.text) < std::tie(b.path, b.offset, b.rank, b.text);
   });

@@ -4,9 +4,12 @@
 #ifndef LOCKSTEP_ANALYZER_LOAD_MERGE_H_
 #define LOCKSTEP_ANALYZER_LOAD_MERGE_H_
 
+#include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -30,6 +33,12 @@ struct CommFacts {
   int32_t color = 0;
   ring::CallKind origin = ring::CallKind::kNone;
   bool members_inferred = false;
+
+  bool operator==(const CommFacts& other) const = default;
+  template <typename H>
+  friend H AbslHashValue(H h, const CommFacts& facts) {
+    return H::combine(std::move(h), facts.id, facts.name, facts.size, facts.parent_id, facts.ordinal, facts.color, facts.origin, facts.members_inferred);
+  }
 };
 
 struct MemberSpan {
@@ -43,6 +52,20 @@ struct MemberSpan {
 struct LooseRank {
   Rank rank;                     // Membership::comm is not set
   std::vector<CommFacts> comms;  // of rank.memberships, same order
+};
+
+// The same, held by the builder: what all members of a communicator say of it alike is there once.
+struct HeldRank {
+  Rank rank;
+  std::vector<uint32_t> facts;   // of rank.memberships, same order: index into HeldRanks::facts
+};
+struct SaidFacts {
+  CommFacts facts;
+  uint32_t comm = 0;             // equal for equal facts.id, from 0 without gaps
+};
+struct HeldRanks {
+  std::vector<std::unique_ptr<HeldRank>> ranks;  // a Rank is large: it stays where it is while these are sorted
+  std::vector<SaidFacts> facts;
 };
 
 class BundleBuilder {
@@ -60,7 +83,7 @@ class BundleBuilder {
   uint32_t InternShape(std::string_view text);
   void SetStalled(int64_t stalled_ns);
   void SetJob(std::string job) { manifest_job_ = std::move(job); }
-  bool empty() const { return loose_.empty(); }
+  bool empty() const { return held_.ranks.empty(); }
 
   // Everything put together. The builder is empty afterwards.
   Bundle Finish();
@@ -77,7 +100,9 @@ class BundleBuilder {
   void MergeCommunicators();
   void CountExpected();
 
-  std::vector<LooseRank> loose_;
+  HeldRanks held_;
+  absl::flat_hash_map<CommFacts, uint32_t> facts_;    // -> index into held_.facts
+  absl::flat_hash_map<std::string, uint32_t> comms_;  // id -> SaidFacts::comm
   std::vector<TableEntry> table_;
   std::map<std::string, HostPlace> places_;
   Bundle bundle_;

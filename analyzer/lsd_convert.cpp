@@ -273,10 +273,12 @@ CommSnapshot DecodeRecorded(const RankCommunicator& message) {
   comm.issued_ns = message.issued_ns();
   comm.launched_seq = message.launched() == kNone ? 0 : static_cast<uint64_t>(message.launched());
   comm.signature_hash = message.signature_hash();
+  comm.checkpoints.reserve(static_cast<size_t>(std::min(message.checkpoint_seq_size(), message.checkpoint_hash_size())));
   for (int i = 0; i < message.checkpoint_seq_size() && i < message.checkpoint_hash_size(); ++i) {
     const int64_t seq = message.checkpoint_seq(i);
     comm.checkpoints.push_back({seq == kNone ? 0 : static_cast<uint64_t>(seq), message.checkpoint_hash(i)});
   }
+  comm.peers.reserve(static_cast<size_t>(std::min({message.peer_size(), message.peer_sends_size(), message.peer_recvs_size()})));
   for (int i = 0; i < message.peer_size() && i < message.peer_sends_size() && i < message.peer_recvs_size(); ++i) {
     comm.peers.push_back({message.peer(i), message.peer_sends(i), message.peer_recvs(i),
                           i < message.peer_last_send_ns_size() ? message.peer_last_send_ns(i) : 0,
@@ -395,6 +397,8 @@ Rank DecodeRank(const RankHeader& header) {
   rank.captured_ns = header.captured_mono_ns();
   rank.real_minus_mono_ns = header.real_minus_mono_ns();
   rank.process = DecodeProcess(header.process());
+  rank.threads.reserve(static_cast<size_t>(header.threads_size()));
+  rank.streams.reserve(static_cast<size_t>(header.streams_size()));
   for (const Thread& thread : header.threads()) rank.threads.push_back(DecodeThread(thread));
   for (const Stream& stream : header.streams()) rank.streams.push_back(DecodeStream(stream));
   for (const Graph& graph : header.graphs()) rank.graphs.push_back(DecodeGraph(graph));
@@ -483,9 +487,11 @@ Membership DecodeMembership(const RankCommunicator& message) {
   m.ended_ns = message.ended_ns();
   m.origin = static_cast<CallKind>(message.origin());
   m.signature_hash = message.signature_hash();
+  m.checkpoints.reserve(static_cast<size_t>(std::min(message.checkpoint_seq_size(), message.checkpoint_hash_size())));
   for (int i = 0; i < message.checkpoint_seq_size() && i < message.checkpoint_hash_size(); ++i) {
     m.checkpoints.push_back({message.checkpoint_seq(i), message.checkpoint_hash(i)});
   }
+  m.peers.reserve(static_cast<size_t>(std::min({message.peer_size(), message.peer_sends_size(), message.peer_recvs_size()})));
   for (int i = 0; i < message.peer_size() && i < message.peer_sends_size() && i < message.peer_recvs_size(); ++i) {
     m.peers.push_back(
         {message.peer(i), static_cast<int64_t>(message.peer_sends(i)), static_cast<int64_t>(message.peer_recvs(i))});

@@ -21,6 +21,7 @@ namespace {
 constexpr size_t kMostMembershipsPerRank = 65536;
 constexpr size_t kMostMemberships = size_t{1} << 24;
 constexpr int kMostProblems = 64;
+constexpr size_t kReusedBytes = 65536;  // of a digest: the memory of a larger one is not kept
 
 // A digest's own numbering of communicators as places in `memberships`; references that point outside are cut.
 void CheckReferences(const RankDigest& digest, Rank* rank) {
@@ -105,7 +106,8 @@ void DigestRound::Add(const DigestEnvelope& digest, int64_t received_ns) {
 
 void DigestRound::AddRank(const DigestEnvelope& host, const std::string& packed, int64_t received_ns) {
   const google::protobuf::LogSilencer silencer;
-  RankDigest digest;
+  RankDigest large;
+  RankDigest& digest = packed.size() <= kReusedBytes ? digest_ : large;
   const auto refuse = [&](const std::string& why) {
     if (++malformed_ <= kMostProblems) {
       builder_.AddProblem({"", -1, absl::StrCat("a digest from ", CleanUtf8(host.host(), 256), " cannot be used: ", why), -1});
@@ -164,6 +166,7 @@ void DigestRound::Analyse(const Facts& facts) {
   FillMembers(facts.members, &bundle_);
   asked_ns_ = now_ns_ = facts.asked_ns;
   if (bundle_.job.empty()) bundle_.job = facts.job;
+  place_.reserve(bundle_.ranks.size());
   for (size_t i = 0; i < bundle_.ranks.size(); ++i) place_[bundle_.ranks[i].rank] = i;
   for (const DigestHole& hole : facts.holes) {
     for (int32_t rank : hole.ranks.List(65536)) motion_[rank].then.silent_ns = hole.silent_ns;
@@ -185,6 +188,7 @@ void DigestRound::Analyse(const Facts& facts) {
 void DigestRound::Adopt(Bundle bundle) {
   bundle_ = std::move(bundle);
   place_.clear();
+  place_.reserve(bundle_.ranks.size());
   for (size_t i = 0; i < bundle_.ranks.size(); ++i) place_[bundle_.ranks[i].rank] = i;
 }
 

@@ -100,6 +100,7 @@ class DigestRound {
   int64_t asked_ns_ = 0, now_ns_ = 0;
   absl::flat_hash_map<int32_t, size_t> place_;   // rank -> index in the bundle
   std::vector<std::pair<std::string, int64_t>> answered_;  // boot id, its monotonic clock in the answer
+  RankDigest digest_;  // its memory is used again and again
   int malformed_ = 0;
   size_t memberships_ = 0;
 };

@@ -24,7 +24,7 @@ bool HasEnded(const Process& process) {
 }
 
 // When the rank's oldest wait began; 0: it waits for nothing.
-int64_t WaitingSince(const Rank& rank, const absl::flat_hash_map<uint32_t, int64_t>& lowest, int64_t progress_age_ns) {
+int64_t WaitingSince(const Rank& rank, const std::vector<int64_t>& lowest, int64_t progress_age_ns) {
   int64_t since = 0;
   const auto earliest = [&since](int64_t ns) {
     if (ns > 0 && (since == 0 || ns < since)) since = ns;
@@ -39,8 +39,7 @@ int64_t WaitingSince(const Rank& rank, const absl::flat_hash_map<uint32_t, int64
     if (progress_age_ns > 0) earliest(rank.captured_ns - progress_age_ns);
   }
   for (const Membership& membership : rank.memberships) {
-    const auto low = lowest.find(membership.comm);
-    if (low != lowest.end() && membership.issued > low->second) earliest(membership.issued_ns);
+    if (membership.comm < lowest.size() && membership.issued > lowest[membership.comm]) earliest(membership.issued_ns);
   }
   return since;
 }
@@ -93,16 +92,17 @@ RootView ViewOfRoot(const Rank& rank, FindingKind kind, const RankMotion& motion
 
 RootFinding FindRoot(const Verdict& verdict, const Bundle& bundle, const MotionOf& motion) {
   RootFinding root;
-  absl::flat_hash_map<uint32_t, int64_t> lowest;  // communicator -> collectives issued by the last of its members
+  std::vector<int64_t> lowest(bundle.comms.size(), INT64_MAX);  // of each communicator: collectives issued by the last of its members
   for (const Rank& rank : bundle.ranks) {
     for (const Membership& membership : rank.memberships) {
-      if (!Counts(membership)) continue;
-      const auto [entry, fresh] = lowest.try_emplace(membership.comm, membership.issued);
-      if (!fresh) entry->second = std::min(entry->second, membership.issued);
+      if (!Counts(membership) || membership.comm >= lowest.size()) continue;
+      lowest[membership.comm] = std::min(lowest[membership.comm], membership.issued);
     }
   }
   absl::flat_hash_map<int32_t, const Rank*> ranks;
   absl::flat_hash_map<int32_t, int64_t> progress;  // rank -> age
+  ranks.reserve(bundle.ranks.size());
+  progress.reserve(bundle.ranks.size());
   for (const Rank& rank : bundle.ranks) {
     ranks[rank.rank] = &rank;
     const RankMotion moves = motion(rank.rank);
