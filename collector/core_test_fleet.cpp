@@ -1,15 +1,19 @@
 #include "collector/core_test_fleet.h"
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
 #include <zstd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "analyzer/engine.h"
+#include "analyzer/load.h"
 #include "analyzer/lsd_columns.h"
 #include "analyzer/lsd_convert.h"
 #include "analyzer/lsd_writer.h"
@@ -421,6 +425,42 @@ bool Fleet::PassUntil(int64_t most_ns, const std::function<bool()>& condition) {
     DoWork();
   }
   return condition();
+}
+
+Bundle Hung(int tp, int pp, int dp, int culprit, HostFault fault) {
+  Job job(tp, pp, dp, 4);
+  job.ranks[static_cast<size_t>(culprit)].host_fault = fault;
+  job.ranks[static_cast<size_t>(culprit)].host_fault_at = job.Find(culprit, "dp", 2);
+  return job.Run();
+}
+
+void FleetTest::SetUp() {
+  char name[] = "/tmp/lockstep-core-test-XXXXXX";
+  ASSERT_NE(mkdtemp(name), nullptr);
+  out_ = name;
+}
+
+void FleetTest::TearDown() { std::filesystem::remove_all(out_); }
+
+std::vector<std::string> FleetTest::Incidents() const {
+  std::vector<std::string> found;
+  for (const auto& entry : std::filesystem::directory_iterator(out_)) {
+    if (entry.is_directory()) found.push_back(entry.path());
+  }
+  return found;
+}
+
+std::string FleetTest::Content(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+Verdict FleetTest::Read(const std::string& folder) {
+  const absl::StatusOr<Bundle> bundle = LoadPaths({folder});
+  EXPECT_TRUE(bundle.ok()) << bundle.status();
+  return bundle.ok() ? Analyze(*bundle) : Verdict();
 }
 
 }  // namespace lockstep::testing

@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "analyzer/bundle.h"
+#include "analyzer/engine_test_job.h"
 #include "collector/collector_core.h"
+#include "gtest/gtest.h"
 
 namespace lockstep::testing {
 
@@ -94,6 +96,20 @@ class Fleet : public CoreActions {
   };
   std::multimap<int64_t, OnItsWay> on_their_way_;         // when it arrives -> digest
   uint64_t chunk_ids_;
+};
+
+// A job of tp x pp x dp ranks in which `culprit` stops in front of its second operation of "dp"; its communicators' ids are not a ring's.
+Bundle Hung(int tp, int pp, int dp, int culprit, HostFault fault = HostFault::kStall);
+
+// With a folder for incidents, which is removed afterwards.
+class FleetTest : public ::testing::Test {
+ protected:
+  void SetUp() override;
+  void TearDown() override;
+  std::vector<std::string> Incidents() const;              // paths
+  static std::string Content(const std::string& path);
+  static Verdict Read(const std::string& folder);          // what `lockstep analyze` makes of it
+  std::string out_;
 };
 
 }  // namespace lockstep::testing

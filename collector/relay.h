@@ -145,6 +145,7 @@ class Relay {
   bool Concerned(const Child& child, const ChildJob& known, const std::string& job, const Ranks& ranks) const;
   bool Spoken(const std::string& job) const;
   void Unsort(const Child& child, const std::string& said);
+  void Quiet(const Child& child);
 
   const RelayOptions options_;
   std::unique_ptr<wire::Server> server_;
@@ -158,6 +159,7 @@ class Relay {
     wire::Received received;
     int64_t at_ns = 0;
   };
+  static constexpr int64_t kEarlyExpires = 10'000'000'000;
   std::deque<Early> early_;  // overtook the heartbeat that tells whose job is meant
   std::map<std::string, Late> late_;
   std::map<uint64_t, Stacks> stacks_;  // by request

@@ -228,37 +228,76 @@ TEST_F(RingFinderTest, AProcessThatRunsAnotherProgramLaterIsAskedAgain) {
   waitpid(pid, nullptr, 0);
 }
 
+void WriteRing(const std::string& path) {
+  fs::create_directories(fs::path(path).parent_path());
+  std::ofstream(path) << "ring";
+  chmod(path.c_str(), 0600);
+}
+
+// A process in a mount namespace of its own, which does what `inside` says and then waits to be killed, with the environment it has
+// by then. `inside` may stop in between: it calls what it is given, which returns once Go() was called.
+class Container {
+ public:
+  explicit Container(const std::function<bool(const std::function<bool()>& pause)>& inside) {
+    int ready[2], go[2];
+    if (pipe(ready) != 0) return;
+    if (pipe(go) != 0) return;
+    pid_ = fork();
+    if (pid_ == 0) {
+      close(ready[0]);
+      close(go[1]);
+      const auto tell = [&] { return write(ready[1], "r", 1) == 1; };
+      const auto pause = [&] {
+        char byte = 0;
+        return tell() && read(go[0], &byte, 1) == 1;
+      };
+      if (unshare(geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER) != 0) _exit(77);
+      if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) _exit(77);
+      if (!inside(pause) || !tell()) _exit(1);
+      // The environment that others see is that of the last exec.
+      dup2(go[0], 0);
+      execl("/bin/cat", "cat", nullptr);
+      _exit(1);
+    }
+    close(ready[1]);
+    close(go[0]);
+    ready_ = ready[0];
+    go_ = go[1];
+  }
+  ~Container() { End(); }
+  Container(const Container&) = delete;
+  Container& operator=(const Container&) = delete;
+  // It has come to a pause, or to its end; false: it could not be made.
+  bool Ready() const {
+    char byte = 0;
+    return read(ready_, &byte, 1) == 1;
+  }
+  bool Go() const { return write(go_, "g", 1) == 1; }
+  void End() {
+    if (pid_ <= 0) return;
+    close(go_);
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+    close(ready_);
+    pid_ = -1;
+  }
+
+ private:
+  pid_t pid_ = -1;
+  int ready_ = -1, go_ = -1;
+};
+
+constexpr char kNoNamespaces[] = "namespaces cannot be made here (unshare or mount refused)";
+
 TEST_F(RingFinderTest, RingsInsideAContainerAreFoundAndOutliveIt) {
-  int ready[2], go[2];
-  ASSERT_EQ(pipe(ready), 0);
-  ASSERT_EQ(pipe(go), 0);
-  const pid_t pid = fork();
-  if (pid == 0) {
-    close(ready[0]);
-    if (unshare(geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER) != 0) _exit(77);
-    if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) _exit(77);
-    if (mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=1m") != 0 || mount("tmpfs", base_.c_str(), "tmpfs", 0, "size=1m") != 0) _exit(77);
-    fs::create_directories("/dev/shm/lockstep-0/job.0");
-    std::ofstream("/dev/shm/lockstep-0/job.0/inside.ring") << "ring";
-    chmod("/dev/shm/lockstep-0/job.0/inside.ring", 0600);
-    fs::create_directories(base_ + "/own/job.0");
-    std::ofstream(base_ + "/own/job.0/chosen.ring") << "ring";
-    chmod((base_ + "/own/job.0/chosen.ring").c_str(), 0600);
+  Container container([this](const auto&) {
+    if (mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=1m") != 0 || mount("tmpfs", base_.c_str(), "tmpfs", 0, "size=1m") != 0) return false;
+    WriteRing("/dev/shm/lockstep-0/job.0/inside.ring");
+    WriteRing(base_ + "/own/job.0/chosen.ring");
     setenv("LOCKSTEP_DIR", (base_ + "/own").c_str(), 1);
-    if (write(ready[1], "r", 1) != 1) _exit(1);
-    // The environment that others see is that of the last exec.
-    dup2(go[0], 0);
-    execl("/bin/cat", "cat", nullptr);
-    _exit(1);
-  }
-  close(ready[1]);
-  close(go[0]);
-  char byte = 0;
-  if (read(ready[0], &byte, 1) != 1) {
-    int status = 0;
-    waitpid(pid, &status, 0);
-    GTEST_SKIP() << "namespaces cannot be made here (unshare or mount refused)";
-  }
+    return true;
+  });
+  if (!container.Ready()) GTEST_SKIP() << kNoNamespaces;
   options_.folders.clear();
   options_.all_users = geteuid() == 0;
   options_.look_ns = 100'000'000;
@@ -270,56 +309,30 @@ TEST_F(RingFinderTest, RingsInsideAContainerAreFoundAndOutliveIt) {
   EXPECT_EQ(found_["chosen.ring"].path, base_ + "/own/job.0/chosen.ring");
   EXPECT_TRUE(Wait([&] { return finder_->counters().containers >= 1; }));
   EXPECT_TRUE(Wait([&] { return OpenFolders("/own/job.0") == 1; }));  // one more while it is listed
-  close(go[1]);
-  kill(pid, SIGKILL);
-  waitpid(pid, nullptr, 0);
+  container.End();
   // The container is gone, its folders are let go, its rings are still open.
   EXPECT_TRUE(Wait([&] { return OpenFolders("/own/job.0") == 0; }));
   char text[4];
   EXPECT_EQ(pread(found_["chosen.ring"].fd, text, 4, 0), 4);
-  close(ready[0]);
 }
 
 // Who makes a container is in its namespace before its /dev/shm, or its root, is its own.
 TEST_F(RingFinderTest, AContainerThatWasSeenHalfMadeIsLookedAtAgain) {
   if (geteuid() != 0) GTEST_SKIP() << "needs root";
-  int ready[2], go[2];
-  ASSERT_EQ(pipe(ready), 0);
-  ASSERT_EQ(pipe(go), 0);
-  const pid_t pid = fork();
-  if (pid == 0) {
-    close(ready[0]);
-    close(go[1]);
-    if (unshare(CLONE_NEWNS) != 0 || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) _exit(77);
-    char byte = 0;
-    if (write(ready[1], "r", 1) != 1 || read(go[0], &byte, 1) != 1) _exit(1);
-    if (mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=1m") != 0) _exit(1);
-    fs::create_directories("/dev/shm/lockstep-0/job.0");
-    std::ofstream("/dev/shm/lockstep-0/job.0/half.ring") << "ring";
-    chmod("/dev/shm/lockstep-0/job.0/half.ring", 0600);
-    dup2(go[0], 0);
-    execl("/bin/cat", "cat", nullptr);
-    _exit(1);
-  }
-  close(ready[1]);
-  close(go[0]);
-  char byte = 0;
-  const bool made = read(ready[0], &byte, 1) == 1;
-  if (made) {
-    options_.folders.clear();
-    options_.all_users = true;
-    options_.look_ns = 1'000'000;
-    Start();
-    EXPECT_TRUE(Wait([&] { return finder_->counters().looks >= 4 && finder_->counters().containers >= 1; }));
-    EXPECT_FALSE(Found("half.ring"));
-    EXPECT_EQ(write(go[1], "g", 1), 1);
-    EXPECT_TRUE(Wait([&] { return Found("half.ring"); }));
-  }
-  close(go[1]);
-  kill(pid, SIGKILL);
-  waitpid(pid, nullptr, 0);
-  close(ready[0]);
-  if (!made) GTEST_SKIP() << "namespaces cannot be made here (unshare or mount refused)";
+  Container container([](const auto& pause) {
+    if (!pause() || mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=1m") != 0) return false;
+    WriteRing("/dev/shm/lockstep-0/job.0/half.ring");
+    return true;
+  });
+  if (!container.Ready()) GTEST_SKIP() << kNoNamespaces;
+  options_.folders.clear();
+  options_.all_users = true;
+  options_.look_ns = 1'000'000;
+  Start();
+  EXPECT_TRUE(Wait([&] { return finder_->counters().looks >= 4 && finder_->counters().containers >= 1; }));
+  EXPECT_FALSE(Found("half.ring"));
+  EXPECT_TRUE(container.Go());
+  EXPECT_TRUE(Wait([&] { return Found("half.ring"); }));
 }
 
 }  // namespace
