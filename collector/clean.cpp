@@ -222,7 +222,8 @@ from here (in another container) and of other users are kept, each with the reas
   --dir DIR         where the rings are (LOCKSTEP_DIR, else /dev/shm/lockstep-UID)
   --older-than AGE  only rings in which nothing was recorded for so long: 90s, 10m, 36h, 7d
   --incidents DIR   also incidents in this folder (a collector's --out): those older than --keep, and the oldest beyond
-                    --keep-bytes; never the newest, one that is still being gathered, or what holds other files
+                    --keep-bytes; never the newest, one that is still being gathered, or what holds other files; a
+                    folder that is not there is an error
   --keep AGE        so old may incidents be (default 7d; 0: however old)
   --keep-bytes N    so much may they take together (default 5G; 0: however much)
   --dry-run         say what would be removed

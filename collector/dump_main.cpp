@@ -22,6 +22,7 @@ namespace {
 
 constexpr int64_t kSecond = 1'000'000'000;
 constexpr int kUsage = 2, kFailed = 3;
+constexpr int64_t kUnreached = 3 * kSecond;  // then it is said
 
 struct DumpOptions {
   std::string job;
@@ -36,7 +37,8 @@ void Help() {
          "only one job runs.\n\n%s"
          "  --everything          whole rings of all ranks, not of the suspects alone\n"
          "  --json                print the verdict as JSON\n"
-         "  --timeout SECONDS     give up after so long (default 600)\n"
+         "  --timeout SECONDS     give up after so long, also where the collector does not answer, which is said after 3 s\n"
+         "                        (default 600)\n"
          "  -h, --help            this text\n"
          "  -V, --version         the version\n\n"
          "Exit status as lockstep analyze: 0 healthy, 1 findings or incomplete data, 2 wrong arguments, 3 no verdict.\n",
@@ -103,10 +105,12 @@ int Dump(const DumpOptions& options, const CollectorAddress& address) {
       Say(absl::StrCat("no answer within ", DurationText(options.timeout_ns), (*client)->last_error().empty() ? "" : ": " + (*client)->last_error()));
       return kFailed;
     }
-    if (!welcome && !unreached_said && now - began > 5 * kSecond) {
+    if (!welcome && !unreached_said && now - began > kUnreached) {
       unreached_said = true;
-      Say(absl::StrCat("the collector at ", address.endpoint, " (from ", address.found, ") does not answer yet",
-                       (*client)->last_error().empty() ? "" : ": " + (*client)->last_error()));
+      const std::string why = (*client)->last_error();
+      Say(absl::StrCat("no word from the collector at ", address.endpoint, " (from ", address.found, ")", why.empty() ? "" : ": ", why,
+                       "; this goes on trying for ", DurationText(options.timeout_ns - (now - began)),
+                       " (--timeout). Does it run there? lockstep doctor checks"));
     }
     if ((*client)->Tick(now)) {
       Hello hello;

@@ -96,9 +96,9 @@ std::string TextOf(const nlohmann::json& object, const char* key) {
 
 }  // namespace
 
-absl::StatusOr<std::string> SetEarlierIncidentAside(const std::string& folder) {
+absl::StatusOr<EarlierIncident> SetEarlierIncidentAside(const std::string& folder) {
   struct stat info {};
-  if (lstat((folder + "/manifest.json").c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return "";
+  if (lstat((folder + "/manifest.json").c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return EarlierIncident();
   const nlohmann::json manifest = ReadJson(folder + "/manifest.json");
   if (TextOf(ReadJson(folder + "/verdict.json"), "verdict") == "HEALTHY") {
     std::vector<std::string> names = {"manifest.json", "verdict.json", "verdict.txt", "report.html", "decisions.jsonl", "index.lsi"};
@@ -108,7 +108,7 @@ absl::StatusOr<std::string> SetEarlierIncidentAside(const std::string& folder) {
     for (const std::string& name : names) {
       if (!name.empty() && name.find('/') == std::string::npos) unlink((folder + "/" + name).c_str());
     }
-    return "";
+    return EarlierIncident{"", true};
   }
   int64_t taken_ns = static_cast<int64_t>(info.st_mtim.tv_sec) * 1'000'000'000;
   if (manifest.is_object() && manifest.contains("captured_real_ns") && manifest["captured_real_ns"].is_number_integer()) {
@@ -120,7 +120,7 @@ absl::StatusOr<std::string> SetEarlierIncidentAside(const std::string& folder) {
   std::string name = wanted;
   for (int extra = 2; lstat(name.c_str(), &info) == 0; ++extra) name = absl::StrCat(wanted, "-", extra);
   if (rename(plain.c_str(), name.c_str()) != 0) return Error("move the earlier incident out of", folder, errno);
-  return name;
+  return EarlierIncident{name, false};
 }
 
 std::string WhyNoIncidentFolder(const std::string& folder) {

@@ -39,10 +39,13 @@ std::string DumpFileName(const std::string& host);
 // One file, written as above, with this mode whatever the umask says.
 absl::Status WriteFileSafely(const std::string& path, const std::string& content, unsigned mode = 0600);
 
+struct EarlierIncident {
+  std::string moved_to;   // of one that found something; empty: there was none
+  bool replaced = false;  // one of a healthy job: its files are removed
+};
 // Makes room in `folder` for a new incident: an earlier one that found something is renamed to FOLDER.DATE-TIME, the moment
-// it was taken, and its new name returned; the files of one that was healthy are removed. Empty where there is none. Other
-// files in it, and folders without a manifest, are left alone.
-absl::StatusOr<std::string> SetEarlierIncidentAside(const std::string& folder);
+// it was taken; the files of one that was healthy are removed. Other files in it, and folders without a manifest, are left alone.
+absl::StatusOr<EarlierIncident> SetEarlierIncidentAside(const std::string& folder);
 
 // Why `folder` (made where absent) can hold no incident, as far as that shows without writing; empty: nothing speaks against it.
 std::string WhyNoIncidentFolder(const std::string& folder);

@@ -136,7 +136,8 @@ TEST_F(IncidentTest, SaysWhichFileCouldNotBeWritten) {
 
 TEST_F(IncidentTest, OneOfAnEarlierRunIsKeptUnderTheTimeItWasTaken) {
   const std::string out = folder_ + "/incident";
-  EXPECT_EQ(*SetEarlierIncidentAside(out), "");
+  EXPECT_EQ(SetEarlierIncidentAside(out)->moved_to, "");
+  EXPECT_FALSE(SetEarlierIncidentAside(out)->replaced);
   const Bundle bundle = KilledRankBundle();
   IncidentFacts facts;
   facts.captured_real_ns = 1'700'000'000 * kSecond;
@@ -144,12 +145,13 @@ TEST_F(IncidentTest, OneOfAnEarlierRunIsKeptUnderTheTimeItWasTaken) {
   std::set<std::string> names;
   for (int run = 0; run < 2; ++run) {
     ASSERT_TRUE(WriteIncident(out, bundle, Analyze(bundle), facts).ok());
-    const absl::StatusOr<std::string> aside = SetEarlierIncidentAside(out + "/");
+    const absl::StatusOr<EarlierIncident> aside = SetEarlierIncidentAside(out + "/");
     ASSERT_TRUE(aside.ok()) << aside.status();
-    EXPECT_THAT(*aside, HasSubstr(out + ".2023111"));
-    EXPECT_EQ(access((*aside + "/decisions.jsonl").c_str(), R_OK), 0);
+    EXPECT_THAT(aside->moved_to, HasSubstr(out + ".2023111"));
+    EXPECT_FALSE(aside->replaced);
+    EXPECT_EQ(access((aside->moved_to + "/decisions.jsonl").c_str(), R_OK), 0);
     EXPECT_NE(access(out.c_str(), F_OK), 0);
-    names.insert(*aside);
+    names.insert(aside->moved_to);
   }
   EXPECT_EQ(names.size(), 2u) << "neither takes the other's place";
 }
@@ -163,7 +165,10 @@ TEST_F(IncidentTest, OfAHealthyRunNothingStays) {
   facts.decisions = {"{}"};
   ASSERT_TRUE(WriteIncident(out, bundle, healthy, facts).ok());
   ASSERT_TRUE(WriteFileSafely(out + "/mine", "x").ok());
-  EXPECT_EQ(*SetEarlierIncidentAside(out), "");
+  const absl::StatusOr<EarlierIncident> aside = SetEarlierIncidentAside(out);
+  ASSERT_TRUE(aside.ok()) << aside.status();
+  EXPECT_EQ(aside->moved_to, "");
+  EXPECT_TRUE(aside->replaced);
   EXPECT_EQ(system(("test \"$(ls " + out + ")\" = mine").c_str()), 0);
 }
 

@@ -367,11 +367,13 @@ void Watch::WriteAndTell(const Gathered& gathered, bool tell) {
   ++incidents_;
   // The verdict first: a full disk must not keep it from the screen.
   if (tell) SayBlock(ReportText(gathered.verdict, gathered.bundle));
-  const absl::StatusOr<std::string> earlier = SetEarlierIncidentAside(gathered.folder);
+  const absl::StatusOr<EarlierIncident> earlier = SetEarlierIncidentAside(gathered.folder);
   if (!earlier.ok()) {
     Say(earlier.status().message());
-  } else if (!earlier->empty()) {
-    Say(absl::StrCat("what stood in ", gathered.folder, ", of an earlier run, is in ", *earlier, " now"));
+  } else if (!earlier->moved_to.empty()) {
+    Say(absl::StrCat("what stood in ", gathered.folder, ", of an earlier run, is in ", earlier->moved_to, " now"));
+  } else if (earlier->replaced) {
+    Say(absl::StrCat("what an earlier, healthy run left in ", gathered.folder, " is replaced"));
   }
   const absl::Status status = WriteIncident(gathered.folder, gathered.bundle, gathered.verdict, facts);
   if (!status.ok()) {

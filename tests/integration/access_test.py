@@ -3,6 +3,7 @@
 
 import os
 import re
+import socket
 import subprocess
 import unittest
 import urllib.request
@@ -71,6 +72,23 @@ class AccessTest(unittest.TestCase):
         self.assertIn(dumped.returncode, (0, 1), dumped.stderr + made.logs())
         self.assertEqual(len(made.incidents()), 1)
         self.assertIsNone(made.agents[1].poll(), "who is not let in goes on trying: " + made.logs())
+
+    def test_a_collector_that_does_not_answer_is_told_long_before_the_time_is_over(self):
+        made = self.make()
+        with socket.socket() as nobody:
+            nobody.bind(("127.0.0.1", 0))
+            endpoint = f"tcp://127.0.0.1:{nobody.getsockname()[1]}"  # bound, and nobody listens
+            waiting = subprocess.Popen([os.path.join(BIN, "lockstep-dump"), "--collector", endpoint, "train"], stdin=subprocess.DEVNULL,
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=made.environment())
+            self.addCleanup(waiting.communicate)
+            self.addCleanup(waiting.kill)
+            told = waiting.stderr.readline()
+            for part in ("no word from the collector at " + endpoint, "--collector", "goes on trying", "--timeout", "lockstep doctor"):
+                self.assertIn(part, told)
+            self.assertIsNone(waiting.poll(), "it goes on trying")
+            done = self.tool(made, "lockstep-dump", "--collector", endpoint, "--timeout", "1", "train")
+            self.assertEqual((done.returncode, done.stdout), (3, ""), done.stderr)
+            self.assertIn("no answer within 1.0 s", done.stderr)
 
     def test_a_key_that_others_may_read_is_refused(self):
         made = self.make()

@@ -295,6 +295,9 @@ class RunTest(unittest.TestCase):
         kept = [name for name in os.listdir(self.folder) if name.startswith("out.")]
         self.assertEqual(len(kept), 1, again.stderr)
         self.assertIn(kept[0], again.stderr)
+        third = self.run_lockstep("run", "-n", "8", "--out", "out", "--", *JOB, "--steps", "5")
+        self.assertIn("what an earlier, healthy run left in out is replaced", third.stderr)
+        self.assertEqual([name for name in os.listdir(self.folder) if name.startswith("out.")], kept)
         for name, verdict in ((kept[0], "CRASHED"), ("out", "HEALTHY")):
             with open(os.path.join(self.folder, name, "verdict.json")) as file:
                 self.assertEqual(json.load(file)["verdict"], verdict)
