@@ -93,6 +93,18 @@ class Program:
                     memory[line.split(":")[0]] = int(line.split()[1]) * 1024
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), memory["VmRSS"], memory["VmHWM"]
 
+    def worked(self):
+        """CPU seconds of all its threads so far, and seconds in which they were ready and had no processor."""
+        ran = waited = 0
+        try:
+            for thread in os.listdir(f"/proc/{self.process.pid}/task"):
+                with open(f"/proc/{self.process.pid}/task/{thread}/schedstat") as file:
+                    one = file.read().split()
+                ran, waited = ran + int(one[0]), waited + int(one[1])
+        except (OSError, IndexError):
+            pass  # a thread that ended meanwhile
+        return ran / 1e9, waited / 1e9
+
     def end(self):
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
@@ -101,6 +113,40 @@ class Program:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
+
+
+class Meter:
+    """Processor time of groups of programs, looked at ten times a second: a phase's bounds are known only afterwards."""
+
+    def __init__(self, groups):
+        self.groups, self.samples, self.stop = groups, [], threading.Event()
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self):
+        while not self.stop.wait(0.1):
+            now = {}
+            for name, group in self.groups.items():
+                each = [program.worked() for program in group]
+                now[name] = (sum(one[0] for one in each), sum(one[1] for one in each), max(one[0] for one in each))
+            self.samples.append((mono(), now))
+
+    def end(self):
+        self.stop.set()
+        self.thread.join()
+
+    def at(self, moment, name):
+        before = [sample for sample in self.samples if sample[0] <= moment]
+        after = [sample for sample in self.samples if sample[0] > moment]
+        if not before or not after:
+            return (after[0] if after else before[-1])[1][name]
+        (begin, low), (end, high) = before[-1], after[0]
+        part = (moment - begin) / (end - begin)
+        return tuple(a + part * (b - a) for a, b in zip(low[name], high[name]))
+
+    def between(self, begin, end):
+        """Group -> CPU seconds, seconds in which its threads were ready and had no processor, CPU seconds of its busiest program."""
+        return {name: [b - a for a, b in zip(self.at(begin, name), self.at(end, name))] for name in self.groups}
 
 
 def free_port():
@@ -264,16 +310,27 @@ class Fleet:
         fault = t0 + steps * 1.0
         limit = fault + LIMIT_S
         row = {"rank": rank, "slack_s": fault - mono()}
+        meter = Meter({"collector": [collector], "relays": self.relays, "simulation": self.agents})
         late = collector.wait(job + "late: ", max(1.0, limit + 20 - mono()))
         if not late:
+            meter.end()
             return dict(row, failed="not detected")
         row["detected"] = late[0] - limit
         digests = collector.wait(job + r"digests of ([\d,]+) of ([\d,]+) ranks in ([\d.]+) (ms|s), read in ([\d.]+) (ms|s): (.*)", 120)
         if not digests:
+            meter.end()
             return dict(row, failed="no digests")
         read = float(digests[1].group(5)) / (1000 if digests[1].group(6) == "ms" else 1)
         row["named_at"] = digests[0] - late[0]
         row["digests"] = row["named_at"] - read
+        time.sleep(0.2)  # the meter has a sample behind it
+        meter.end()
+        all_in = digests[0] - read
+        row["work_digests"] = meter.between(late[0], all_in)
+        row["work_named"] = meter.between(all_in, digests[0])
+        # A second of heartbeats alone, before the fault.
+        begin = meter.samples[0][0]
+        row["work_idle"] = {name: work[0] / (fault - begin) for name, work in meter.between(begin, fault).items()} if fault > begin + 1 else {}
         row["digest_ranks"] = int(digests[1].group(1).replace(",", ""))
         row["named"] = bool(re.match(rf"rank {rank}\b", digests[1].group(7)))
         hung = collector.wait(job + "hung ", 60)
@@ -339,6 +396,24 @@ def fault_table(sizes):
                f"{mib(max((r['collector_rss'] for r in good), default=0))}, {mib(max((r['relay_rss'] for r in good), default=0))} |")
 
 
+def work_table(sizes):
+    """What the seconds from detection to the name were worked at."""
+    yield ("| ranks | detection to all digests: CPU s of root, relays, simulation | of these for heartbeats | microseconds a rank without them | "
+           "all digests to the name: CPU s of the root | microseconds a rank |")
+    yield "| --- | --- | --- | --- | --- | --- |"
+    for ranks, rows in sizes:
+        good = [row for row in rows if row.get("work_idle")]
+        if not good:
+            continue
+        groups = ("collector", "relays", "simulation")
+        work = {name: statistics.median(row["work_digests"][name][0] for row in good) for name in groups}
+        idle = statistics.median(sum(row["work_idle"].values()) * row["digests"] for row in good)
+        own = statistics.median(sum(row["work_digests"][name][0] for name in groups) - sum(row["work_idle"].values()) * row["digests"] for row in good)
+        root = statistics.median(row["work_named"]["collector"][0] for row in good)
+        yield (f"| {ranks:,} | {work['collector']:.2f}, {work['relays']:.2f}, {work['simulation']:.2f} | {idle:.2f} | {own / ranks * 1e6:.0f} | {root:.2f} | "
+               f"{root / ranks * 1e6:.0f} |")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default="build-release")
@@ -381,7 +456,8 @@ def main():
     if quiet:
         tables += ["Without a fault:", ""] + list(quiet_table(quiet)) + [""]
     if any(rows for _, rows in faults):
-        tables += [f"With a fault (median / worst; rings of {options.records} records a rank):", ""] + list(fault_table(faults))
+        tables += [f"With a fault (median / worst; rings of {options.records} records a rank):", ""] + list(fault_table(faults)) + [
+            "", "What the time from detection to the name was worked at (medians):", ""] + list(work_table(faults))
     print("\n".join(tables))
     if options.markdown:
         with open(options.markdown, "w") as file:
