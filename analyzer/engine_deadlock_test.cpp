@@ -116,6 +116,22 @@ TEST(Deadlock, BothSendFirst) {
   EXPECT_TRUE(absl::StrContains(v.findings(0).summary(), "sends")) << v.DebugString();
 }
 
+TEST(Deadlock, ACircleOfDamagedRecordsAloneIsAHypothesis) {
+  Job job = Empty(2, {{"pp", {0, 1}}});
+  for (int r = 0; r < 2; ++r) job.ranks[static_cast<size_t>(r)].program = {P2p(0, CallKind::kSend, 1 - r), {}, P2p(0, CallKind::kRecv, 1 - r), {}};
+  Bundle b = job.Run();
+  b.ranks[0].damaged = true;
+  Verdict v = Analyze(b);
+  Expect(v, DEADLOCK_CYCLE, {0, 1});
+  EXPECT_FALSE(v.findings(0).hypothesis()) << "what rank 1 waits for is known";
+  b.ranks[1].damaged = true;
+  v = Analyze(b);
+  Expect(v, DEADLOCK_CYCLE, {0, 1});
+  EXPECT_TRUE(v.findings(0).hypothesis());
+  EXPECT_LT(v.findings(0).confidence(), 0.5);
+  EXPECT_TRUE(absl::StrContains(v.findings(0).alternatives(0), "damaged parts")) << v.DebugString();
+}
+
 // Every host calls a, then b, on streams of their own; rank 1's GPU takes b first and keeps a waiting.
 Job TwoOrders() {
   Job job = Empty(2, {{"a", {0, 1}}, {"b", {0, 1}}});

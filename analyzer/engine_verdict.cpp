@@ -138,6 +138,21 @@ void Causes::Merge(std::vector<Cause>* causes, Cause c) const {
   same->first_only &= c.first_only;
 }
 
+namespace {
+
+// Whom all of them wait for outside the circle may stand in what their damaged records lost.
+void DoubtDamagedCircle(const Bundle& bundle, Cause* c) {
+  constexpr double kLow = 0.35;
+  const auto damaged = [&](int32_t rank) { return bundle.ranks[static_cast<size_t>(rank)].damaged; };
+  if (c->kind != DEADLOCK_CYCLE || c->ranks.empty() || !std::all_of(c->ranks.begin(), c->ranks.end(), damaged)) return;
+  c->hypothesis = true;
+  c->confidence = std::min(c->confidence, kLow);
+  c->alternatives.insert(c->alternatives.begin(), "they wait for something else as well, which stood in the damaged parts of their records");
+  if (c->tells_apart.empty()) c->tells_apart = "their whole records";
+}
+
+}  // namespace
+
 std::vector<Cause> Causes::FromSinks() {
   std::vector<Cause> causes;
   if (graph_ == nullptr) return causes;
@@ -201,7 +216,10 @@ std::vector<Cause> Causes::FromSinks() {
         break;
       }
       if (here.empty()) here = LeftInCircle(sink);
-      if (here.empty()) here = CycleCauses(sink);
+      if (here.empty()) {
+        here = CycleCauses(sink);
+        for (Cause& c : here) DoubtDamagedCircle(bundle_, &c);
+      }
       NarrowByCounts(&here);
     }
     for (Cause& c : here) {
