@@ -40,7 +40,7 @@ int64_t OwnOver(const RankPace& pace, size_t first, size_t last) {
   return pace.durations_only ? pace.step_ns - sum : sum;
 }
 
-Paces::Paces(const Timing& timing) : ranks(timing.ranks.size()), timing_(timing), parts_(ranks.size()), window_ns_(ranks.size()) {
+Paces::Paces(const Timing& timing) : ranks(timing.ranks.size()), timing_(timing) {
   Classify();
   FindOverlap();
   GiveRoles();
@@ -54,7 +54,6 @@ Paces::Paces(const Timing& timing) : ranks(timing.ranks.size()), timing_(timing)
   for (uint32_t r = 0; r < ranks.size(); ++r) {
     if (ranks[r].role != kNoIndex) Measure(r);
   }
-  MakeFromParts();
   std::vector<int64_t> steps;
   for (const RankPace& pace : ranks) {
     if (!pace.own_ns.empty()) steps.push_back(pace.step_ns);
@@ -127,7 +126,6 @@ void Paces::GiveRoles() {
   }
 }
 
-// Own time ahead of each timed operation, by its place in TimedRank::ops; -1 where it cannot be told.
 std::vector<int64_t> Paces::Gaps(uint32_t r) const {
   const Rank& rank = timing_.model.bundle.ranks[r];
   const auto& ops = timing_.ranks[r].ops;
@@ -288,66 +286,15 @@ void Paces::Measure(uint32_t r) {
     return;
   }
   if (durations_only) return;
-  // Less than that recorded: what usually lies ahead of each kind of operation, put together like a step later.
-  std::map<uint64_t, std::vector<int64_t>> by_kind;
-  for (uint32_t i = 0; i < ops.size(); ++i) {
-    if (gaps[i] < 0) continue;
-    const Op& op = rank.ops[ops[i].op];
-    by_kind[(static_cast<uint64_t>(class_of_comm[ops[i].comm]) << 16) ^ static_cast<uint64_t>(op.kind)].push_back(gaps[i]);
-  }
-  for (auto& [key, list] : by_kind) {
-    if (list.size() < 4) continue;
-    const auto count = static_cast<uint32_t>(list.size());
-    std::sort(list.begin(), list.end());
-    parts_[r].push_back({key, count, list[list.size() / 4], list[list.size() / 2], list[list.size() * 3 / 4]});
-  }
   int64_t first = INT64_MAX;
   for (const TimedOp& t : ops) {
     if (t.start_ns == 0) continue;
     first = std::min(first, t.start_ns);
     inside[class_of_comm[t.comm]] += t.Duration();
   }
-  window_ns_[r] = std::max<int64_t>(ops.back().end_ns - first, 0);
+  pace.step_ns = std::max<int64_t>(ops.back().end_ns - first, 0);
   pace.operations = static_cast<uint32_t>(ops.size());
   for (auto& [klass, sum] : inside) pace.in_operations.push_back({klass, sum});
-}
-
-// Ranks of a role whose records hold no whole steps are compared over as many operations of each kind as they usually hold.
-void Paces::MakeFromParts() {
-  for (const auto& role : roles) {
-    std::map<uint64_t, std::vector<int64_t>> counts;
-    std::vector<int64_t> windows;
-    size_t members = 0;
-    for (uint32_t r : role) {
-      if (parts_[r].empty()) continue;
-      ++members;
-      windows.push_back(window_ns_[r]);
-      for (const Part& part : parts_[r]) counts[part.key].push_back(part.count);
-    }
-    if (members < 2) continue;
-    const int64_t window = Median(windows);
-    std::map<uint64_t, int64_t> usual;
-    for (auto& [key, list] : counts) {
-      if (list.size() * 10 >= members * 9) usual[key] = Median(std::move(list));
-    }
-    for (uint32_t r : role) {
-      size_t found = 0;
-      int64_t own = 0, lower = 0, upper = 0;
-      for (const Part& part : parts_[r]) {
-        const auto it = usual.find(part.key);
-        if (it == usual.end()) continue;
-        ++found;
-        own += it->second * part.median_ns;
-        lower += it->second * part.lower_ns;
-        upper += it->second * part.upper_ns;
-      }
-      if (usual.empty() || found < usual.size()) continue;
-      ranks[r].usual_own_ns = own;
-      ranks[r].lower_own_ns = lower;
-      ranks[r].upper_own_ns = upper;
-      ranks[r].step_ns = window;
-    }
-  }
 }
 
 }  // namespace lockstep

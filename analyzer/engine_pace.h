@@ -21,15 +21,12 @@ struct RankPace {
   // A step's own time as it usually is, put together from what usually lies ahead of each operation: what hits a rank now and then
   // is not in it.
   int64_t usual_own_ns = 0;
-  // Where own_ns is empty, the same put together from the lower and the upper quarter of what lies ahead of operations of a kind. Work that
-  // is slow is longer at both; the middle of what has two usual lengths may be either.
-  int64_t lower_own_ns = 0, upper_own_ns = 0;
   // Time of each step's operations by place in the step, newest step first: own time ahead of them (-1 not known), or, where only
   // durations are known, the time in them. Empty where there are less than kEnoughSteps.
   std::vector<int64_t> by_place;
   uint32_t places = 0;
   bool durations_only = false;
-  int64_t step_ns = 0;                // how long a step usually takes
+  int64_t step_ns = 0;                // how long a step usually takes; where own_ns is empty, the whole record
   // Time in operations a step, by class of communicator, ascending by class.
   std::vector<std::pair<uint32_t, int64_t>> in_operations;
   uint32_t operations = 0;            // timed, a step
@@ -45,6 +42,8 @@ class Paces {
  public:
   explicit Paces(const Timing& timing);
 
+  // Own time ahead of each timed operation, by its place in TimedRank::ops; -1 where it cannot be told.
+  std::vector<int64_t> Gaps(uint32_t rank) const;
   // Places in TimedRank::ops in the order in which the rank called them.
   std::vector<uint32_t> ProgramOrder(uint32_t rank) const;
 
@@ -61,21 +60,12 @@ class Paces {
   void GiveRoles();
   void Measure(uint32_t rank);
   std::vector<uint32_t> StepStarts(uint32_t rank, const std::vector<uint32_t>& program) const;
-  std::vector<int64_t> Gaps(uint32_t rank) const;
-  void MakeFromParts();
   // Kind of communicator and call: what of it has durations at all (members of a framework's batch have none of their own).
   uint64_t SortOf(const Op& op, uint32_t comm) const;
 
   const Timing& timing_;
   std::set<uint64_t> measured_;               // sorts of operations of which some framework's durations are known
   std::vector<bool> overlapped_;              // by 2 * class + point-to-point: runs beside the rank's own work
-  struct Part {                               // own time ahead of one kind of operation
-    uint64_t key = 0;
-    uint32_t count = 0;
-    int64_t lower_ns = 0, median_ns = 0, upper_ns = 0;
-  };
-  std::vector<std::vector<Part>> parts_;      // of ranks without whole steps
-  std::vector<int64_t> window_ns_;
 };
 
 }  // namespace lockstep

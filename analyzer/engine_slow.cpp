@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/engine_chance.h"
+#include "analyzer/engine_places.h"
 
 namespace lockstep {
 namespace {
@@ -20,7 +21,8 @@ constexpr size_t kFewSteps = 3;
 constexpr double kWorthOfFew = 0.15;
 // Who usually comes later than so many times what is usual is late by habit.
 constexpr int64_t kClearlyLater = 4;
-constexpr double kHabitByChance = 1e-3;
+// What chance does to one of all ranks more seldom than that is not chance.
+constexpr double kByChance = 1e-3;
 // Of two or three the first to come may well be as slow as the rest.
 constexpr size_t kLeastGroup = 4;
 // Own times of few steps that differ by more than this share of what they are longer by are chance.
@@ -81,7 +83,7 @@ void Slowness::FindLateByHabit(std::vector<Straggler>* found) const {
     if (told[r] || !ByHabit(r)) continue;
     const Habit& habit = habits_[r];
     if (habit.later_ns <= std::max(kClearlyLater * habit.usual_ns, 2 * noise_ns_[r])) continue;
-    if (habit.by_chance > kHabitByChance) continue;
+    if (habit.by_chance > kByChance) continue;
     if (static_cast<double>(habit.waited_ns) < kWorthOwn * static_cast<double>(habit.span_ns)) continue;
     Straggler s;
     s.rank = r;
@@ -198,20 +200,31 @@ std::map<uint32_t, int64_t> Slowness::UsuallyInside(const std::vector<uint32_t>&
   return usual;
 }
 
-// The ranks of a role of which the same was measured, the more numerous: what they do in a step, or, where the record holds no whole
-// steps, in all of it.
-std::vector<uint32_t> Slowness::OfOneMeasure(const std::vector<uint32_t>& role) const {
-  std::vector<uint32_t> steps, records;
-  for (uint32_t r : role) {
-    if (paces_.ranks[r].step_ns > 0) (paces_.ranks[r].own_ns.empty() ? records : steps).push_back(r);
+void Slowness::FindLongPlaces(std::vector<Straggler>* found) const {
+  const std::vector<PlacePace> paces = ComparePlaces(timing_, paces_, noise_ns_);
+  for (uint32_t r = 0; r < paces.size(); ++r) {
+    const PlacePace& pace = paces[r];
+    if (!paces_.ranks[r].own_ns.empty() || pace.places == 0 || pace.by_chance > kByChance) continue;
+    // The middle one tells by how much, three of four that it is so throughout.
+    if (pace.ratio < 1 + kWorthOfFew || pace.least_ratio < 1 + kWorthOfFew / 2) continue;
+    Straggler s;
+    s.rank = r;
+    s.slowdown = pace.ratio;
+    s.excess_ns = std::min(pace.own_ns - pace.others_ns, static_cast<int64_t>((pace.ratio - 1) * static_cast<double>(pace.others_ns)));
+    if (static_cast<double>(s.excess_ns) < kWorthSaying * static_cast<double>(paces_.ranks[r].step_ns)) continue;
+    s.own_ns = pace.others_ns + s.excess_ns;
+    s.uncertainty_ns = static_cast<int64_t>(2.0 * static_cast<double>(noise_ns_[r]) * std::sqrt(pace.places));
+    found->push_back(s);
   }
-  return steps.size() >= records.size() ? steps : records;
 }
 
 std::vector<Slowness::Straggler> Slowness::FindStragglers() {
   std::vector<Straggler> found;
   for (const auto& whole_role : paces_.roles) {
-    const std::vector<uint32_t> role = OfOneMeasure(whole_role);
+    std::vector<uint32_t> role;
+    for (uint32_t r : whole_role) {
+      if (!paces_.ranks[r].own_ns.empty() && paces_.ranks[r].step_ns > 0) role.push_back(r);
+    }
     std::vector<int64_t> usual, steps_of_role;
     for (uint32_t r : role) steps_of_role.push_back(paces_.ranks[r].step_ns);
     const int64_t role_step = Median(std::move(steps_of_role));
@@ -234,12 +247,6 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() {
     std::vector<int64_t> spread;
     for (int64_t u : usual) spread.push_back(u <= normal ? normal - u : u - normal);
     const int64_t stray = Quantile(&spread, 0.25);
-    std::vector<int64_t> lower, upper;
-    for (uint32_t r : role) {
-      lower.push_back(paces_.ranks[r].lower_own_ns);
-      upper.push_back(paces_.ranks[r].upper_own_ns);
-    }
-    const int64_t normal_lower = Quantile(&lower, 0.25), normal_upper = Quantile(&upper, 0.25);
     // How much a rank's own steps differ. Of few steps the middle one may be any of them.
     std::vector<int64_t> ranges;
     for (uint32_t r : role) {
@@ -256,8 +263,6 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() {
       Straggler s;
       s.rank = r;
       s.excess_ns = usual_of(r) - normal;
-      if (pace.own_ns.empty()) s.excess_ns = std::min({s.excess_ns, pace.lower_own_ns - normal_lower, pace.upper_own_ns - normal_upper});
-      if (s.excess_ns <= 0) continue;
       s.own_ns = normal + s.excess_ns;
       const size_t steps = std::max<size_t>(pace.own_ns.size(), 1);
       // Errors of single times part evenly to both sides: their sum grows as the root of how many there are.
@@ -296,6 +301,7 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() {
       found.push_back(s);
     }
   }
+  FindLongPlaces(&found);
   std::vector<bool> slow_all_along(timing_.ranks.size());
   for (const Straggler& s : found) slow_all_along[s.rank] = true;
   // A rank slow since lately: its last steps against those before, where the whole record is still usual.

@@ -55,7 +55,7 @@ class Slowness {
   void CountArrivals();
   std::vector<Straggler> FindStragglers();
   std::map<uint32_t, int64_t> UsuallyInside(const std::vector<uint32_t>& role) const;
-  std::vector<uint32_t> OfOneMeasure(const std::vector<uint32_t>& role) const;
+  void FindLongPlaces(std::vector<Straggler>* found) const;
   // Whether a rank is judged by its habit: of its steps too few were measured.
   bool ByHabit(uint32_t rank) const;
   void FindLateByHabit(std::vector<Straggler>* found) const;
