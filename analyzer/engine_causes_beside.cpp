@@ -307,7 +307,14 @@ void Causes::AddOtherPrograms(const std::vector<Cause>& known, std::vector<Cause
   constexpr double kCounted = 0.75;
   // Who lost a peer that left no data may have gone on in code that its siblings did not come to.
   if (std::all_of(known.begin(), known.end(), [](const Cause& c) { return c.kind == RANK_NO_DATA; })) return;
-  for (const int32_t r : FindOtherPrograms(model_)) {
+  constexpr double kOneWitness = 0.7;
+  std::vector<int32_t> odd = FindOtherPrograms(model_);
+  const size_t by_many = odd.size();
+  for (const int32_t r : FindLeftOut(model_)) {
+    if (std::find(odd.begin(), odd.end(), r) == odd.end()) odd.push_back(r);
+  }
+  for (size_t i = 0; i < odd.size(); ++i) {
+    const int32_t r = odd[i];
     const Rank& rank = bundle_.ranks[static_cast<size_t>(r)];
     if (Named(known, r) || Named(*causes, r) || rank.process.consequence) continue;
     if (std::any_of(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return op.retired && op.state != OpState::kCompleted; })) continue;  // nor who gave up an operation
@@ -320,6 +327,13 @@ void Causes::AddOtherPrograms(const std::vector<Cause>& known, std::vector<Cause
     c.evidence.push_back({"most ranks in the same role agree with each other on how many collectives come before which", c.ranks});
     c.advice = "1. Look for a call of this rank that depends on local data.\n2. Record with a larger ring.";
     c.refuted_by = "the ranks in the same role running a different program by design";
+    if (i >= by_many) {
+      c.confidence = kOneWitness;
+      c.what = "made fewer calls of one communicator than a rank in the same role before a call that both made: it left one out";
+      c.evidence[0].first = "in each of the rounds before both made equally many, and that rank went on so";
+      c.alternatives = {"a thread of it that makes these calls stands still"};
+      c.tells_apart = "its stacks, of all threads";
+    }
     Merge(causes, std::move(c));
   }
 }

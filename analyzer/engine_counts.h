@@ -24,6 +24,10 @@ std::vector<int32_t> FindOtherPrograms(const Model& model);
 // exchanged many with each of their peers: most likely the wrong peer. Own dumps alone count by pairs.
 std::vector<int32_t> FindStrangers(const Model& model);
 
+// Ranks that made fewer calls of one kind than a sibling had made before a call of another kind that both made, where both had made equally
+// many in each of the rounds before: one witness will do. At most two. Needs times of calls, and linear time in the ranks.
+std::vector<int32_t> FindLeftOut(const Model& model);
+
 }  // namespace lockstep
 
 #endif  // LOCKSTEP_ANALYZER_ENGINE_COUNTS_H_
