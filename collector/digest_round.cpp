@@ -54,6 +54,20 @@ void CheckReferences(const RankDigest& digest, Rank* rank) {
   std::erase_if(rank->network, [](const NetworkOp& op) { return op.membership == kNoIndex; });
 }
 
+// All members that it names satisfy `told`; named ones are looked at up to so many.
+template <typename Told>
+bool AllMembers(const CommunicatorInfo& info, uint64_t most, const Told& told) {
+  uint64_t named = 0;
+  for (const MemberRun& run : info.members()) {
+    named += run.count();
+    if (named > most) return false;
+    for (uint32_t k = 0; k < run.count(); ++k) {
+      if (!told(run.first_rank() + int64_t{k} * run.stride())) return false;
+    }
+  }
+  return named > 0;
+}
+
 RankMotion MotionIn(const RankDigest& digest) {
   RankMotion motion;
   if (digest.progress_age_ns() > 0) motion.progress_age_ns = digest.progress_age_ns();
@@ -97,11 +111,14 @@ void DigestRound::Add(const DigestEnvelope& digest, int64_t received_ns) {
   if (!digest.refused().empty()) {
     builder_.AddProblem({"", -1, absl::StrCat(CleanUtf8(digest.host(), 256), " gave no digest: ", CleanUtf8(digest.refused(), 512)), -1});
   }
+  for (const std::string& packed : digest.ranks()) AddRank(digest, packed, received_ns);
+  // A host's list of its own ranks is worth no memory once these have told of themselves; there are thousands.
+  const auto told = [this](int64_t rank) { return rank >= 0 && rank < kMaxRanks && motion_.contains(static_cast<int32_t>(rank)); };
   for (const std::string& packed : digest.communicators()) {
     CommunicatorInfo info;
-    if (wire::CheckShape(packed, info).ok() && info.ParseFromString(packed)) builder_.AddComm(FactsOf(info), MembersOf(info));
+    if (!wire::CheckShape(packed, info).ok() || !info.ParseFromString(packed)) continue;
+    if (!AllMembers(info, static_cast<uint64_t>(digest.ranks_size()), told)) builder_.AddComm(FactsOf(info), MembersOf(info));
   }
-  for (const std::string& packed : digest.ranks()) AddRank(digest, packed, received_ns);
 }
 
 void DigestRound::AddRank(const DigestEnvelope& host, const std::string& packed, int64_t received_ns) {
