@@ -359,6 +359,10 @@ void CollectorCore::Decide(Job* job, const Decision& decision) {
     case Level::kRecovered:
       ++counters_.recovered;
       job->said_late_ns = job->said_round_ns = 0;
+      if (decision.rule == "restart") {
+        ++job->restarts_inside;
+        job->restarted_real_ns = RealNow();
+      }
       actions_->Say(absl::StrCat("job ", job->name, ": recovered after ", DurationText(decision.age_ns), ": ", decision.reason));
       break;
     case Level::kMoving:

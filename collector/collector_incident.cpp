@@ -383,10 +383,36 @@ absl::Status WriteDigests(const IncidentState& state, const Bundle& bundle, bool
   return WriteLsd(bundle, all, header, absl::StrCat(state.folder, "/", kDigestsFile));
 }
 
+namespace {
+
+// Of what the rings say, what is of this communicator and names fewer than the hashes do: the same event, told better. -1: nothing.
+int CloserFinding(const DesyncFacts& desync, const std::string& id, const Verdict& verdict) {
+  for (int i = 0; i < verdict.findings_size(); ++i) {
+    const Finding& finding = verdict.findings(i);
+    const auto& ranks = finding.culprit_ranks();
+    if (finding.communicator().id() == id && !finding.hypothesis() && !ranks.empty() && static_cast<size_t>(ranks.size()) < desync.odd.size() &&
+        finding.sequence() <= static_cast<int64_t>(desync.seq) &&
+        std::all_of(ranks.begin(), ranks.end(), [&](int32_t rank) { return std::binary_search(desync.odd.begin(), desync.odd.end(), rank); })) {
+      return i;
+    }
+  }
+  return -1;
+}
+
+}  // namespace
+
 void AddDesync(const DesyncFacts& desync, Verdict* verdict) {
   if (desync.text.empty()) return;
   for (const Finding& finding : verdict->findings()) {
     if (finding.kind() == SILENT_DESYNC) return;
+  }
+  const std::string id = absl::StrCat(absl::Hex(desync.comm, absl::kZeroPad16));
+  if (verdict->verdict() != VERDICT_HUNG && verdict->verdict() != VERDICT_CRASHED) verdict->set_verdict(VERDICT_DESYNC);
+  if (const int closer = CloserFinding(desync, id, *verdict); closer >= 0) {
+    // "... and nothing tells which of them is wrong" is true of the hashes alone.
+    verdict->mutable_findings(closer)->add_evidence()->set_text(desync.text.substr(0, desync.text.find("; rank")));
+    for (int i = closer; i > 0; --i) verdict->mutable_findings()->SwapElements(i, i - 1);
+    return;
   }
   Finding first;
   first.set_kind(SILENT_DESYNC);
@@ -394,7 +420,7 @@ void AddDesync(const DesyncFacts& desync, Verdict* verdict) {
     first.add_culprit_ranks(rank);
     first.add_culprits()->set_rank(rank);
   }
-  first.mutable_communicator()->set_id(absl::StrCat(absl::Hex(desync.comm, absl::kZeroPad16)));
+  first.mutable_communicator()->set_id(id);
   first.mutable_communicator()->set_name(desync.comm_name);
   first.mutable_communicator()->set_size(desync.size);
   first.set_sequence(static_cast<int64_t>(desync.seq));
@@ -405,7 +431,6 @@ void AddDesync(const DesyncFacts& desync, Verdict* verdict) {
   others.Swap(verdict->mutable_findings());
   *verdict->add_findings() = std::move(first);
   for (Finding& other : others) verdict->add_findings()->Swap(&other);
-  if (verdict->verdict() != VERDICT_HUNG && verdict->verdict() != VERDICT_CRASHED) verdict->set_verdict(VERDICT_DESYNC);
 }
 
 absl::Status FinaliseFolder(const std::string& folder) {

@@ -111,7 +111,8 @@ struct Gathering {
   std::vector<std::string> missing;       // hosts that did not answer
 };
 
-// The finding that a desync's hashes give: its place is first where an analysis of what could be gathered does not show it.
+// The finding that a desync's hashes give: its place is first where an analysis of what could be gathered does not show it. Where the analysis
+// names some of these ranks because of a call on this communicator, that finding comes first in its place, the hashes as evidence.
 void AddDesync(const DesyncFacts& desync, Verdict* verdict);
 
 // The files of an incident. All errors name the file.

@@ -124,6 +124,8 @@ void FillStatus(const Job& job, int64_t now, JobStatus* status) {
   status->set_state(StateOf(job));
   status->set_since_real_ns(job.level_real_ns);
   status->set_started_real_ns(job.began_real_ns);
+  status->set_restarts_inside(job.restarts_inside);
+  status->set_restarted_real_ns(job.restarted_real_ns);
   Ranks alive, stopped, in_d, ended;
   uint64_t lost = 0;
   int64_t lag = 0;

@@ -101,6 +101,8 @@ struct Job {
   absl::flat_hash_map<uint64_t, Flying> flying;  // as the last round's digests show them
   int64_t flying_ns = 0;                         // when those were asked for
   std::map<uint64_t, std::string> desync_incidents;  // communicator -> name of the incident
+  uint32_t restarts_inside = 0;                  // its ranks went on in communicators that they made after a hang
+  int64_t restarted_real_ns = 0;                 // the last of these
   int64_t level_real_ns = 0;                     // since when it is moving, late, hung
   Level level = Level::kMoving;
   bool lived = false;                            // some rank of it was alive since this collector began

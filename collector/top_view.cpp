@@ -339,6 +339,13 @@ Lines JobHead(const JobStatus& job, int64_t now_real_ns) {
     absl::StrAppend(&line, "   up ", DurationText(now_real_ns - job.started_real_ns()));
   }
   Add(&lines, StateStyle(job.state()), std::move(line));
+  if (job.restarts_inside() != 0) {
+    line = absl::StrCat("restarted inside its processes ", job.restarts_inside() == 1 ? "once" : absl::StrCat(CountText(job.restarts_inside()), " times"));
+    if (job.restarted_real_ns() > 0 && now_real_ns > job.restarted_real_ns()) {
+      absl::StrAppend(&line, job.restarts_inside() == 1 ? ", " : ", last ", DurationText(now_real_ns - job.restarted_real_ns()), " ago");
+    }
+    Add(&lines, TopStyle::kPlain, std::move(line));
+  }
   line = absl::StrCat("ranks ", CountText(job.ranks()));
   if (job.ranks_expected() != 0) absl::StrAppend(&line, " of ", CountText(job.ranks_expected()));
   const Ranks dead = SetOf(job.dead());

@@ -57,7 +57,9 @@ class RestartsTest(unittest.TestCase):
         # Everybody aborts and makes a communicator anew.
         open(made.path("restart.0"), "w").close()
         self.assertTrue(wait_for(lambda: "restarted inside their processes" in made.log("collector"), 120), made.logs())
-        self.assertEqual([(job["job"]["job"], job["state"]) for job in self.shown() if job["state"] == "hung"], [], made.logs())
+        shown = self.shown()
+        self.assertEqual([(job["job"]["job"], job["state"]) for job in shown if job["state"] == "hung"], [], made.logs())
+        self.assertEqual([job.get("restarts_inside") for job in shown], [1], made.logs())
         # The second life hangs elsewhere. What the first left behind takes no part.
         second = self.verdict(self.incident(2))
         self.assertEqual((second["verdict"], second["findings"][0]["culprit_ranks"]), ("HUNG", [2]), made.logs())
