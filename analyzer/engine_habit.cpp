@@ -1,9 +1,8 @@
 #include "analyzer/engine_habit.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
-
-#include "analyzer/engine_chance.h"
 
 namespace lockstep {
 namespace {
@@ -12,7 +11,8 @@ namespace {
 constexpr uint32_t kLeastMeetings = 12;
 // Longer than any operation of a job that moves: not summed.
 constexpr int64_t kLongest = int64_t{1} << 40;
-constexpr size_t kSamples = 32;
+// Meetings of a rank by which chance is judged, one after the other; and ranks that it is judged against.
+constexpr size_t kMostJudged = 128, kMostOthers = 4096;
 // From so many sibling communicators on, what all members at one place do is by design.
 constexpr size_t kLeastSiblings = 3;
 
@@ -45,7 +45,34 @@ std::vector<bool> FollowsItsOwn(const Timing& timing, const Paces& paces, uint32
   return follows;
 }
 
+// Meetings to which a rank came later than `bar`, and how many times one such followed on one in time.
+struct Runs {
+  double meetings = 0, late = 0, runs = 0;
+};
+
+Runs RunsOver(const std::vector<int64_t>& order, int64_t bar) {
+  Runs out;
+  out.meetings = static_cast<double>(order.size());
+  bool before = false;
+  for (int64_t ns : order) {
+    const bool late = ns > bar;
+    out.late += late;
+    out.runs += late && !before;
+    before = late;
+  }
+  return out;
+}
+
+double LogChoose(double of, double some) { return std::lgamma(of + 1) - std::lgamma(some + 1) - std::lgamma(of - some + 1); }
+
 }  // namespace
+
+double ChanceOfRuns(double meetings, double late, double runs, double begins, double stays) {
+  if (runs < 1) return 1;
+  // Where the runs begin, and how the late meetings are shared out among them.
+  const double log = LogChoose(meetings, runs) + LogChoose(late - 1, runs - 1) + runs * std::log(begins) + (late - runs) * std::log(stays);
+  return std::exp(std::min(log, 0.0));
+}
 
 std::vector<Habit> FindHabits(const Timing& timing, const Paces& paces) {
   const size_t count = timing.ranks.size();
@@ -56,8 +83,7 @@ std::vector<Habit> FindHabits(const Timing& timing, const Paces& paces) {
   struct Seen {
     uint32_t meetings = 0;
     int64_t later_ns = 0, waited_ns = 0;
-    double often = 0;                // share of the meetings in which it came later than half of later_ns
-    std::vector<int64_t> samples;    // some of its latenesses, evenly
+    std::vector<int64_t> order;      // the first of its latenesses, as they came
   };
   std::map<std::pair<uint32_t, size_t>, std::vector<int64_t>> by_place;   // class, member -> what its ranks usually do
   struct Found {
@@ -100,33 +126,42 @@ std::vector<Habit> FindHabits(const Timing& timing, const Paces& paces) {
       if (list.size() < kLeastMeetings || members[place].rank_index < 0) continue;
       Seen seen;
       seen.meetings = static_cast<uint32_t>(list.size());
+      seen.order.assign(list.begin(), list.begin() + static_cast<ptrdiff_t>(std::min(list.size(), kMostJudged)));
       seen.later_ns = OfAQuarter(&list);
-      size_t late = 0;
-      for (int64_t ns : list) {
-        seen.waited_ns += std::min(ns, 2 * seen.later_ns);
-        late += ns > seen.later_ns / 2;
-      }
-      seen.often = static_cast<double>(late) / static_cast<double>(list.size());
-      for (size_t i = 0; i < list.size(); i += 1 + list.size() / kSamples) seen.samples.push_back(list[i]);
+      for (int64_t ns : list) seen.waited_ns += std::min(ns, 2 * seen.later_ns);
       by_place[{paces.class_of_comm[comm], place}].push_back(seen.later_ns);
       found.push_back({static_cast<uint32_t>(members[place].rank_index), comm, place, std::move(seen)});
     }
   }
 
-  std::map<uint32_t, std::vector<int64_t>> by_class, samples;
+  std::map<uint32_t, std::vector<int64_t>> by_class;
+  std::map<uint32_t, std::vector<const Found*>> of_class;
   for (const Found& f : found) {
     by_class[paces.class_of_comm[f.comm]].push_back(f.seen.later_ns);
-    std::vector<int64_t>& all = samples[paces.class_of_comm[f.comm]];
-    all.insert(all.end(), f.seen.samples.begin(), f.seen.samples.end());
+    of_class[paces.class_of_comm[f.comm]].push_back(&f);
   }
-  for (auto& [klass, list] : samples) std::sort(list.begin(), list.end());
-  // How often others of the class come later than that, by one more than were seen: none of few is not never.
-  const auto others = [&](const Found& f, int64_t than) {
-    const std::vector<int64_t>& all = samples[paces.class_of_comm[f.comm]];
-    const auto own = std::count_if(f.seen.samples.begin(), f.seen.samples.end(), [&](int64_t ns) { return ns > than; });
-    const auto late = all.end() - std::upper_bound(all.begin(), all.end(), than) - own;
-    const auto of = static_cast<ptrdiff_t>(all.size() - f.seen.samples.size());
-    return static_cast<double>(late + 1) / static_cast<double>(of + 2);
+  // One delay makes several meetings late in a row, as what was queued behind it is caught up with: how often lateness begins with the others of the
+  // class and how often it stays, by one more than were seen (none of few is not never), say what chance does. Others who are late nearly always are
+  // no measure: they may be as slow.
+  const auto by_chance = [&](const Found& f) {
+    const int64_t bar = f.seen.later_ns / 2;
+    const std::vector<const Found*>& others = of_class[paces.class_of_comm[f.comm]];
+    double begins = 1, on_time = 2, stays = 1, late = 2;
+    size_t asked = 0, taken = 0;
+    for (size_t i = 0; i < others.size(); i += 1 + others.size() / kMostOthers) {
+      if (others[i] == &f) continue;
+      const Runs runs = RunsOver(others[i]->seen.order, bar);
+      ++asked;
+      if (runs.late * 4 >= runs.meetings * 3) continue;
+      ++taken;
+      begins += runs.runs;
+      on_time += runs.meetings - runs.late + runs.runs;
+      stays += runs.late - runs.runs;
+      late += runs.late;
+    }
+    if (taken * 2 < asked) return 1.0;
+    const Runs own = RunsOver(f.seen.order, bar);
+    return ChanceOfRuns(own.meetings, own.late, own.runs, begins / on_time, stays / late);
   };
   std::map<uint32_t, int64_t> usual;
   for (auto& [klass, list] : by_class) usual[klass] = Median(&list);
@@ -144,7 +179,7 @@ std::vector<Habit> FindHabits(const Timing& timing, const Paces& paces) {
     habit.later_ns = std::max<int64_t>(f.seen.later_ns - (it == by_design.end() ? 0 : it->second), 0);
     habit.usual_ns = usual[klass];
     habit.waited_ns = f.seen.waited_ns;
-    habit.by_chance = static_cast<double>(found.size()) * AtMostByChance(f.seen.meetings, f.seen.often, others(f, f.seen.later_ns / 2));
+    habit.by_chance = habit.later_ns > kClearlyLater * habit.usual_ns ? static_cast<double>(found.size()) * by_chance(f) : 1;
   }
   for (uint32_t r = 0; r < count; ++r) {
     if (habits[r].comm == kNoIndex) continue;

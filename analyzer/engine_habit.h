@@ -13,6 +13,9 @@
 
 namespace lockstep {
 
+// Who usually comes later than so many times what is usual is late by habit.
+constexpr int64_t kClearlyLater = 4;
+
 // A rank in the communicator in which it meets others most often.
 struct Habit {
   uint32_t comm = kNoIndex;    // kNoIndex: too little was recorded to tell
@@ -21,9 +24,13 @@ struct Habit {
                                // sibling groups do
   int64_t usual_ns = 0;        // the same of half of the members of such communicators
   int64_t waited_ns = 0;       // how long the first waited for it, all meetings together; no wait counts for more than twice later_ns
-  double by_chance = 1;        // at most: that any rank of the job would be so late so often if lateness fell on all alike
+  double by_chance = 1;        // at most: that any rank of the job would be so late so often if lateness fell on all alike; 1 for whoever is not clearly later
   int64_t span_ns = 0;         // of the rank's time in which these meetings lie, at least
 };
+
+// The chance, at most, that of so many meetings so many are late, in so many runs of late ones, where lateness begins with one chance at a meeting and
+// stays for the next with another (both above 0 and below 1).
+double ChanceOfRuns(double meetings, double late, double runs, double begins, double stays);
 
 // By rank, as Bundle::ranks.
 std::vector<Habit> FindHabits(const Timing& timing, const Paces& paces);

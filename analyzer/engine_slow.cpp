@@ -17,8 +17,6 @@ constexpr double kWorthSaying = 0.02, kWorthOwn = 0.04;
 // Where fewer steps than that were measured, this much of its own work.
 constexpr size_t kFewSteps = 3;
 constexpr double kWorthOfFew = 0.15;
-// Who usually comes later than so many times what is usual is late by habit.
-constexpr int64_t kClearlyLater = 4;
 // What chance does to one of all ranks more seldom than that is not chance.
 constexpr double kByChance = 1e-3;
 // Of two or three the first to come may well be as slow as the rest.
