@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/boxed.h"
 #include "recorder/ring/calls.h"
 #include "recorder/ring/snapshot.h"
 
@@ -71,7 +72,7 @@ struct Membership {
   uint32_t ring_index = kNoIndex;         // slot in the rank's ring, for cross references
   std::string local_name;                 // the source's local name of it (process group id), for messages
   // Everything else a ring says of it, so that dumps lose nothing.
-  ring::CommSnapshot recorded;
+  Boxed<ring::CommSnapshot> recorded;
 };
 
 enum class OpState : uint8_t {

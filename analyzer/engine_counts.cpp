@@ -244,7 +244,7 @@ std::vector<int32_t> FindOddlyCounted(const Model& model) {
         exchanged.push_back(absl::StrCat(view.klass, "=", ms.p2p_issued));
         continue;
       }
-      usable = usable && ms.recorded.peers_lost == 0;
+      usable = usable && ms.recorded->peers_lost == 0;
       for (const PeerCount& peer : ms.peers) exchanged.push_back(absl::StrCat(view.klass, "=", peer.peer, ",", peer.sends, ",", peer.recvs));
     }
     if (!usable || exchanged.empty()) continue;

@@ -190,9 +190,9 @@ TEST(Counts, NothingWhereTooFewOrLostCountsTell) {
   EXPECT_TRUE(Odd(two).empty());
   Bundle lost = Pipelines(4);
   ++lost.ranks[2].memberships[0].peers[0].sends;
-  lost.ranks[2].memberships[0].recorded.peers_lost = 1;
+  lost.ranks[2].memberships[0].recorded.Mutable().peers_lost = 1;
   EXPECT_TRUE(Odd(lost).empty());
-  lost.ranks[2].memberships[0].recorded.peers_lost = 0;
+  lost.ranks[2].memberships[0].recorded.Mutable().peers_lost = 0;
   lost.ranks[2].damaged = true;
   EXPECT_TRUE(Odd(lost).empty());
 }

@@ -135,7 +135,7 @@ class Finder {
     if (creation->call == CallKind::kCommShrink) {
       for (int32_t r : creation->waiting) {
         for (const Membership& ms : bundle_.ranks[r].memberships) {
-          if (ms.comm == creation->comm) excluded.insert(ms.recorded.excluded.begin(), ms.recorded.excluded.end());
+          if (ms.comm == creation->comm) excluded.insert(ms.recorded->excluded.begin(), ms.recorded->excluded.end());
         }
       }
     }

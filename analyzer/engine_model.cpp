@@ -413,7 +413,7 @@ int64_t Model::PeerIssued(const Member& member, CallKind kind, int32_t peer) con
   const Rank& rank = bundle.ranks[member.rank_index];
   if (rank.source == Source::kFlightRecorder) return kUnknown;
   const Membership& ms = rank.memberships[member.membership];
-  int64_t newest = ms.recorded.peers_lost > 0 ? kUnknown : 0;
+  int64_t newest = ms.recorded->peers_lost > 0 ? kUnknown : 0;
   for (const PeerCount& p : ms.peers) {
     if (p.peer == peer) newest = kind == CallKind::kSend ? p.sends : p.recvs;
   }

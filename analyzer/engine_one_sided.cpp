@@ -11,7 +11,7 @@ namespace lockstep {
 namespace {
 
 const ring::PeerProgress* PeerOf(const Membership& membership, int32_t peer) {
-  for (const ring::PeerProgress& progress : membership.recorded.peers) {
+  for (const ring::PeerProgress& progress : membership.recorded->peers) {
     if (progress.peer == peer) return &progress;
   }
   return nullptr;
@@ -45,7 +45,7 @@ void AddOneSided(const Model& model, int64_t late_after_ns, std::vector<Cause>* 
       const Rank& other = bundle.ranks[static_cast<size_t>(sender.rank_index)];
       const Membership& theirs = other.memberships[sender.membership];
       const ring::PeerProgress* given = PeerOf(theirs, own.member_rank);
-      if (given == nullptr && theirs.recorded.peers_lost != 0) continue;  // not counted
+      if (given == nullptr && theirs.recorded->peers_lost != 0) continue;  // not counted
       const uint64_t sent = given != nullptr ? given->signals : 0;
       if (asked->waited <= sent) continue;
       Cause c;

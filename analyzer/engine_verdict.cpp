@@ -586,8 +586,8 @@ std::vector<Cause> Causes::FromAsyncErrors() {
   for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
     for (const Membership& ms : bundle_.ranks[r].memberships) {
       if (ms.async_error == 0) continue;
-      const int64_t at = ms.recorded.async_error_ns + bundle_.ranks[r].real_minus_mono_ns;
-      if (first == nullptr || at < first->recorded.async_error_ns + bundle_.ranks[first_rank].real_minus_mono_ns) {
+      const int64_t at = ms.recorded->async_error_ns + bundle_.ranks[r].real_minus_mono_ns;
+      if (first == nullptr || at < first->recorded->async_error_ns + bundle_.ranks[first_rank].real_minus_mono_ns) {
         first = &ms;
         first_rank = static_cast<int32_t>(r);
       }

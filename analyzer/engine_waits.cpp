@@ -19,7 +19,7 @@ bool IsFaulty(Front front) { return front == Front::kPeersFinished || front == F
 
 bool MakesWithoutBlocking(const Rank& rank) {
   return std::any_of(rank.memberships.begin(), rank.memberships.end(), [](const Membership& ms) {
-    return ms.state == ring::CommState::kInitializing && !ms.recorded.blocking;
+    return ms.state == ring::CommState::kInitializing && !ms.recorded->blocking;
   });
 }
 

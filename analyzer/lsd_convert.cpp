@@ -425,7 +425,7 @@ Rank DecodeRank(const RankHeader& header) {
 }
 
 RankCommunicator EncodeMembership(const Membership& m, const Communicator& comm, int32_t rank, uint32_t index) {
-  const RankCommunicator recorded = EncodeRecorded(m.recorded);
+  const RankCommunicator recorded = EncodeRecorded(*m.recorded);
   RankCommunicator out = recorded;
   out.set_rank(rank);
   out.set_index(index);

@@ -93,7 +93,7 @@ std::string Describe(const Bundle& bundle, const Rank& rank) {
         << m.local_name;
     for (const HashCheckpoint& h : m.checkpoints) out << " h" << h.seq << ':' << h.hash;
     for (const PeerCount& peer : m.peers) out << " p" << peer.peer << ':' << peer.sends << ':' << peer.recvs;
-    const ring::CommSnapshot& r = m.recorded;
+    const ring::CommSnapshot& r = *m.recorded;
     out << "\n  ring " << r.index << ' ' << r.id << ' ' << r.generation << ' ' << static_cast<int>(r.state) << ' '
         << static_cast<int>(r.origin) << ' ' << r.name << ' ' << r.member_rank << ' ' << r.size << ' ' << r.parent_id
         << ' ' << r.ordinal << ' ' << r.color << ' ' << r.key << ' ' << r.excluded_total << ' ' << r.device << ' '
@@ -282,7 +282,7 @@ class RandomBundle {
     m.ring_index = Coin() ? kNoIndex : comm + 7;
     m.local_name = Coin() ? "" : "pg 3";
     if (Coin()) {
-      ring::CommSnapshot& r = m.recorded;
+      ring::CommSnapshot& r = m.recorded.Mutable();
       r.index = comm + 7;
       r.id = 0xa0 + comm;
       r.generation = 2;

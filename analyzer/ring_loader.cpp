@@ -72,7 +72,7 @@ Membership MakeMembership(const ring::CommSnapshot& comm) {
   m.key = comm.key;
   m.ring_index = comm.index;
   m.recorded = comm;
-  m.recorded.name = CleanUtf8(comm.name, 256);
+  m.recorded.Mutable().name = CleanUtf8(comm.name, 256);
   return m;
 }
 

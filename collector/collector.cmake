@@ -29,7 +29,7 @@ target_link_libraries(lockstep_gather PUBLIC lockstep_collector lockstep_wire lo
   PRIVATE nlohmann_json::nlohmann_json PkgConfig::LOCKSTEP_WIRE_ZSTD)
 lockstep_layer(lockstep_gather collector)
 lockstep_test(gather_test
-  SOURCES collector_core_late_test.cpp collector_core_test.cpp collector_incident_test.cpp collector_options_test.cpp core_jobs_test.cpp core_test_fleet.cpp core_top_test.cpp incident_store_test.cpp
+  SOURCES collector_core_late_test.cpp collector_core_test.cpp collector_incident_test.cpp collector_options_test.cpp core_jobs_test.cpp core_test_fleet.cpp core_top_test.cpp digest_round_test.cpp incident_store_test.cpp
           job_lines_test.cpp known_members_test.cpp reading_group_test.cpp relay_test.cpp retention_test.cpp
           verdict_hook_test.cpp ../analyzer/engine_test_job_test.cpp
   LIBS lockstep_gather PkgConfig::LOCKSTEP_WIRE_ZSTD LAYER collector)

@@ -68,6 +68,13 @@ bool AllMembers(const CommunicatorInfo& info, uint64_t most, const Told& told) {
   return named > 0;
 }
 
+// Of what a ring says of a communicator beyond its place and progress, what an analysis looks at. The rest (device, generation, times of
+// single peers) would be a fifth of what the round holds at a hundred thousand ranks; the host's own file has it.
+bool AnalysisNeeds(const ring::CommSnapshot& recorded) {
+  return !recorded.blocking || recorded.peers_lost != 0 || recorded.async_error_ns != 0 || !recorded.excluded.empty() ||
+         std::any_of(recorded.peers.begin(), recorded.peers.end(), [](const ring::PeerProgress& peer) { return peer.signals != 0 || peer.waited != 0; });
+}
+
 RankMotion MotionIn(const RankDigest& digest) {
   RankMotion motion;
   if (digest.progress_age_ns() > 0) motion.progress_age_ns = digest.progress_age_ns();
@@ -142,6 +149,7 @@ void DigestRound::AddRank(const DigestEnvelope& host, const std::string& packed,
   loose.rank.memberships.reserve(comms);
   for (const RankCommunicator& message : digest.communicators()) {
     loose.rank.memberships.push_back(DecodeMembership(message));
+    if (Membership& membership = loose.rank.memberships.back(); !AnalysisNeeds(*membership.recorded)) membership.recorded.Clear();
     loose.comms.push_back(FactsOf(message));
   }
   if (absl::Status status = DecodeOps(digest.in_flight(), {}, &loose.rank); !status.ok()) {

@@ -230,7 +230,7 @@ struct ScaleJob::Impl {
       m.started = std::min(m.issued, m.completed + (gpu < issued && program[gpu % length].lane == lane ? 1 : 0));
       m.issued_ns = now - kStallNs;
       if (!options_.marks) m.completed = m.started = kUnknown;
-      m.recorded.device = t;
+      m.recorded.Mutable().device = t;
       for (int64_t seq = std::max<int64_t>(0, m.issued / 64 - 8) * 64; seq <= m.issued && seq > 0; seq += 64) {
         if (seq > m.issued - 64 * 8) m.checkpoints.push_back({seq, Hash(number, lane, seq, issued)});
       }
