@@ -35,6 +35,8 @@ Model::Model(const Bundle& b, const AnalyzeOptions& options) : bundle(b), option
   BuildComms();
   ranks.resize(bundle.ranks.size());
   for (size_t i = 0; i < ranks.size(); ++i) BuildRank(i);
+  // A clock that was set back says nothing of what stands; others do, by waiting for it. Where none is seen to move, it may have stood long.
+  stalled |= set_back_ && std::none_of(ranks.begin(), ranks.end(), [](const RankView& r) { return r.seen_moving; });
   // Of a process that fell with another's end counts what it was doing.
   const std::vector<bool> consequences = FindConsequences(*this);
   for (size_t i = 0; i < ranks.size(); ++i) {
@@ -276,7 +278,7 @@ void Model::BuildRank(size_t index) {
   std::vector<uint32_t> order;
   for (uint32_t i = 0; i < rank.ops.size(); ++i) {
     const Op& op = rank.ops[i];
-    view.seen_moving |= !bundle.known_stalled && rank.captured_ns - op.enter_ns < options_.late_after_ns && rank.captured_ns > 0;
+    view.seen_moving |= Young(rank, op);
     if (op.membership == kNoIndex) continue;
     if (IsCollective(op.kind) && op.seq >= 0 && op.state != OpState::kFailed) {
       view.collectives[op.membership].push_back(i);
@@ -322,9 +324,10 @@ void Model::BuildRank(size_t index) {
     // A damaged file may lack when it was taken, or what its clock was: that nothing tells an operation's age makes it no old one where
     // others tell.
     if (rank.damaged && ages_told_ && !bundle.known_stalled) continue;
-    if (bundle.known_stalled || rank.captured_ns == 0 || rank.captured_ns - op.enter_ns >= options_.late_after_ns) {
-      stalled = true;
-    }
+    const int64_t age = Age(rank, op);
+    const bool set_back = age == kUnknown && (rank.set_back || rank.captured_ns > 0);
+    set_back_ |= set_back;
+    stalled |= bundle.known_stalled || (!set_back && (age == kUnknown || age >= options_.late_after_ns));
   }
 }
 

@@ -3,6 +3,7 @@
 #ifndef LOCKSTEP_ANALYZER_ENGINE_MODEL_H_
 #define LOCKSTEP_ANALYZER_ENGINE_MODEL_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <tuple>
@@ -80,9 +81,17 @@ class Model {
   // Index into RankView::in_flight of an operation of that rank; kNoIndex when it is not in flight.
   uint32_t UnitOf(int32_t rank_index, const Op* op) const;
   bool InFlight(int32_t rank_index, const Op& op) const;
+  // For how long the rank had been in the operation, or done with it, when its data was taken; kUnknown where nothing tells: not when it
+  // was taken, or a wall clock that was set back in between.
+  static int64_t Age(const Rank& rank, const Op& op) {
+    if (rank.captured_ns <= 0 || rank.set_back) return kUnknown;
+    const int64_t age = rank.captured_ns - op.enter_ns;
+    return age < 0 && rank.source == Source::kFlightRecorder ? kUnknown : std::max<int64_t>(age, 0);
+  }
   // Issued so shortly before the rank's data was taken that its absence elsewhere says nothing yet.
   bool Young(const Rank& rank, const Op& op) const {
-    return !bundle.known_stalled && rank.captured_ns > 0 && rank.captured_ns - op.enter_ns < options_.late_after_ns;
+    const int64_t age = Age(rank, op);
+    return !bundle.known_stalled && age != kUnknown && age < options_.late_after_ns;
   }
 
  private:
@@ -100,6 +109,7 @@ class Model {
   const AnalyzeOptions options_;
   bool anyone_runs_ = false;
   bool ages_told_ = false;        // some rank that was read whole says when its data was taken
+  bool set_back_ = false;         // something is in flight on a clock that was set back since
 };
 
 // "dead: signal 9", "waits for its GPU"; empty: not known.

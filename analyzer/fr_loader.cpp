@@ -52,8 +52,21 @@ class Buffer {
 std::string_view Folder(std::string_view path) { return path.substr(0, path.rfind('/') + 1); }
 
 // A dump holds no time of its own. Where its file was written this soon after its newest entry, that is when it was taken, of a job
-// that may well have moved; written later, it may be a copy.
+// that may well have moved; written later, it may be a copy. The newest is the last in record order: of a clock that was set back, the
+// largest time is an old one.
 constexpr int64_t kTakenWithin = 60'000'000'000;
+// File times are coarser than the entries': ticks of the kernel, whole seconds in a tar archive, two in a zip.
+constexpr int64_t kCoarse = 2'000'000'000;
+
+void SetTaken(int64_t written_ns, Rank* rank) {
+  const auto last = std::find_if(rank->ops.rbegin(), rank->ops.rend(), [](const Op& op) { return op.enter_ns > 0; });
+  if (last == rank->ops.rend() || written_ns <= 0 || written_ns - last->enter_ns >= kTakenWithin) return;
+  if (written_ns < last->enter_ns - kCoarse) {
+    rank->set_back = true;
+  } else {
+    rank->captured_ns = std::max(written_ns, last->enter_ns);
+  }
+}
 
 // The whole file into `buffer`. Reads rather than maps, so that a file cut meanwhile is short and not a SIGBUS.
 bool ReadWhole(const std::string& path, Buffer* buffer, size_t* size, int64_t* written_ns, std::string* error) {
@@ -146,7 +159,7 @@ FileData LoadFile(const std::string& path, bool rivals, Workspace* space) {
   if (!ReadWhole(path, &space->buffer, &size, &written_ns, &error)) return fail(-1, error);
   data = fr::ReadFile({space->buffer.data(), size}, path, name.rank, &space->read);
   data.rank.host = name.host;
-  if (data.newest_ns > 0 && written_ns >= data.newest_ns && written_ns - data.newest_ns < kTakenWithin) data.rank.captured_ns = written_ns;
+  SetTaken(written_ns, &data.rank);
   if (rivals) data.content_hash = HashBytes({space->buffer.data(), size});
   return data;
 }

@@ -452,20 +452,32 @@ TEST(FrLoader, OfTwoFoldersOneIsNotLookedAtAndThatIsNoNote) {
   EXPECT_FALSE(bundle.problems[0].note);
 }
 
-// Only the file tells when a dump was taken; a copy that was made later tells nothing.
+// Only the file tells when a dump was taken; a copy that was made later tells nothing, nor does one written before its last record, whose
+// clock was set back in between. File times may stand in whole seconds.
 TEST(FrLoader, WhenItWasTaken) {
-  FrDump dump;
-  constexpr int64_t kEntry = 1'758'000'000'000'000'000;
-  dump.entries = {{.seq = 1, .created_ns = kEntry}};
-  for (int64_t seconds : {-1, 0, 2, 3600}) {
+  constexpr int64_t kSecond = 1'000'000'000, kEntry = 1'758'000'000 * kSecond + kSecond / 2;
+  const auto load = [](int64_t last_ns, int64_t written_ns) {
+    FrDump dump;
+    dump.entries = {{.seq = 1, .created_ns = kEntry}, {.seq = 2, .created_ns = last_ns}};
     DumpFolder folder;
     const std::string path = folder.Write("a_rank_0", fr_test::ToPickle(dump));
-    const timespec when = {.tv_sec = kEntry / 1'000'000'000 + seconds, .tv_nsec = 0};
+    const timespec when = {.tv_sec = written_ns / kSecond, .tv_nsec = written_ns % kSecond};
     const timespec times[] = {when, when};
-    ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
-    const Bundle bundle = LoadFiles(folder.Files());
-    ASSERT_THAT(bundle.ranks, SizeIs(1));
-    EXPECT_EQ(bundle.ranks[0].captured_ns, seconds == 0 || seconds == 2 ? kEntry + seconds * 1'000'000'000 : 0) << seconds;
+    EXPECT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+    return LoadFiles(folder.Files());
+  };
+  struct Case {
+    int64_t written_ns, captured_ns;
+    bool set_back;
+  };
+  for (const int64_t last : {kEntry, kEntry - 3600 * kSecond}) {   // on one clock; on one that was set back between the two
+    for (const Case& c : {Case{last - 4 * kSecond, 0, true}, Case{last - kSecond / 2, last, false}, Case{last, last, false},
+                          Case{last + 2 * kSecond, last + 2 * kSecond, false}, Case{last + 4000 * kSecond, 0, false}}) {
+      const Bundle bundle = load(last, c.written_ns);
+      ASSERT_THAT(bundle.ranks, SizeIs(1));
+      EXPECT_EQ(bundle.ranks[0].captured_ns, c.captured_ns) << c.written_ns - last;
+      EXPECT_EQ(bundle.ranks[0].set_back, c.set_back) << c.written_ns - last;
+    }
   }
 }
 
