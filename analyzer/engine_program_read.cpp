@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 
 namespace lockstep {
@@ -62,7 +63,7 @@ class Reader {
     for (uint32_t klass : klass_of_comm_) ++comms_of_class_[klass];
   }
 
-  void Read(size_t rank_index, std::map<std::string, std::vector<Program>>* families) {
+  void Read(size_t rank_index) {
     const Rank& rank = model_.bundle.ranks[rank_index];
     // Recorded numbers of each lane: where threads share one, a number that another thread holds is no gap.
     lanes_.clear();
@@ -76,14 +77,45 @@ class Reader {
       if (programs.size() > 1) std::sort(numbers.begin(), numbers.end());
     }
     const std::string role = RoleOf(rank);
+    std::map<uint64_t, int> makers;   // threads of the rank by kind of call
     for (auto& [thread, program] : programs) {
       program.rank = static_cast<int32_t>(rank_index);
-      const uint64_t label = Fill(rank, thread, programs.size() > 1, &program);
-      (*families)[programs.size() > 1 ? absl::StrCat(role, "|", label) : role].push_back(std::move(program));
+      CallKinds kinds = Fill(rank, thread, programs.size() > 1, &program);
+      for (const auto& [kind, n] : kinds) {
+        if (++makers[kind] > 1) shared_.insert(kind);
+      }
+      if (programs.size() == 1) {
+        families_[role].push_back(std::move(program));
+      } else {
+        unnamed_.push_back({role, std::move(kinds), std::move(program)});
+      }
     }
   }
 
+  // What each thread is known by: of the calls that it makes again and again, one that no rank makes in two threads, as far as there is
+  // one. Two threads of a rank under one name would be two witnesses in their family.
+  std::map<std::string, std::vector<Program>> Families() {
+    for (Unnamed& thread : unnamed_) {
+      uint64_t any = UINT64_MAX, own = UINT64_MAX;
+      for (const auto& [kind, n] : thread.kinds) {
+        if (n < 2) continue;
+        any = std::min(any, kind);
+        if (!shared_.contains(kind)) own = std::min(own, kind);
+      }
+      families_[absl::StrCat(thread.role, "|", own != UINT64_MAX ? own : any)].push_back(std::move(thread.program));
+    }
+    unnamed_.clear();
+    return std::move(families_);
+  }
+
  private:
+  using CallKinds = std::map<uint64_t, int>;   // kind of call and place in the code -> how often
+  struct Unnamed {   // one of several threads of a rank
+    std::string role;
+    CallKinds kinds;
+    Program program;
+  };
+
   std::string RoleOf(const Rank& rank) const {
     std::set<std::string> role;
     for (const Membership& ms : rank.memberships) {
@@ -104,9 +136,9 @@ class Reader {
     return key;
   }
 
-  // Gives what the thread is known by: of the calls that it makes again and again, one.
-  uint64_t Fill(const Rank& rank, uint32_t thread, bool threads, Program* program) {
-    std::map<uint64_t, int> kinds;
+  // Gives how often the thread makes which kind of call; empty where there is only one.
+  CallKinds Fill(const Rank& rank, uint32_t thread, bool threads, Program* program) {
+    CallKinds kinds;
     std::tuple<uint32_t, uint64_t, uint32_t> exchange_seen = {kNoIndex, 0, 0};
     absl::flat_hash_map<LaneKey, int64_t> last;
     int64_t record = kUnknown;
@@ -148,11 +180,7 @@ class Reader {
       program->segments.back().push_back(t);
       ++program->calls;
     }
-    uint64_t label = UINT64_MAX;
-    for (auto [kind, n] : kinds) {
-      if (n >= 2) label = std::min(label, kind);
-    }
-    return label;
+    return kinds;
   }
 
   const Model& model_;
@@ -160,6 +188,9 @@ class Reader {
   std::vector<uint32_t> klass_of_comm_;
   std::vector<int> comms_of_class_;
   std::map<LaneKey, std::vector<int64_t>> lanes_;   // of the rank being read
+  std::map<std::string, std::vector<Program>> families_;
+  std::vector<Unnamed> unnamed_;
+  absl::flat_hash_set<uint64_t> shared_;   // kinds of calls that some rank makes in two threads
 };
 
 }  // namespace
@@ -177,12 +208,11 @@ std::vector<bool> FindGivenUp(const Model& model) {
 }
 
 std::map<std::string, std::vector<Program>> ReadPrograms(const Model& model) {
-  std::map<std::string, std::vector<Program>> families;
   Reader reader(model);
   for (size_t r = 0; r < model.bundle.ranks.size(); ++r) {
-    if (!model.bundle.ranks[r].only_active) reader.Read(r, &families);
+    if (!model.bundle.ranks[r].only_active) reader.Read(r);
   }
-  return families;
+  return reader.Families();
 }
 
 }  // namespace lockstep

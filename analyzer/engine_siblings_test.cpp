@@ -144,6 +144,45 @@ TEST(Siblings, TheySayWhichOfTwoSizesIsOdd) {
   job.Expect(MISMATCH_COUNT, {1});
 }
 
+// Two threads of each rank make the same kinds of calls, and each one of its own. Taken for one program, the second threads, which know
+// nothing of the first's, would be as many witnesses for whoever left it.
+TEST(Siblings, TwoThreadsOfARankAreNotTwoWitnesses) {
+  std::vector<std::optional<FrDump>> dumps;
+  const char* const kinds[] = {"nccl:all_reduce", "nccl:gather", "nccl:scatter", "nccl:all_to_all"};
+  constexpr int kRounds = 3;
+  for (int r = 0; r < 4; ++r) {
+    FrDump d;
+    d.AsVersion("2.9");
+    const std::string pair = r < 2 ? "1" : "2";
+    d.groups = {{.name = pair, .desc = "tp", .ranks = {r / 2 * 2, r / 2 * 2 + 1}, .pg_id = r < 2 ? 1 : 2}};
+    int64_t seq = 0;
+    const auto call = [&](const std::string& op, int thread, bool last) {
+      FrEntry e;
+      e.op = op;
+      e.seq = ++seq;
+      e.pg = pair, e.desc = "tp", e.pg_id = d.groups[0].pg_id;
+      e.input = e.output = {{4, last && r == 0 ? 5 : 4}};
+      e.state = last && r < 2 ? "scheduled" : "completed";
+      e.retired = !last;
+      e.thread_id = std::to_string(thread);
+      d.entries.push_back(e);
+    };
+    for (int round = 0; round < kRounds; ++round) {
+      for (const char* kind : kinds) call(kind, 1, false), call(kind, 2, false);
+      call("nccl:reduce", 1, false), call("nccl:broadcast", 2, false);
+    }
+    call("nccl:all_reduce", 1, true);
+    d.groups[0].enqueued = seq;
+    d.groups[0].completed = r < 2 ? seq - 1 : seq;
+    dumps.emplace_back(std::move(d));
+  }
+  const Verdict v = Analyze(fr_test::LoadDumps(dumps));
+  ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+  EXPECT_EQ(v.findings(0).kind(), MISMATCH_COUNT) << v.DebugString();
+  ASSERT_EQ(v.findings(0).culprit_ranks_size(), 1) << v.DebugString();
+  EXPECT_EQ(v.findings(0).culprit_ranks(0), 0) << v.DebugString();
+}
+
 TEST(Siblings, TheirOrderTellsWhoLeftOutACall) {
   Job job;
   for (int r = 0; r < 4; ++r) job.Done(r, 0, 9).Done(r, 1, 20);
