@@ -81,6 +81,26 @@ bool Before(const Order& order, OpKey a, OpKey b) {
   return x < y && y != order.keys.end();
 }
 
+// In communicators of the same kinds and, where these carry sends and receives, at the same place.
+bool OneRole(const Model& model, int32_t a, int32_t b) {
+  std::multiset<std::pair<std::string, int32_t>> roles[2];
+  for (int side = 0; side < 2; ++side) {
+    for (const Membership& ms : model.bundle.ranks[static_cast<size_t>(side == 0 ? a : b)].memberships) {
+      const CommView& view = model.comms[ms.comm];
+      roles[side].insert({view.klass, view.used_for_p2p ? ms.member_rank : 0});
+    }
+  }
+  return roles[0] == roles[1];
+}
+
+// A circle of two states where nearly all ranks stand in one, and ranks in the same role in the other: the few left the program.
+bool FewLeft(const Model& model, const std::vector<Order>& orders) {
+  constexpr size_t kMany = 3;
+  if (orders.size() != 2 || orders[0].keys.empty() || orders[1].keys.empty()) return false;
+  if (orders[0].ranks.size() < kMany || 3 * orders[1].ranks.size() > orders[0].ranks.size()) return false;
+  return std::all_of(orders[1].ranks.begin(), orders[1].ranks.end(), [&](int32_t r) { return OneRole(model, r, orders[0].ranks[0]); });
+}
+
 bool Opposite(const Order& a, const Order& b) {
   for (size_t i = 0; i < a.keys.size(); ++i) {
     for (size_t j = i + 1; j < a.keys.size(); ++j) {
@@ -275,6 +295,18 @@ std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const 
       std::sort(c.ranks.begin(), c.ranks.end());
       c.what = absl::StrCat("issued in another order what ", orders[0].ranks.size(), " of ", ranks.size(), " ranks issued in one, and all wait for each other");
     }
+  } else if (!p2p && FewLeft(model_, orders)) {
+    c.ranks = orders[1].ranks;
+    c.confidence = 0.8;
+    const Rank& usual = bundle_.ranks[static_cast<size_t>(orders[0].ranks[0])];
+    const Op& theirs = *orders[0].ops[0];
+    const Rank& odd = bundle_.ranks[static_cast<size_t>(orders[1].ranks[0])];
+    const Op& own = *orders[1].ops[0];
+    c.op = &own, c.op_rank = orders[1].ranks[0], c.comm = model_.CommOf(odd, own);
+    c.what = absl::StrCat("is in ", OpText(bundle_, odd, own), " on ", CommText(bundle_.comms[c.comm]), " where all ", orders[0].ranks.size(),
+                          " others of the circle are in ", OpText(bundle_, usual, theirs), " on ", CommText(bundle_.comms[model_.CommOf(usual, theirs)]),
+                          ": it left out or added a call before");
+    c.advice = "1. Compare the calls of the named rank with those of one in the same role around the operations listed.";
   } else if (p2p && sends) {
     c.what = "wait for each other in sends: each must receive before the other's send ends";
     c.advice = "1. Put the sends and receives of a pair into one group (ncclGroupStart .. ncclGroupEnd).";

@@ -94,6 +94,23 @@ TEST(Deadlock, OppositeOrdersWhereEachCallBlocks) {
   EXPECT_TRUE(absl::StrContains(v.findings(0).summary(), "circle over 2 communicators: a, b")) << v.DebugString();
 }
 
+// Of a circle of two states the few that left the many are named, once these are many.
+TEST(Deadlock, OfACircleWhereAllButOneStandAlikeThatOneIsNamed) {
+  for (const int odd : {1, 2}) {
+    Job job = Empty(4, {{"a", {0, 1, 2, 3}}, {"b", {0, 1, 2, 3}}});
+    for (int r = 0; r < 4; ++r) {
+      // Who left out a call of a numbers a later one as the others number that, and issues it from another place.
+      Call later = On(0, CallKind::kAllReduce);
+      later.site = 999;
+      job.ranks[r].program = {On(0, CallKind::kAllReduce), {}, On(1, CallKind::kAllGather), {}};
+      if (r >= 4 - odd) job.ranks[r].program = {On(1, CallKind::kAllGather), later, {}};
+    }
+    const Verdict v = Analyze(job.Run());
+    Expect(v, DEADLOCK_CYCLE, odd == 1 ? std::vector<int32_t>{3} : std::vector<int32_t>{0, 1, 2, 3});
+    EXPECT_EQ(absl::StrContains(v.findings(0).summary(), "left out or added a call before"), odd == 1) << v.DebugString();
+  }
+}
+
 TEST(Deadlock, ThreeCommunicators) {
   Job job = Empty(4, {{"a", {0, 1}}, {"b", {1, 2}}, {"c", {2, 0}}, {"all", {0, 1, 2, 3}}});
   job.ranks[0].program = {On(0, CallKind::kAllReduce), On(2, CallKind::kAllReduce), On(3, CallKind::kAllReduce), {}};
