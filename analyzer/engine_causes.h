@@ -115,6 +115,7 @@ class Causes {
   Cause Unexplained(const PendingCreation& p) const;
   Cause NoDataCause(int32_t global_rank) const;
   Cause HostCause(uint32_t node) const;
+  std::vector<int32_t> FinishedByCountsAlone(const GpuFront& front) const;
   Cause GpuCause(uint32_t node) const;
   Cause StuckCause(uint32_t node) const;
   Cause NotBegunCause(uint32_t node) const;

@@ -49,6 +49,22 @@ bool Causes::GpuFailed(uint32_t comm) const {
   return false;
 }
 
+// Members that finished what `front` is in as far as their counters say, where no member's record shows it finished; empty where one
+// does, or where too many say so to be wrong.
+std::vector<int32_t> Causes::FinishedByCountsAlone(const GpuFront& front) const {
+  std::vector<int32_t> counted;
+  if (front.op == nullptr || front.comm == kNoIndex || !IsCollective(front.op->kind)) return counted;
+  for (const Member& m : model_.comms[front.comm].members) {
+    if (m.rank_index < 0 || m.membership == kNoIndex) continue;
+    const Op* theirs = model_.FindCollective(m, front.op->seq);
+    const Rank& rank = bundle_.ranks[static_cast<size_t>(m.rank_index)];
+    if (theirs != nullptr ? theirs->state != OpState::kCompleted : m.completed < front.op->seq) continue;
+    if (theirs != nullptr || !rank.damaged) return {};
+    counted.push_back(m.rank_index);
+  }
+  return counted.size() == 1 ? counted : std::vector<int32_t>();
+}
+
 Cause Causes::GpuCause(uint32_t node) const {
   const GpuFront& front = graph_->QueueOf(node).front;
   const bool failed = front.front == Front::kFailed;
@@ -94,6 +110,16 @@ Cause Causes::GpuCause(uint32_t node) const {
     c.advice = "1. Read the host's kernel log for Xid errors and nvidia-smi for this GPU's state.\n"
                "2. Drain the GPU if it is gone; restart the job without it.";
     c.refuted_by = "the rank's own watchdog merely being slow to notice completions";
+    const std::vector<int32_t> counted = behind > 1 ? std::vector<int32_t>() : FinishedByCountsAlone(front);
+    if (!counted.empty()) {
+      // Peers whose files lack the call may have made another one, which ends where this one cannot.
+      c.ranks.insert(c.ranks.end(), counted.begin(), counted.end());
+      std::sort(c.ranks.begin(), c.ranks.end());
+      c.what = absl::StrCat("are at odds over ", what, where, ": unfinished on one, counted as finished by the other, whose damaged file lacks the call");
+      c.confidence = 0.5;
+      c.alternatives = {absl::StrCat("the GPU of ", Who(r), " stands still"), absl::StrCat("another call of ", Who(counted[0]), " with that number")};
+      c.tells_apart = absl::StrCat("the whole dump of ", Who(counted[0]), "; Xid errors of the GPU of ", Who(r));
+    }
   } else {
     c.what = absl::StrCat("its stream never reached ", what, where, ": work ahead of it that is not NCCL's does not end");
     c.confidence = 0.92;

@@ -225,6 +225,37 @@ TEST(Lost, TheStatusOfACutFileTellsACallLeftOut) {
   }
 }
 
+// Ranks 0 and 1, 2 and 3 reduce in pairs, then all of them together. Rank 0 stands in its pair's reduction, which rank 1 counts as over: a GPU
+// that stands still where rank 1's record shows the same call, and one of the two where that is cut off.
+TEST(Lost, WhatAPeerWithoutTheRecordCountsAsOverMayHaveBeenAnotherCall) {
+  auto dump_of = [](int rank) {
+    const int first = rank / 2 * 2;
+    FrDump dump;
+    dump.groups = {{.name = rank < 2 ? "1" : "2", .desc = "E", .ranks = {first, first + 1}, .pg_id = rank < 2 ? 1 : 2, .enqueued = 8, .started = 8, .completed = rank == 0 ? 7 : 8},
+                   {.name = "3", .desc = "M", .ranks = {0, 1, 2, 3}, .pg_id = 3, .enqueued = 8, .started = rank == 0 ? 7 : 8, .completed = 7}};
+    for (int seq = 1; seq <= 8; ++seq) {
+      const bool last = seq == 8;
+      const char* pair = !last || rank > 0 ? "completed" : "started";
+      const char* all = !last ? "completed" : rank == 0 ? "scheduled" : "started";
+      dump.entries.push_back({.seq = seq, .pg = rank < 2 ? "1" : "2", .desc = "E", .pg_id = rank < 2 ? 1 : 2, .state = pair, .retired = !last || rank > 0});
+      dump.entries.push_back({.seq = seq, .pg = "3", .desc = "M", .pg_id = 3, .state = all, .retired = !last});
+    }
+    return dump;
+  };
+  for (const bool cut : {false, true}) {
+    DumpFolder folder;
+    for (int rank : {0, 2, 3}) folder.WriteRank(rank, fr_test::ToPickle(dump_of(rank)));
+    const std::string whole = fr_test::ToPickle(dump_of(1));
+    folder.WriteRank(1, cut ? whole.substr(0, whole.size() / 2) : whole);
+    const Verdict v = Analyze(fr_test::LoadFiles(folder.Files()));
+    ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+    EXPECT_EQ(v.findings(0).kind(), GPU_STALL) << v.DebugString();
+    EXPECT_EQ(Culprits(v.findings(0)), cut ? (std::vector<int32_t>{0, 1}) : std::vector<int32_t>{0}) << v.DebugString();
+    EXPECT_EQ(v.findings(0).confidence() <= 0.5, cut);
+    EXPECT_EQ(v.findings(0).alternatives_size() > 0, cut) << v.DebugString();
+  }
+}
+
 // A framework does not count by peer. Rank 1 of four in a line sends to rank 0, who has nothing for it, while rank 2 waits for what it
 // should have sent; ranks 0 and 1 then wait for each other in sends.
 TEST(Lost, WhoTookAPeerThatTheRecordsHaveNoOtherCallWithIsNamedOutOfACircle) {

@@ -290,12 +290,16 @@ void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
     edges[QueueNode(index)] = std::move(out);
     return;
   }
+  GpuFront unnoticed;   // the first that was passed over
   for (size_t k = 0; k < queue.units.size(); ++k) {
     out.clear();
     GpuFront here;
     // Everybody is behind in what is queued behind; only somebody's absence further on still tells something.
     AddUnit(rank_index, queue.units[k], k > 0, &out, &here);
-    if (skip_finished && here.front == Front::kPeersFinished) continue;
+    if (skip_finished && here.front == Front::kPeersFinished) {
+      if (unnoticed.front == Front::kIdle) unnoticed = here;
+      continue;
+    }
     if (here.front == Front::kMismatched || here.front == Front::kPeersFinished) {
       front = here;
       out.clear();
@@ -318,6 +322,8 @@ void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
     if (front.front == Front::kIdle) front = here;
     if (here.front == Front::kNotReached) break;
   }
+  // Whose GPU did not get to what follows has not merely failed to notice that the one before it ended.
+  if (front.front == Front::kNotReached && unnoticed.front != Front::kIdle) front = unnoticed;
   edges[QueueNode(index)] = std::move(out);
   AddLaunchOrder(index);
 }
