@@ -134,5 +134,35 @@ TEST(Streams, OfAGroupThatDoesNotEndWhatItsOtherSideHasCompletedIsNotWhatStandsS
   }
 }
 
+// Two ranks send to each other in a group each that does not end. Where the record of groups is gone, what has begun is still no call that
+// waits for the one before it.
+TEST(Streams, WhatAStreamHasBegunStandsBehindNothing) {
+  for (const OpState second : {OpState::kStarted, OpState::kEnqueued}) {
+    Job job(1, 1, 1, 1);
+    job.comms = {{"pp", {0, 1}}};
+    job.ranks = std::vector<testing::JobRank>(2);
+    for (int r : {0, 1}) {
+      for (const auto kind : {ring::CallKind::kSend, ring::CallKind::kRecv}) {
+        testing::Call c{0, kind, 256, 7, ring::kNoReduction, 1 - r, 1};
+        c.group = 1;
+        job.ranks[r].program.push_back(c);
+      }
+    }
+    Bundle b = job.Run();
+    for (Rank& rank : b.ranks) {
+      rank.process.life = Life::kRunning;
+      rank.threads[0].wait = ring::CallKind::kStreamSynchronize;
+      ASSERT_EQ(rank.ops.size(), 2u);
+      for (Op& op : rank.ops) {
+        op.group = 0;
+        op.state = &op == &rank.ops[0] ? OpState::kStarted : second;
+      }
+    }
+    const Verdict v = Analyze(b);
+    ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+    EXPECT_EQ(v.findings(0).kind(), second == OpState::kStarted ? COLLECTIVE_STUCK : DEADLOCK_CYCLE) << v.DebugString();
+  }
+}
+
 }  // namespace
 }  // namespace lockstep

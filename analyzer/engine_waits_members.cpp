@@ -216,7 +216,9 @@ void WaitGraph::AddSendOrReceive(size_t rank_index, const Op& op, bool absent_on
     return;
   }
   const auto [queue, place] = PlaceOf(member.rank_index, unit);
-  if (place > 0 || queues[queue].overwritten || AheadOnOtherStreams(queue, nullptr)) {
+  // What a stream has begun it is in, whatever stands before: the rest of its group, where nothing tells of groups any more.
+  const bool begun = queues[queue].stream != kNoIndex && theirs->state == OpState::kStarted;
+  if (!begun && (place > 0 || queues[queue].overwritten || AheadOnOtherStreams(queue, nullptr))) {
     if (!absent_only) out->push_back({QueueNode(queue), Why::kBehind, &op, ms.comm});
   } else if (op.state == OpState::kStarted && theirs->state == OpState::kEnqueued) {
     out->push_back({QueueNode(queue), Why::kNotStarted, &op, ms.comm});
