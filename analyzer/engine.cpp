@@ -292,6 +292,7 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options, const s
   append(disturbed ? finder.FromDisagreement(causes) : finder.FromUnseenPeers());
   finder.AddFromSplits(&causes);
   append(finder.FromDeaths(causes));
+  append(finder.FromEndsUnderWaits(causes, options.late_after_ns));
   DropDoubtful(&causes);
   append(finder.FromBeside(causes));
   // Who is named only because the records of what they are in are gone need no naming beside one that is seen to stand still.

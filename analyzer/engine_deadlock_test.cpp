@@ -203,6 +203,43 @@ TEST(Deadlock, AStreamThatDoesNotGetThereIsTheGpu) {
   }
 }
 
+// All wait on one stream for a dead rank; one GPU does not get to the next operation on another stream, which its siblings began beside
+// the first: that GPU stands still by itself.
+TEST(Deadlock, AGpuThatDoesNotGetToWhatItsSiblingsRunBesideTheirWaitIsASecondCause) {
+  for (const bool stalls : {false, true}) {
+    Job job(4, 1, 2, 4);
+    for (size_t r = 0; r < job.ranks.size(); ++r) {
+      std::vector<Call> program;
+      for (Call c : job.ranks[r].program) {
+        if (c.comm < 0) program.push_back({job.CommOf(static_cast<int>(r), "tp"), CallKind::kAllReduce, 96, 7, 0, -1, 99, 1});
+        if (c.comm >= 0) c.stream = job.comms[static_cast<size_t>(c.comm)].name[0] == 't' ? 1 : 2;
+        program.push_back(c);
+      }
+      job.ranks[r].program = program;
+    }
+    const auto nth_extra = [&](int rank, int nth) {
+      const auto& program = job.ranks[static_cast<size_t>(rank)].program;
+      for (size_t i = 0; i < program.size(); ++i) {
+        if (program[i].site == 99 && nth-- == 0) return i;
+      }
+      return SIZE_MAX;
+    };
+    // Its two calls on the world stand before the third of these.
+    job.ranks[5].host_fault_at = nth_extra(5, 2) - 2;
+    job.ranks[5].host_fault = HostFault::kDie;
+    if (stalls) job.ranks[2].gpu_stall_at = nth_extra(2, 2);
+    const Verdict v = Analyze(job.Run());
+    ASSERT_GE(v.findings_size(), 1) << v.DebugString();
+    EXPECT_EQ(v.findings(0).kind(), RANK_DEAD) << v.DebugString();
+    EXPECT_EQ(v.findings(0).culprit_ranks(0), 5) << v.DebugString();
+    ASSERT_EQ(v.findings_size(), stalls ? 2 : 1) << v.DebugString();
+    if (!stalls) continue;
+    EXPECT_EQ(v.findings(1).kind(), GPU_STALL) << v.DebugString();
+    ASSERT_EQ(v.findings(1).culprit_ranks_size(), 1);
+    EXPECT_EQ(v.findings(1).culprit_ranks(0), 2);
+  }
+}
+
 // Both ends are in a send and its receive; the driver reported an error on one of the two GPUs.
 TEST(Deadlock, AnErrorOfOneGpuTellsWhichEndOfAnExchangeItIs) {
   for (int failed : {0, 1}) {

@@ -282,5 +282,45 @@ TEST(Exits, ARankThatLeftTheLoop) {
   EXPECT_NE(v.findings(0).summary().find("left the training loop"), std::string::npos);
 }
 
+// Everybody has made the same calls; one has left, and the others wait for their GPUs, of which nothing is recorded.
+TEST(Exits, WhoLeftWhileAllOthersWaitForTheirGpusIsNamedWithoutMarks) {
+  const auto ended = [](const std::vector<int>& leave, int64_t waited_s) {
+    Job job(2, 2, 2, 4);
+    for (const int r : leave) {
+      job.ranks[r].host_fault = HostFault::kExit;
+      job.ranks[r].host_fault_at = job.ranks[r].program.size() - 1;   // the last wait
+    }
+    Bundle b = job.Run();
+    for (Rank& rank : b.ranks) {
+      if (rank.process.life == Life::kExited && !std::count(leave.begin(), leave.end(), rank.rank)) rank.process = {}, rank.process.life = Life::kRunning;
+      for (ring::ThreadSnapshot& thread : rank.threads) {
+        if (std::count(leave.begin(), leave.end(), rank.rank)) continue;
+        thread.wait = ring::CallKind::kStreamSynchronize;
+        thread.wait_since_ns = rank.captured_ns - waited_s * 1'000'000'000;
+      }
+      rank.gpu_marks = ring::GpuMarks::kOff;
+      rank.streams.clear();
+      for (Membership& ms : rank.memberships) ms.started = ms.completed = kUnknown;
+      for (Op& op : rank.ops) op.state = OpState::kUnknown, op.stream = kNoIndex, op.ticket = 0;
+    }
+    return b;
+  };
+  const Verdict one = Analyze(ended({5}, 40));
+  ASSERT_EQ(one.findings_size(), 1) << one.DebugString();
+  EXPECT_EQ(one.findings(0).kind(), RANK_DEAD);
+  EXPECT_EQ(Culprits(one.findings(0)), std::vector<int32_t>{5});
+  EXPECT_LT(one.findings(0).confidence(), 0.9);
+  EXPECT_FALSE(one.findings(0).tells_apart().empty());
+  const Verdict two = Analyze(ended({2, 5}, 40));
+  ASSERT_EQ(two.findings_size(), 1) << two.DebugString();
+  EXPECT_EQ(Culprits(two.findings(0)), (std::vector<int32_t>{2, 5}));
+  // The job ends: half have, the rest may be about to.
+  EXPECT_EQ(Analyze(ended({0, 2, 3, 5}, 40)).findings_size(), 0);
+  // A short wait is a wait.
+  Bundle young = ended({5}, 1);
+  young.known_stalled = false;
+  EXPECT_EQ(Analyze(young).findings_size(), 0);
+}
+
 }  // namespace
 }  // namespace lockstep

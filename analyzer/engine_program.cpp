@@ -22,6 +22,8 @@ using ring::IsPointToPoint;
 constexpr size_t kLookAhead = 24;
 // Calls that must agree before a difference counts: otherwise the records may simply not be aligned.
 constexpr size_t kMinAgreement = 4;
+// Calls in a row that are no chance.
+constexpr size_t kMuch = 8;
 // Calls of a record that are looked up in another one to line the two up.
 constexpr size_t kAnchorTries = 256;
 // Ranks tried as the reference of a family.
@@ -164,6 +166,8 @@ class Aligner {
         d.type = Divergence::Type::kChanged;
       } else if (skipped > 0 || extra > 0) {
         d.type = skipped >= extra ? Divergence::Type::kSkipped : Divergence::Type::kExtra;
+      } else if (i + 1 == a.size() && DoneBefore(a, b, j)) {
+        d.type = Divergence::Type::kSkipped;  // the sibling waits in a call that it makes seldom; the other went on to what follows such places
       } else if (j > 0 && SameCall(b[j], b[j - 1])) {
         d.type = Divergence::Type::kExtra;  // the record ends at a repeated call
       } else if (same_lane && j + 1 >= b.size()) {
@@ -174,6 +178,15 @@ class Aligner {
       return {false, d, nullptr, nullptr, i, j};
     }
     return {};
+  }
+
+  // Whether all that `b` calls from there on, and that is not little, `a` has called in a row before.
+  bool DoneBefore(const Segment& a, const Segment& b, size_t j) const {
+    const size_t whole = std::min(kLookAhead, b.size() - j);
+    for (size_t k = 0; whole >= kMuch && k + whole <= a.size(); ++k) {
+      if (Run(a, k, b, j) >= whole) return true;
+    }
+    return false;
   }
 
   // First calls of both that are one place of the program.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <set>
 
@@ -23,6 +24,10 @@ constexpr double kByChance = 1e-3;
 constexpr size_t kLeastGroup = 4;
 // Own times of few steps that differ by more than this share of what they are longer by are chance.
 constexpr double kChanceDiffers = 0.2;
+// From so many steps on chance evens out; of fewer, what a rank's steps are longer by than its siblings' stands so many times clear of how
+// much it differs from step to step.
+constexpr size_t kManySteps = 16;
+constexpr double kClear = 6;
 // From so many collectives with others on, how often a rank came last tells chance from habit.
 constexpr int64_t kFewMeetings = 8;
 constexpr int kMostArrivals = 64;
@@ -40,6 +45,15 @@ int64_t Quantile(std::vector<int64_t>* values, double q) {
   const auto at = values->begin() + static_cast<ptrdiff_t>(q * static_cast<double>(values->size() - 1));
   std::nth_element(values->begin(), at, values->end());
   return *at;
+}
+
+// How far chance alone moves the middle of values that differ as these do (their standard error, by the median deviation: one step that was
+// hit by something else does not count).
+double ChanceOf(const std::vector<int64_t>& values) {
+  const int64_t middle = Median(values);
+  std::vector<int64_t> deviations;
+  for (const int64_t value : values) deviations.push_back(std::abs(value - middle));
+  return 1.4826 * static_cast<double>(Median(std::move(deviations))) / std::sqrt(static_cast<double>(values.size()));
 }
 
 // Durations of few steps tell a rank's own work badly: what it waits for in operations without any is in what they leave.
@@ -252,6 +266,17 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() {
       ranges.push_back(static_cast<int64_t>(static_cast<double>(*most - *least) / std::sqrt(own.size())));
     }
     const int64_t chance = Median(std::move(ranges));
+    // What the fastest of the role do in each of their last steps.
+    std::vector<int64_t> fast_steps;
+    for (size_t i = 0; i < kManySteps; ++i) {
+      std::vector<int64_t> here;
+      for (size_t k = 0; k < role.size(); ++k) {
+        const RankPace& pace = paces_.ranks[role[k]];
+        if (usual[k] <= normal && i < pace.own_ns.size()) here.push_back(pace.own_ns[i] - pace.step_ns);
+      }
+      if (here.empty()) break;
+      fast_steps.push_back(Median(std::move(here)));
+    }
     const std::map<uint32_t, int64_t> inside = UsuallyInside(role);
     for (uint32_t r : role) {
       const RankPace& pace = paces_.ranks[r];
@@ -277,6 +302,13 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() {
       if (pace.durations_only && pace.own_ns.size() < kEnoughSteps && !pace.own_ns.empty()) {
         const auto [least, most] = std::minmax_element(pace.own_ns.begin(), pace.own_ns.end());
         if (static_cast<double>(*most - *least) > kChanceDiffers * static_cast<double>(s.excess_ns)) continue;
+      }
+      // A group's members are slow in step with each other, and so are those that wait for them: how they differ among themselves says
+      // nothing of chance. How the difference differs from step to step does.
+      if (pace.durations_only && pace.own_ns.size() >= kEnoughSteps && pace.own_ns.size() < kManySteps) {
+        std::vector<int64_t> longer;
+        for (size_t i = 0; i < std::min(pace.own_ns.size(), fast_steps.size()); ++i) longer.push_back(pace.own_ns[i] - pace.step_ns - fast_steps[i]);
+        if (static_cast<double>(s.excess_ns) < kClear * ChanceOf(longer)) continue;
       }
       // In how many of its steps, and since when.
       if (!pace.own_ns.empty()) {

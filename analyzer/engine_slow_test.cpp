@@ -176,6 +176,28 @@ TEST(Slow, WhatChanceDoesToFewStepsIsNoOnesSlowness) {
   }
 }
 
+// The members of a group go in step: that they are all later than the only other group is one event, and one that differs from step to step
+// as chance does is nobody's slowness.
+TEST(Slow, AGroupThatChanceHitsInSomeOfFewStepsIsNotSlow) {
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    TimedJob job;
+    job.tp = 4, job.pp = 1, job.dp = 2, job.steps = 8, job.seed = seed, job.host_runs_ahead = false;
+    const auto unseen = [](int) { return 1; };
+    job.delay_ns = [&](int rank, int step, int nth) -> int64_t {
+      constexpr int64_t kHits[] = {3, 4, 1, 5, 3, 1};   // milliseconds
+      return rank / 4 == 1 && nth == 1 ? kHits[(static_cast<uint64_t>(step) + seed) % 6] * 1'000'000 : 0;
+    };
+    Verdict v = Analyze(AsFramework(job.Run(), unseen, job.steps));
+    EXPECT_EQ(v.verdict(), VERDICT_HEALTHY) << "seed " << seed << "\n" << Show(v);
+    // As much, spread evenly over its work.
+    job.delay_ns = nullptr;
+    job.compute_factor = [](int rank, int) { return rank / 4 == 1 ? 1.15 : 1.0; };
+    v = Analyze(AsFramework(job.Run(), unseen, job.steps));
+    ASSERT_EQ(v.findings_size(), 1) << "seed " << seed << "\n" << Show(v);
+    EXPECT_EQ(Ranks(v.findings(0)), (std::vector<int32_t>{4, 5, 6, 7})) << Show(v);
+  }
+}
+
 TEST(Slow, GroupsThatAreSlowAsAWholeAreOneFindingWithoutHosts) {
   TimedJob job;
   job.tp = 4, job.pp = 1, job.dp = 8, job.host_runs_ahead = false;

@@ -374,6 +374,29 @@ TEST(Engine, WhoDidNotComeToCallsThatDifferIsNamedToo) {
   }
 }
 
+// A call that is made seldom (before a checkpoint): one rank never comes to it, another leaves it out and goes on with the next step. That it
+// waits there for the first makes it no mere victim.
+TEST(Engine, WhoLeavesOutARareCallIsNamedBesideWhoStallsBeforeIt) {
+  for (const bool skips : {false, true}) {
+    Job job(2, 1, 4, kSteps);
+    for (size_t r = 0; r < job.ranks.size(); ++r) {
+      auto& program = job.ranks[r].program;
+      const size_t at = job.Find(static_cast<int>(r), "world", kFaultStep, 1) + 1;
+      if (r == 2) job.ranks[r].host_fault_at = at, job.ranks[r].host_fault = HostFault::kStall;
+      if (skips && r == 5) continue;
+      program.insert(program.begin() + static_cast<std::ptrdiff_t>(at), {0, CallKind::kAllReduce, 5, 7, 0, -1, 77});
+    }
+    const Verdict v = Analyze(job.Run());
+    std::map<int32_t, FindingKind> named;
+    for (const Finding& f : v.findings()) {
+      for (const int32_t rank : f.culprit_ranks()) named[rank] = f.kind();
+    }
+    EXPECT_EQ(named.size(), skips ? 2u : 1u) << Describe(v);
+    EXPECT_EQ(named[2], HOST_STALL) << Describe(v);
+    EXPECT_EQ(named.contains(5), skips) << Describe(v);
+  }
+}
+
 TEST(Engine, DoneMarksAloneNameTheSetNotAWrongRank) {
   Job job(2, 2, 2, kSteps);
   job.full_marks = false;

@@ -208,37 +208,6 @@ bool WaitGraph::Started(size_t rank_index, uint32_t unit) const {
   return std::any_of(ops.begin(), ops.end(), [&](uint32_t i) { return rank.ops[i].state == OpState::kStarted; });
 }
 
-// What a queue that did not start its oldest operation waits for on its own GPU: streams that it was told to wait for, or,
-// where that goes through streams that nobody records, what was issued before on another one.
-bool WaitGraph::AheadOnOtherStreams(uint32_t index, std::vector<Edge>* out) const {
-  const Queue& queue = queues[index];
-  const Rank& rank = model_.bundle.ranks[queue.rank];
-  if (queue.units.empty() || queue.overwritten || queue.stream == kNoIndex || !NotStarted(queue.rank, queue.units[0])) return false;
-  const auto& in_flight = model_.ranks[queue.rank].in_flight;
-  bool any = false;
-  auto add = [&](uint32_t other) {
-    any = true;
-    if (out == nullptr) return;
-    const Op& op = rank.ops[in_flight[queue.units[0]].ops[0]];
-    out->push_back({QueueNode(other), Why::kStreamOrder, &op, rank.memberships[op.membership].comm});
-  };
-  for (uint32_t q = first_queue_[queue.rank]; q < first_queue_[queue.rank + 1]; ++q) {
-    if (q == index || queues[q].units.empty() || queues[q].stream == kNoIndex) continue;
-    const Op& oldest = rank.ops[in_flight[queues[q].units[0]].ops[0]];
-    for (const auto& d : rank.streams[queue.stream].depends_on) {
-      if (d.stream == queues[q].stream && oldest.ticket > 0 && static_cast<uint64_t>(oldest.ticket) <= d.ticket) {
-        add(q);
-        break;
-      }
-    }
-  }
-  if (any) return true;
-  for (uint32_t q = first_queue_[queue.rank]; q < first_queue_[queue.rank + 1]; ++q) {
-    if (q != index && !queues[q].units.empty() && (queues[q].overwritten || queues[q].units[0] < queue.units[0])) add(q);
-  }
-  return any;
-}
-
 // The oldest thing in flight that waits for somebody is what the queue is in; what stands behind it says nothing.
 void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
   Queue& queue = queues[index];
@@ -326,18 +295,6 @@ void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
   if (front.front == Front::kNotReached && unnoticed.front != Front::kIdle) front = unnoticed;
   edges[QueueNode(index)] = std::move(out);
   AddLaunchOrder(index);
-}
-
-// A stream that does not get to an operation although the peers' did, while another of the same GPU runs a later one: the
-// GPU may run the two in the opposite order.
-void WaitGraph::AddLaunchOrder(uint32_t index) {
-  Queue& queue = queues[index];
-  if (queue.front.front != Front::kNotReached || queue.front.op != &model_.bundle.ranks[queue.rank].ops[model_.ranks[queue.rank].in_flight[queue.units[0]].ops[0]]) return;
-  for (uint32_t q = first_queue_[queue.rank]; q < first_queue_[queue.rank + 1]; ++q) {
-    if (q == index || queues[q].units.empty() || !Started(queue.rank, queues[q].units[0])) continue;
-    edges[QueueNode(index)].push_back({QueueNode(q), Why::kLaunchOrder, queue.front.op, queue.front.comm});
-    queue.front.front = Front::kWaits;
-  }
 }
 
 // A framework's watchdog looks every so often, so a dump may lack the last completion or two. More than that it misses only

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -129,7 +130,8 @@ class WaitGraph {
   void BuildQueue(uint32_t queue, bool skip_finished);
   // A rank without data, or an operation in which nobody else is waited for.
   bool OnlyUnknown(uint32_t node) const;
-  bool AheadOnOtherStreams(uint32_t queue, std::vector<Edge>* out) const;
+  bool AheadOnOtherStreams(uint32_t queue, std::vector<Edge>* out);
+  bool RunBesideEachOther(uint32_t waiting, uint32_t other, bool or_before);
   void AddLaunchOrder(uint32_t queue);
   void HoldByFaultyGpus();
   void HoldByFaultyGpus(uint32_t queue);
@@ -162,6 +164,8 @@ class WaitGraph {
   absl::flat_hash_map<std::pair<uint64_t, int64_t>, Collective> collectives_;   // (2 * comm + absent_only, seq)
   absl::flat_hash_set<std::pair<uint32_t, int64_t>> not_held_;   // (comm, seq) that no faulty GPU holds, in one pass over the queues
   absl::flat_hash_map<std::pair<uint32_t, int64_t>, std::vector<int32_t>> mismatch_at_;
+  // (class, number, class, number, role): whether some rank in that role is in both at once
+  std::map<std::tuple<std::string, int64_t, std::string, int64_t, std::string>, bool> beside_;
   std::map<std::string, std::vector<uint32_t>> comms_of_class_;                 // made when first needed
 };
 
