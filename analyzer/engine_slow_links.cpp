@@ -216,6 +216,7 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
       std::sort(sorted.begin(), sorted.end());
       const int64_t own_best = sorted[sorted.size() / 8];
       double ratio = peer > 0 ? static_cast<double>(use.usual_ns) / static_cast<double>(peer) : 1;
+      int64_t excess = 0;
       size_t since = 0;
       const auto bar = static_cast<int64_t>(kSlow * static_cast<double>(std::min(own_best, peer > 0 ? peer : own_best)));
       size_t run = 0;
@@ -228,8 +229,10 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
       if (since > 0) {
         const int64_t now = Median({use.transfers_ns.begin() + static_cast<ptrdiff_t>(since), use.transfers_ns.end()});
         const int64_t was = Median({use.transfers_ns.begin(), use.transfers_ns.begin() + static_cast<ptrdiff_t>(since)});
-        // All siblings slower since then: the work changed, or something that they share.
-        ratio = std::max(ratio, static_cast<double>(now) / static_cast<double>(std::max<int64_t>(was, 1)));
+        // All siblings slower since then: the work changed, or something that they share. What was shorter than the clocks can tell
+        // counts as long as that.
+        ratio = std::max(ratio, static_cast<double>(now) / static_cast<double>(std::max<int64_t>({was, use.noise_ns, 1})));
+        excess = now - was;
       }
       const int64_t reference = std::max<int64_t>(static_cast<int64_t>(static_cast<double>(use.usual_ns) / std::max(ratio, 1.0)), 1);
       // Three of four operations are slow, not a few.
@@ -239,8 +242,8 @@ std::vector<Cause> FindSlowLinks(const Timing& timing, const Paces& paces, const
         above += use.transfers_ns[k] > reference + (use.usual_ns - reference) / 2;
         lost += std::max<int64_t>(use.transfers_ns[k] - reference, 0);
       }
-      const bool excess = use.usual_ns - reference > 3 * use.noise_ns || since > 0;
-      if ((peer > 0 || since > 0) && ratio >= kSlow && excess && above * 4 >= (use.transfers_ns.size() - since) * 3) {
+      excess = std::max(excess, use.usual_ns - reference);
+      if ((peer > 0 || since > 0) && ratio >= kSlow && excess > 3 * use.noise_ns && above * 4 >= (use.transfers_ns.size() - since) * 3) {
         slow.push_back({i, ratio, lost, since, 0});
       } else if (const NowAndThen odd = SlowNowAndThen(use, list, uses); odd.times > 0) {
         slow.push_back({i, odd.ratio, odd.lost_ns, 0, odd.times});

@@ -103,6 +103,43 @@ TEST(Streams, TheDependencyNamesTheStream) {
   EXPECT_EQ(ahead(b), (std::set<uint32_t>{0, 2}));
 }
 
+// As PyTorch does it: tensor parallel reductions on the compute stream, data parallel ones beside it; each stream is made to wait for the
+// other once a step. Rank 1's GPU does not get to a reduction on its compute stream, whose host has long been through the step.
+TEST(Streams, AWaitThatWasMadeLaterHoldsUpNothing) {
+  for (const bool recorded : {true, false}) {
+    Job job(1, 1, 4, 0);
+    job.comms = {{"tp_0", {0, 1}}, {"tp_1", {2, 3}}, {"dp_0", {0, 2}}, {"dp_1", {1, 3}}};
+    for (int r = 0; r < 4; ++r) {
+      const int tp = r / 2, dp = 2 + r % 2;
+      auto& program = job.ranks[static_cast<size_t>(r)].program;
+      for (int step = 0; step < 2; ++step) {
+        const size_t begin = program.size();
+        // The second step's first reduction waits for the first step's last: the compute stream was made to.
+        program.push_back(On(tp, 0, step == 0 ? SIZE_MAX : begin - 1));
+        program.push_back(On(tp, 0));
+        program.push_back(On(dp, 1, begin + 1));
+        program.push_back(On(dp, 1));
+      }
+      program.push_back({});
+    }
+    job.ranks[1].gpu_stall_at = 5;
+    Bundle b = job.Run();
+    b.known_stalled = true;
+    for (Rank& rank : b.ranks) {
+      std::vector<int64_t> last = {0, 0};
+      for (const Op& op : rank.ops) last[op.stream] = std::max(last[op.stream], op.ticket);
+      const auto after = [&](int64_t ticket) { return recorded ? static_cast<uint64_t>(ticket) : ring::StreamSnapshot::kAfterUnknown; };
+      rank.streams[1].depends_on.push_back({0, static_cast<uint64_t>(last[0]), after(2)});
+      rank.streams[0].depends_on.push_back({1, static_cast<uint64_t>(last[1]), after(last[0])});
+    }
+    const Verdict v = Analyze(b);
+    ASSERT_EQ(v.findings_size(), 1) << recorded << v.DebugString();
+    EXPECT_EQ(v.findings(0).kind(), GPU_STALL) << recorded << v.DebugString();
+    EXPECT_EQ(std::vector<int32_t>(v.findings(0).culprit_ranks().begin(), v.findings(0).culprit_ranks().end()), std::vector<int32_t>{1});
+    EXPECT_EQ(v.findings(0).victim_count(), 3) << v.DebugString();
+  }
+}
+
 // Rank 1 receives from rank 0 and sends to rank 2 in one group. Rank 0 has completed its side: what stands still is between 1 and 2.
 TEST(Streams, OfAGroupThatDoesNotEndWhatItsOtherSideHasCompletedIsNotWhatStandsStill) {
   for (const bool first : {true, false}) {

@@ -131,6 +131,7 @@ class WaitGraph {
   // A rank without data, or an operation in which nobody else is waited for.
   bool OnlyUnknown(uint32_t node) const;
   bool AheadOnOtherStreams(uint32_t queue, std::vector<Edge>* out);
+  bool WasMadeToWaitBefore(const Queue& queue, const Queue& other, const ring::StreamSnapshot::Dependency& d) const;
   bool RunBesideEachOther(uint32_t waiting, uint32_t other, bool or_before);
   void AddLaunchOrder(uint32_t queue);
   void HoldByFaultyGpus();

@@ -33,7 +33,7 @@ bool WaitGraph::AheadOnOtherStreams(uint32_t index, std::vector<Edge>* out) {
     if (q == index || queues[q].units.empty() || queues[q].stream == kNoIndex) continue;
     const Op& oldest = rank.ops[in_flight[queues[q].units[0]].ops[0]];
     for (const auto& d : rank.streams[queue.stream].depends_on) {
-      if (d.stream == queues[q].stream && oldest.ticket > 0 && static_cast<uint64_t>(oldest.ticket) <= d.ticket) {
+      if (d.stream == queues[q].stream && oldest.ticket > 0 && static_cast<uint64_t>(oldest.ticket) <= d.ticket && WasMadeToWaitBefore(queue, queues[q], d)) {
         add(q);
         break;
       }
@@ -45,6 +45,20 @@ bool WaitGraph::AheadOnOtherStreams(uint32_t index, std::vector<Edge>* out) {
     if (!RunBesideEachOther(index, q, true)) add(q);
   }
   return any;
+}
+
+// Whether the queue's oldest operation came on its stream after that had been made to wait for `other`, and so waits itself.
+bool WaitGraph::WasMadeToWaitBefore(const Queue& queue, const Queue& other, const ring::StreamSnapshot::Dependency& d) const {
+  const Rank& rank = model_.bundle.ranks[queue.rank];
+  const auto& in_flight = model_.ranks[queue.rank].in_flight;
+  const Op& waiting = rank.ops[in_flight[queue.units[0]].ops[0]];
+  if (d.after != ring::StreamSnapshot::kAfterUnknown && waiting.ticket > 0) return static_cast<uint64_t>(waiting.ticket) > d.after;
+  // Not recorded: a wait for what was issued later was made later.
+  for (const uint32_t unit : other.units) {
+    const Op& op = rank.ops[in_flight[unit].ops[0]];
+    if (op.ticket > 0 && static_cast<uint64_t>(op.ticket) <= d.ticket && op.enter_ns > waiting.enter_ns) return false;
+  }
+  return true;
 }
 
 // What a queue did not start, and what another one of the same GPU is in. Where a rank in the same role is in both at once, neither waits

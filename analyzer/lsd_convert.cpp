@@ -157,9 +157,11 @@ void EncodeStream(const ring::StreamSnapshot& stream, Stream* out) {
   out->set_late_completed(static_cast<int64_t>(stream.late_completed));
   if (stream.given != UINT64_MAX) out->set_given(static_cast<int64_t>(stream.given));
   out->set_timed_every(stream.timed_every);
+  out->set_starts_marked(stream.starts_marked);
   for (const auto& dependency : stream.depends_on) {
     out->add_depends_stream(dependency.stream);
     out->add_depends_ticket(static_cast<int64_t>(dependency.ticket));
+    out->add_depends_after(static_cast<int64_t>(dependency.after));  // kAfterUnknown is -1
   }
 }
 
@@ -177,8 +179,11 @@ ring::StreamSnapshot DecodeStream(const Stream& message) {
   stream.late_completed = std::min(static_cast<uint64_t>(message.late_completed()), stream.completed);
   if (message.has_given()) stream.given = static_cast<uint64_t>(std::max<int64_t>(message.given(), 0));
   stream.timed_every = message.timed_every();
+  stream.starts_marked = message.starts_marked();
   for (int i = 0; i < message.depends_stream_size() && i < message.depends_ticket_size() && i < 256; ++i) {
-    stream.depends_on.push_back({message.depends_stream(i), static_cast<uint64_t>(message.depends_ticket(i))});
+    const int64_t after = i < message.depends_after_size() ? message.depends_after(i) : -1;
+    stream.depends_on.push_back({message.depends_stream(i), static_cast<uint64_t>(message.depends_ticket(i)),
+                                 after < 0 ? ring::StreamSnapshot::kAfterUnknown : static_cast<uint64_t>(after)});
   }
   return stream;
 }

@@ -114,8 +114,8 @@ std::string Describe(const Bundle& bundle, const Rank& rank) {
   }
   for (const ring::StreamSnapshot& s : rank.streams) {
     out << "\nstream " << s.index << ' ' << s.handle << ' ' << s.device << ' ' << s.marked << ' ' << s.issued << ' '
-        << s.started << ' ' << s.completed << ' ' << s.late_started << ' ' << s.late_completed << ' ' << s.first_error;
-    for (const auto& d : s.depends_on) out << " d" << d.stream << ':' << d.ticket;
+        << s.started << ' ' << s.completed << ' ' << s.late_started << ' ' << s.late_completed << ' ' << s.first_error << ' ' << s.timed_every << s.starts_marked;
+    for (const auto& d : s.depends_on) out << " d" << d.stream << ':' << d.ticket << ':' << d.after;
   }
   for (const Op& o : rank.ops) {
     const OpAddresses at = o.addresses == kNoIndex ? OpAddresses() : rank.addresses.at(o.addresses);
@@ -248,6 +248,8 @@ class RandomBundle {
       s.late_started = s.started / 2;
       s.late_completed = s.completed / 3;
       s.first_error = Number(0, 700);
+      s.starts_marked = Coin();
+      if (Coin()) s.depends_on.push_back({static_cast<uint32_t>(Number(0, streams - 1)), static_cast<uint64_t>(Big()), static_cast<uint64_t>(Big())});
       if (Coin()) s.depends_on.push_back({static_cast<uint32_t>(Number(0, streams - 1)), static_cast<uint64_t>(Big())});
       rank.streams.push_back(s);
     }

@@ -35,7 +35,7 @@ void Note(Reach* reach, int64_t seq, bool there, bool all_before) {
 }  // namespace
 
 bool StartsAreMarked(const ring::StreamSnapshot& stream, ring::GpuMarks marks) {
-  return marks == ring::GpuMarks::kFull || (marks == ring::GpuMarks::kEvents && stream.timed_every == 1);
+  return marks == ring::GpuMarks::kFull || (marks == ring::GpuMarks::kEvents && (stream.timed_every == 1 || stream.starts_marked));
 }
 
 OpState StateOf(ring::OpStage stage, uint64_t ticket, const ring::StreamSnapshot* stream, ring::GpuMarks marks) {

@@ -52,8 +52,8 @@ absl::Status Apply(absl::string_view option, absl::string_view value, RunOptions
     return absl::OkStatus();
   }
   if (option == "--gpu") {
-    if (value != "off" && value != "done" && value != "full" && value != "events" && value != "auto") {
-      return Usage(absl::StrCat("--gpu takes off, done, full, events or auto, not '", value, "'"));
+    if (value != "off" && value != "done" && value != "full" && value != "events" && value != "watch" && value != "auto") {
+      return Usage(absl::StrCat("--gpu takes off, done, full, events, watch or auto, not '", value, "'"));
     }
     options->gpu = std::string(value);
     return absl::OkStatus();
@@ -83,7 +83,8 @@ Runs COMMAND with the recorder preloaded, watches it, and says which rank stoppe
   --group GROUP        members of this group, a name or a number, may read the incidents (LOCKSTEP_GROUP, which lets them read
                        the rings too; default: the owner alone)
   --kill-on-hang       end the job when it is hung; exit status 90 (hung) or 91 (ranks disagree)
-  --gpu MODE           GPU marks: off, done, full, events or auto (default: LOCKSTEP_GPU, else full)
+  --gpu MODE           GPU marks: off, done, full, events, watch or auto (default: LOCKSTEP_GPU, else watch:
+                       full, or events where CUDA_DEVICE_MAX_CONNECTIONS is 1)
   --profiler           NCCL's profiler interface instead of marks: kernel times, network steps, statically linked NCCL
                        (a plugin named by NCCL_PROFILER_PLUGIN is left alone)
   --late-after SECONDS a wait shorter than this is nothing to look at (default 5)

@@ -16,7 +16,7 @@ struct RunOptions {
   std::string collector;  // endpoint: detection and incidents are that collector's; empty: this process's own
   std::string out;  // incident folder; empty: made up, and only when there is something to say
   bool kill_on_hang = false;
-  std::string gpu;  // LOCKSTEP_GPU; empty: the user's, else "full"
+  std::string gpu;  // LOCKSTEP_GPU; empty: the user's, else "watch"
   bool profiler = false;  // LOCKSTEP_GPU=profiler, and the recorder as NCCL's profiler plugin
   int64_t late_after_ns = 5'000'000'000;
   int64_t hang_after_ns = 0;  // 0: not given

@@ -133,7 +133,7 @@ class Run {
     } else if (!options_.gpu.empty()) {
       SetVariable(environment, "LOCKSTEP_GPU", options_.gpu);
     } else if (!HasVariable(*environment, "LOCKSTEP_GPU")) {
-      SetVariable(environment, "LOCKSTEP_GPU", "full");
+      SetVariable(environment, "LOCKSTEP_GPU", "watch");
     }
     return 0;
   }

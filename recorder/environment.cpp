@@ -56,17 +56,30 @@ bool IsOff(const char* value) noexcept {
   return value != nullptr && (Is(value, "0") || Is(value, "off") || Is(value, "no") || Is(value, "false"));
 }
 
-GpuMode ReadGpuMode(char* note, size_t note_bytes) noexcept {
-  const char* value = Setting("LOCKSTEP_GPU");
-  // What a measurement on GPUs may change: `done` where marks are free, `off` where they are not or nobody has measured.
-  // With one hardware queue a memory operation can put bubbles between kernels: off until a measurement says otherwise.
+// With one hardware queue a memory operation on a stream that is busy holds up every other stream until its turn has come, an event
+// does not (docs/measurements.md).
+bool OneQueue() noexcept {
   const char* connections = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
-  const GpuMode automatic = connections != nullptr && Is(connections, "1") ? GpuMode::kOff : GpuMode::kDone;
+  return connections != nullptr && Is(connections, "1");
+}
+
+constexpr uint32_t kWatchSample = 61;  // no divisor of how many operations a step has, so that all of them get their turn
+
+// `sample`: of which operations the times are taken where nothing else is said.
+GpuMode ReadGpuMode(uint32_t* sample, char* note, size_t note_bytes) noexcept {
+  const char* value = Setting("LOCKSTEP_GPU");
+  const bool one_queue = OneQueue();
+  *sample = 1;
+  const GpuMode automatic = one_queue ? GpuMode::kOff : GpuMode::kDone;
   if (value == nullptr || *value == 0 || Is(value, "auto")) return automatic;
   if (IsOff(value)) return GpuMode::kOff;
   if (Is(value, "done")) return GpuMode::kDone;
   if (Is(value, "full")) return GpuMode::kFull;
   if (Is(value, "events")) return GpuMode::kEvents;
+  if (Is(value, "watch")) {
+    if (one_queue) *sample = kWatchSample;
+    return one_queue ? GpuMode::kEvents : GpuMode::kFull;
+  }
   if (Is(value, "profiler")) return GpuMode::kProfiler;
   snprintf(note, note_bytes, "LOCKSTEP_GPU has an unknown value; used %s", automatic == GpuMode::kOff ? "off" : "done");
   return automatic;
@@ -121,13 +134,14 @@ void ReadEnvironment(Environment* env) noexcept {
   env->ring_bytes = ring::kMinFileBytes;
   while (env->ring_bytes * 2 <= static_cast<uint64_t>(asked) << 10) env->ring_bytes *= 2;
 
-  env->gpu = ReadGpuMode(env->note, sizeof(env->note));
+  uint32_t usual_sample = 1;
+  env->gpu = ReadGpuMode(&usual_sample, env->note, sizeof(env->note));
   const char* sample = Setting("LOCKSTEP_GPU_SAMPLE");
   env->gpu_sample = static_cast<uint32_t>(Number(sample, 1, 1000000, 0));
   if (env->gpu_sample == 0) {
-    env->gpu_sample = 1;
+    env->gpu_sample = usual_sample;
     if (sample != nullptr && *sample != 0 && env->note[0] == 0)
-      snprintf(env->note, sizeof(env->note), "LOCKSTEP_GPU_SAMPLE is no number from 1 to 1000000; every operation is timed");
+      snprintf(env->note, sizeof(env->note), "LOCKSTEP_GPU_SAMPLE is no number from 1 to 1000000; one operation in %u is timed", usual_sample);
   }
   env->cuda = ReadCudaLayers();
   const char* hook = Setting("LOCKSTEP_HOOK");

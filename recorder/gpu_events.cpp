@@ -11,9 +11,13 @@ constexpr uint32_t kPairs = 256;  // operations of one stream that can be under 
 constexpr uint32_t kPairsAtOnce = 64;
 constexpr uint32_t kNoPair = UINT32_MAX;
 
+// An event that tells a time makes the GPU wait for 2 us between two kernels that depend on each other, one that only tells
+// that it was reached for nothing (H100, docs/measurements.md).
 struct Pair {
-  void *start, *end;
+  void *start, *end;    // with times
+  void *began, *ended;  // without; null where every operation is timed
 };
+constexpr unsigned kWithoutTime = 2;
 
 enum FlightStage : uint32_t { kStartRecorded = 1, kEndRecorded = 2, kDropped = 3 };
 
@@ -22,7 +26,8 @@ struct Flight {
   uint64_t enter;  // ticks just before the start was recorded
   uint32_t pair;
   uint32_t stage;
-  bool timed;
+  bool timed;  // the pair's events with times
+  bool whole;  // start and end are one operation's
 };
 
 enum StreamState : uint32_t { kUnused = 0, kLive = 1, kEnded = 2 };
@@ -58,8 +63,16 @@ constexpr double kAnchorEvery = 1e9;    // ns: what is measured in single precis
 constexpr double kFloatError = 1.2e-7;  // of an elapsed time, relative
 
 bool MakePair(Pair* pair) noexcept {
-  if (g_driver.event_create(&pair->start, 0) != 0) return false;
-  return g_driver.event_create(&pair->end, 0) == 0;
+  if (g_driver.event_create(&pair->start, 0) != 0 || g_driver.event_create(&pair->end, 0) != 0) return false;
+  if (g.gpu_sample == 1) return true;
+  return g_driver.event_create(&pair->began, kWithoutTime) == 0 && g_driver.event_create(&pair->ended, kWithoutTime) == 0;
+}
+
+void* StartOf(const Pair& pair, bool timed) noexcept {
+  return timed || pair.began == nullptr ? pair.start : pair.began;
+}
+void* EndOf(const Pair& pair, bool timed) noexcept {
+  return timed || pair.ended == nullptr ? pair.end : pair.ended;
 }
 
 void PushFree(StreamEvents* events, uint32_t pair) noexcept {
@@ -125,16 +138,16 @@ bool HasEvents(uint32_t stream) noexcept {
   return LoadAcquire(&events.freed) != events.taken && LoadAcquire(&events.state) == kLive;
 }
 
-bool RecordStart(uint32_t stream, void* handle, uint64_t ticket, uint64_t now, DriverResult* result) noexcept {
+bool RecordStart(uint32_t stream, void* handle, uint64_t ticket, uint64_t now, bool timed, DriverResult* result) noexcept {
   StreamEvents* events = &g_events[stream];
   *result = 0;
   if (LoadAcquire(&events->state) != kLive) return false;
   const uint32_t pair = TakePair(events);
   if (pair == kNoPair) return false;
   Flight* flight = &events->flights[events->begun % kPairs];
-  *result = g_driver.event_record(events->pairs[pair].start, handle);
+  *result = g_driver.event_record(StartOf(events->pairs[pair], timed), handle);
   // A pair that could not be used goes back through the consumer.
-  *flight = {ticket, now, pair, *result == 0 ? kStartRecorded : kDropped, true};
+  *flight = {ticket, now, pair, *result == 0 ? kStartRecorded : kDropped, timed, false};
   StoreRelease(&events->begun, events->begun + 1);  // partner: PollStream
   events->open = *result == 0;
   return *result == 0;
@@ -147,16 +160,16 @@ bool RecordEnd(uint32_t stream, void* handle, uint64_t ticket, DriverResult* res
   if (events->open) {
     events->open = false;
     Flight* flight = &events->flights[(events->begun - 1) % kPairs];
-    *result = g_driver.event_record(events->pairs[flight->pair].end, handle);
-    flight->timed = flight->ticket == ticket;
+    *result = g_driver.event_record(EndOf(events->pairs[flight->pair], flight->timed), handle);
+    flight->whole = flight->ticket == ticket;
     flight->ticket = ticket;
     StoreRelease(&flight->stage, *result == 0 ? kEndRecorded : kDropped);  // partner: PollStream
     return *result == 0;
   }
   const uint32_t pair = TakePair(events);
   if (pair == kNoPair) return false;
-  *result = g_driver.event_record(events->pairs[pair].end, handle);
-  events->flights[events->begun % kPairs] = {ticket, 0, pair, *result == 0 ? kEndRecorded : kDropped, false};
+  *result = g_driver.event_record(EndOf(events->pairs[pair], false), handle);
+  events->flights[events->begun % kPairs] = {ticket, 0, pair, *result == 0 ? kEndRecorded : kDropped, false, false};
   StoreRelease(&events->begun, events->begun + 1);
   return *result == 0;
 }
@@ -294,7 +307,7 @@ Look PollStream(uint32_t stream) noexcept {
     const Pair& pair = events->pairs[flight->pair];
     if (stage != kDropped) {
       if (flight->enter != 0 && Load(&mark->started) < flight->ticket) {
-        const DriverResult started = g_driver.event_query(pair.start);
+        const DriverResult started = g_driver.event_query(StartOf(pair, flight->timed));
         if (started != 0) {
           if (started != kDriverNotReady) EndStream(stream, started);
           break;
@@ -302,12 +315,12 @@ Look PollStream(uint32_t stream) noexcept {
         Store(&mark->started, flight->ticket);
       }
       if (stage == kStartRecorded) break;
-      const DriverResult completed = g_driver.event_query(pair.end);
+      const DriverResult completed = g_driver.event_query(EndOf(pair, flight->timed));
       if (completed != 0) {
         if (completed != kDriverNotReady) EndStream(stream, completed);
         break;
       }
-      if (flight->timed) TimeFlight(stream, *flight);
+      if (flight->timed && flight->whole) TimeFlight(stream, *flight);
       // After its times: who sees it completed may expect to find them.
       StoreRelease(&mark->completed, flight->ticket);
     }

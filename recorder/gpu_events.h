@@ -15,8 +15,9 @@ namespace lockstep::recorder {
 bool MakeEvents(uint32_t stream, void* context) noexcept;
 // There is room for one more operation.
 bool HasEvents(uint32_t stream) noexcept;
-// The stream's context is current. False: not recorded, with the driver's error or 0 when there was no event left.
-bool RecordStart(uint32_t stream, void* handle, uint64_t ticket, uint64_t now, DriverResult* result) noexcept;
+// The stream's context is current. `timed`: with events that tell times. False: not recorded, with the driver's error or 0
+// when there was no event left.
+bool RecordStart(uint32_t stream, void* handle, uint64_t ticket, uint64_t now, bool timed, DriverResult* result) noexcept;
 bool RecordEnd(uint32_t stream, void* handle, uint64_t ticket, DriverResult* result) noexcept;
 // The operation whose start was recorded last gets no end of its own.
 void DropStart(uint32_t stream) noexcept;

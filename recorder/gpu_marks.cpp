@@ -98,7 +98,13 @@ bool MapMark(StreamLocal* stream) noexcept {
   return true;
 }
 
-// The context that the stream belongs to, and the driver's number of it.
+// Not of a default stream: which one a handle names does not change.
+bool IsCapturing(const StreamLocal& stream) noexcept {
+  int status = 0;
+  return g_driver.is_capturing(HandleOf(stream), &status) != 0 || status != 0;
+}
+
+// The context that the stream belongs to, and the driver's number of it. The stream does not capture.
 bool FindContext(StreamLocal* stream) noexcept {
   stream->context = nullptr;
   stream->identity = 0;
@@ -157,6 +163,14 @@ void ForHeldStreams(const CommLocal& comm, Each each) noexcept {
   }
 }
 
+// As GiveEnd, some time after the use: a stream that captures by now would take the mark into its graph, so that the GPU wrote
+// it at every launch. Of what it did before, nothing is known then.
+void GiveLate(StreamLocal* stream, uint64_t ticket) noexcept {
+  uint64_t graph = 0;
+  if (ticket <= LastGiven(*stream) || stream->ways == 0 || QueryCapture(*stream, &graph) != Capture::kNo) return;
+  GiveEnd(stream, ticket);
+}
+
 void ClearHold(const CommLocal& comm, StreamLocal* stream) noexcept {
   __atomic_fetch_and(&stream->held[comm.index / 64], ~(uint64_t{1} << (comm.index % 64)), __ATOMIC_ACQ_REL);
 }
@@ -177,6 +191,11 @@ LOCKSTEP_COLD void EnableMarks(StreamLocal* stream) noexcept {
     stream->tries = 0;
     return;
   }
+  // First seen in a capture: later.
+  if (stream->cell->handle > 2 && IsCapturing(*stream)) {
+    stream->tries = kTries;
+    return;
+  }
   RelaxedCapture relaxed;
   if (!FindContext(stream)) return;
   const InContext context(stream->context);
@@ -189,6 +208,7 @@ LOCKSTEP_COLD void EnableMarks(StreamLocal* stream) noexcept {
     }
     way = kWayEvents;
     stream->cell->timed_every = g.gpu_sample;
+    stream->cell->starts_marked = 1;
   } else {
     if (!HasMemoryOperations(stream->cell->device)) {
       stream->tries = 0;
@@ -252,11 +272,11 @@ void StartMark(StreamLocal* stream, uint64_t ticket, uint64_t now) noexcept {
     if (g.gpu == GpuMode::kFull) Write(stream, offsetof(ring::MarkLine, started), ticket);
     return;
   }
-  if (!stream->timed) return;
   ErrnoKeeper keep;
   const InContext context(stream->context);
   Result result = 0;
-  if (!RecordStart(IndexOf(stream), HandleOf(*stream), ticket, now, &result) && result != 0) Fail(stream, result);
+  if (!RecordStart(IndexOf(stream), HandleOf(*stream), ticket, now, stream->timed, &result) && result != 0)
+    Fail(stream, result);
 }
 
 void EndMark(StreamLocal* stream, uint64_t ticket) noexcept {
@@ -294,7 +314,7 @@ LOCKSTEP_COLD void SettleMarks(CommLocal* comm, uint64_t begun) noexcept {
       left = true;
     } else {
       ClearHold(*comm, stream);
-      if (!IsHeld(*stream)) GiveEnd(stream, Load(&stream->cell->issued));
+      if (!IsHeld(*stream)) GiveLate(stream, Load(&stream->cell->issued));
     }
     StoreRelease(&stream->busy, kNobody);
   });
@@ -313,7 +333,7 @@ void SettleEarlier(CommLocal* comm) noexcept {
     ClearHold(*comm, stream);
     const uint64_t issued = Load(&stream->cell->issued);
     // Its newest ticket is that of the use that ends now.
-    if (!IsHeld(*stream)) GiveEnd(stream, mine ? issued - 1 : issued);
+    if (!IsHeld(*stream)) GiveLate(stream, mine ? issued - 1 : issued);
     if (!mine) StoreRelease(&stream->busy, kNobody);
   });
 }

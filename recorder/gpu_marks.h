@@ -18,14 +18,20 @@ inline constexpr uint8_t kWayMarks = 1, kWayEvents = 2;  // StreamLocal::ways
 void EnableMarks(StreamLocal* stream) noexcept;
 
 // The stream as the host means it now is the one that the table has under this handle. False: it was destroyed and its
-// handle given out again without our seeing it.
+// handle given out again without our seeing it. Not to be asked of a stream that captures: CUDA refuses to tell the number
+// of one, in every mode, and spoils its capture (driver 580.159; not documented).
 bool IsSameStream(const StreamLocal& stream) noexcept;
 
 enum class Capture { kNo, kYes, kUnknown };
 // Whether the stream is being captured into a graph, and which. Asks the driver; does not disturb a capture.
 Capture QueryCapture(const StreamLocal& stream, uint64_t* graph) noexcept;
 
-// There is a way to tell the stream's progress.
+// There is a way to tell the stream's progress, or there may be one. Whoever marks asks for a capture first.
+inline bool MayMark(const StreamLocal& stream) noexcept {
+  return stream.ways != 0 || stream.tries != 0 || stream.identity != 0;
+}
+
+// There is a way to tell the stream's progress. Not for a stream that captures.
 inline bool MarksReady(StreamLocal* stream) noexcept {
   if (LOCKSTEP_UNLIKELY(stream->ways == 0) && stream->tries != 0) EnableMarks(stream);
   return stream->ways != 0;

@@ -15,6 +15,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "recorder/ring/reader.h"
@@ -29,6 +30,7 @@ using ring::OpStage;
 using ring::Snapshot;
 using ring::StreamSnapshot;
 using ::testing::HasSubstr;
+using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -167,6 +169,20 @@ TEST_F(GpuTest, AutoIsDoneExceptWithOneConnection) {
     EXPECT_EQ(program.Line(), "all is done");
     EXPECT_EQ(Ring().process.gpu_marks, one ? GpuMarks::kOff : GpuMarks::kDone);
     EXPECT_EQ(Ring().process.note, "");
+    EXPECT_EQ(program.Finish(), 0);
+  }
+}
+
+// As `lockstep run` asks for it: the most that holds nothing up.
+TEST_F(GpuTest, WatchIsFullOrWithOneConnectionEventsMostOfWhichHaveNoTimes) {
+  for (const bool one : {false, true}) {
+    Program program = Start("contexts", "watch", {one ? "CUDA_DEVICE_MAX_CONNECTIONS=1" : "CUDA_DEVICE_MAX_CONNECTIONS=8"});
+    EXPECT_EQ(program.Line(), "all is done");
+    const Snapshot ring = Ring();
+    EXPECT_EQ(ring.process.gpu_marks, one ? GpuMarks::kEvents : GpuMarks::kFull);
+    EXPECT_EQ(ring.process.note, "");
+    ASSERT_THAT(ring.streams, ::testing::Not(IsEmpty()));
+    EXPECT_EQ(ring.streams[0].timed_every, one ? 61u : 0u);
     EXPECT_EQ(program.Finish(), 0);
   }
 }
@@ -353,11 +369,13 @@ TEST_F(GpuTest, EventsMeasureHowLongOperationsTook) {
   EXPECT_EQ(program.Finish(), 0);
 }
 
-TEST_F(GpuTest, OneOperationInSoManyIsTimedAndTheEndsOfAllAreKnown) {
+TEST_F(GpuTest, OneOperationInSoManyIsTimedAndStartsAndEndsOfAllAreKnown) {
   Program program = Start("timed", "events", {"LOCKSTEP_GPU_SAMPLE=4"});
   ASSERT_EQ(program.Line(), "all is done");
   const Snapshot ring = RingWhere([](const Snapshot& r) { return Stands(r, 0, 8, 8) && Stands(r, 1, 8, 8); });
   EXPECT_EQ(ring.streams[0].timed_every, 4u);
+  EXPECT_TRUE(ring.streams[0].starts_marked);
+  for (const StreamSnapshot& stream : {ring.streams[0], ring.streams[1]}) EXPECT_EQ(stream.started, stream.issued);
   int timed = 0;
   for (const OpSnapshot& op : Reductions(ring)) {
     EXPECT_EQ(op.completed_ns != 0, op.ticket % 4 == 0) << op.ticket;
@@ -414,6 +432,38 @@ TEST_F(GpuTest, ANonblockingCommunicatorsMarkWaitsUntilItsWorkIsQueued) {
         EXPECT_EQ(op.completed_ns, 0) << "its length was not measured";
       }
     }
+    EXPECT_EQ(program.Finish(), 0);
+  }
+}
+
+// Its mark would become part of the graph.
+TEST_F(GpuTest, ANonblockingCommunicatorsMarkDoesNotGoIntoACapture) {
+  for (const std::string mode : {"done", "full", "events"}) {
+    SCOPED_TRACE(mode);
+    Program program = Start("captured_late", mode, {"STANDIN_ASYNC_DELAY_US=100000"});
+    ASSERT_EQ(program.Line(), "all is done");
+    const Snapshot ring = RingWhere([](const Snapshot& r) { return r.streams.at(0).completed == 3; });
+    EXPECT_EQ(ring.streams[0].given, 3u);
+    EXPECT_EQ(program.Finish(), 0);
+  }
+}
+
+// What came on a stream before it was made to wait does not wait; two waits that are not over are both known.
+TEST_F(GpuTest, AWaitHoldsUpWhatComesAfterIt) {
+  for (const std::string mode : {"done", "full", "events"}) {
+    SCOPED_TRACE(mode);
+    Program program = Start("waits", mode);
+    ASSERT_EQ(program.Line(), "all wait");
+    const Snapshot ring = Ring();
+    ASSERT_THAT(ring.streams, SizeIs(2));
+    std::vector<std::tuple<uint32_t, uint64_t, uint64_t>> waits;
+    for (const auto& wait : ring.streams[1].depends_on) {
+      if (wait.ticket > 3) waits.emplace_back(wait.stream, wait.after, wait.ticket);
+    }
+    std::sort(waits.begin(), waits.end());
+    EXPECT_THAT(waits, ElementsAre(std::tuple(0u, 1u, 4u), std::tuple(0u, 2u, 5u)));
+    EXPECT_THAT(ring.streams[0].depends_on, IsEmpty());
+    program.GoOn();
     EXPECT_EQ(program.Finish(), 0);
   }
 }

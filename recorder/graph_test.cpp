@@ -75,7 +75,7 @@ std::vector<uint64_t> Numbers(const Snapshot& ring, CallKind kind, OpStage stage
 }
 
 class EachMarksTest : public GraphTest, public ::testing::WithParamInterface<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Marks, EachMarksTest, ::testing::Values("off", "done", "full"),
+INSTANTIATE_TEST_SUITE_P(Marks, EachMarksTest, ::testing::Values("off", "done", "full", "events"),
                          [](const auto& mode) { return std::string(mode.param); });
 
 TEST_P(EachMarksTest, LaunchesIssueWhatWasCapturedInTheOrderOfTheCalls) {

@@ -499,14 +499,14 @@ bool BeginLaunch(const void* exec, const void* stream, LaunchInFlight* flight) n
   flight->epoch = g.epoch;
   flight->stream = FindStream(thread, stream, -1);
   StreamLocal* on = flight->stream != kNone ? &g_tables.streams[flight->stream] : nullptr;
-  const bool marked = on != nullptr && Marking() && MarksReady(on);
+  const bool marking = on != nullptr && Marking() && MayMark(*on);
   Capture capture = Capture::kNo;
-  if (on != nullptr && (marked || Capturing())) capture = LookForCapture(*on, &flight->into);
+  if (on != nullptr && (marking || Capturing())) capture = LookForCapture(*on, &flight->into);
   if (capture == Capture::kYes) {
     flight->captured = true;
     return true;
   }
-  if (marked && capture == Capture::kNo) flight->ticket = TakeTicket(thread, on, false);
+  if (marking && capture == Capture::kNo && MarksReady(on)) flight->ticket = TakeTicket(thread, on, false);
   flight->mark = flight->ticket != 0;
   flight->number = Add(&cell->launches, 1) + 1;
   Store(&cell->exec, reinterpret_cast<uintptr_t>(exec));

@@ -74,22 +74,50 @@ void OpenGroup(ThreadState* thread) noexcept {
   PublishSlot(thread, slot);
 }
 
-// The group's use of a stream: one ticket for all its operations there.
-ThreadState::GroupStream* JoinStream(ThreadState* thread, uint32_t stream, bool nonblocking) noexcept {
+// The stream that an operation is put on, and whether that is captured.
+struct Use {
+  uint32_t stream = kNone;
+  bool marks = false;  // its progress can be told
+  Capture capture = Capture::kNo;
+  uint64_t graph = 0;
+};
+
+// A capture is asked for first: nothing else may be asked of a stream that captures.
+Use LookAtStream(ThreadState* thread, const void* handle, uint32_t stream, int32_t device) noexcept {
+  Use use;
+  use.stream = stream;
+  if (stream == kNone) return use;
+  const bool marking = Marking() && MayMark(g_tables.streams[stream]);
+  if (!marking && !Capturing()) return use;
+  use.capture = LookForCapture(g_tables.streams[stream], &use.graph);
+  if (!marking || use.capture != Capture::kNo) return use;
+  if (LOCKSTEP_UNLIKELY(!IsSameStream(g_tables.streams[stream]))) {
+    ForgetStream(handle);
+    use.stream = FindStream(thread, handle, device);
+    if (use.stream == kNone) return use;
+  }
+  use.marks = MarksReady(&g_tables.streams[use.stream]);
+  return use;
+}
+
+ThreadState::GroupStream* InGroup(ThreadState* thread, uint32_t stream) noexcept {
   for (uint32_t i = thread->group_stream_count; i > 0; --i) {
     if (thread->group_streams[i - 1].stream == stream) return &thread->group_streams[i - 1];
   }
+  return nullptr;
+}
+
+// The group's use of a stream: one ticket for all its operations there. Null: no room for one more.
+ThreadState::GroupStream* JoinStream(ThreadState* thread, const Use& use, bool nonblocking) noexcept {
+  if (ThreadState::GroupStream* known = InGroup(thread, use.stream)) return known;
   if (thread->group_stream_count == kGroupStreams) return nullptr;
-  ThreadState::GroupStream* use = &thread->group_streams[thread->group_stream_count++];
-  *use = {stream, 0, 0, false, false};
-  StreamLocal* local = &g_tables.streams[stream];
-  const bool marks = Marking() && MarksReady(local);
-  if (!marks && !Capturing()) return use;
-  const Capture capture = LookForCapture(*local, &use->graph);
-  use->captured = capture == Capture::kYes;
-  if (marks && capture == Capture::kNo) use->ticket = TakeTicket(thread, local, nonblocking);
-  use->mark = use->ticket != 0;
-  return use;
+  ThreadState::GroupStream* joined = &thread->group_streams[thread->group_stream_count++];
+  *joined = {use.stream, 0, 0, false, false};
+  joined->graph = use.graph;
+  joined->captured = use.capture == Capture::kYes;
+  if (use.marks) joined->ticket = TakeTicket(thread, &g_tables.streams[use.stream], nonblocking);
+  joined->mark = joined->ticket != 0;
+  return joined;
 }
 
 // Packs a grouped send or receive beside its neighbours; null when it needs a slot of its own.
@@ -352,35 +380,32 @@ bool BeginOp(const Op& op, OpInFlight* flight) noexcept {
   flight->members = nullptr;
 
   uint64_t ticket = 0, graph = 0;
-  const bool marking = Marking() && stream != kNone;
-  if (LOCKSTEP_UNLIKELY(marking)) {
-    if (LOCKSTEP_UNLIKELY(!IsSameStream(g_tables.streams[stream]))) {
-      ForgetStream(op.stream);
-      flight->stream = stream = FindStream(thread, op.stream, entry->device);
-    }
-    if (LOCKSTEP_UNLIKELY(comm->nonblocking)) StoreRelease(&comm->async_begun, comm->async_begun + 1);
-  }
+  const bool looks = (Marking() || Capturing()) && stream != kNone;
+  if (LOCKSTEP_UNLIKELY(comm->nonblocking) && Marking() && stream != kNone) StoreRelease(&comm->async_begun, comm->async_begun + 1);
   if (LOCKSTEP_UNLIKELY(grouped)) {
     if (thread->group == 0) OpenGroup(thread);
     JoinGroup(thread, comm);
     ++thread->group_ops;
-    if (LOCKSTEP_UNLIKELY(marking || (Capturing() && stream != kNone))) {
-      ThreadState::GroupStream* use = JoinStream(thread, stream, comm->nonblocking);
-      if (use != nullptr) {
-        flight->captured = use->captured;
-        graph = use->graph;
-        ticket = use->ticket;
+    if (LOCKSTEP_UNLIKELY(looks)) {
+      const ThreadState::GroupStream* joined = InGroup(thread, stream);
+      if (joined == nullptr) {
+        const Use use = LookAtStream(thread, op.stream, stream, entry->device);
+        flight->stream = stream = use.stream;
+        if (stream != kNone) joined = JoinStream(thread, use, comm->nonblocking);
+      }
+      if (joined != nullptr) {
+        flight->captured = joined->captured;
+        graph = joined->graph;
+        ticket = joined->ticket;
       }
     }
-  } else if (LOCKSTEP_UNLIKELY(marking || (Capturing() && stream != kNone))) {
-    StreamLocal* local = &g_tables.streams[stream];
-    const bool marks = marking && MarksReady(local);
-    if (marks || Capturing()) {
-      const Capture capture = LookForCapture(*local, &graph);
-      flight->captured = capture == Capture::kYes;
-      if (marks && capture == Capture::kNo) ticket = TakeTicket(thread, local, comm->nonblocking);
-      flight->mark = ticket != 0;
-    }
+  } else if (LOCKSTEP_UNLIKELY(looks)) {
+    const Use use = LookAtStream(thread, op.stream, stream, entry->device);
+    flight->stream = stream = use.stream;
+    flight->captured = use.capture == Capture::kYes;
+    graph = use.graph;
+    if (use.marks) ticket = TakeTicket(thread, &g_tables.streams[stream], comm->nonblocking);
+    flight->mark = ticket != 0;
   }
   flight->ticket = ticket;
   if (LOCKSTEP_UNLIKELY(flight->captured)) return BeginCaptured(op, site, reduction, graph, now, flight);

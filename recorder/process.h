@@ -63,7 +63,7 @@ struct alignas(64) StreamLocal {
   uint64_t identity;     // the driver's own number of the stream; 0: not known
   uint8_t ways;          // kWayMarks, kWayEvents; 0: its progress is not told
   uint8_t tries;         // left, to make it so: what stood against it may pass
-  bool timed;            // the use under way has events before and behind it
+  bool timed;            // the use under way has events that tell times
   uint32_t busy;         // 1 + index of the thread between ticket and mark; their order on the stream is nobody else's
   // Communicators, by bit, whose work may not be on the stream yet: no mark may be put there before it is.
   uint64_t held[ring::kMaxComms / 64];

@@ -21,7 +21,7 @@ struct EventEntry {
 };
 constexpr uint32_t kEvents = 4096;
 constexpr uint32_t kEventProbes = 8;
-constexpr uint64_t kTicketMask = (uint64_t{1} << 48) - 1;
+constexpr uint64_t kTicketMask = ring::kDependencyTickets;
 EventEntry g_events[kEvents];
 uint32_t g_default_streams;  // in the table
 
@@ -59,6 +59,7 @@ uint32_t NewStream(const void* handle, int32_t device, uint64_t owner) noexcept 
   cell->first_error = 0;
   cell->given = 0;
   cell->timed_every = 0;
+  cell->starts_marked = 0;
   for (ring::Dependency& dependency : cell->depends_on) Store(&dependency.stream_plus_one, 0u);
   StreamLocal* local = &g_tables.streams[index];
   local->cell = cell;
@@ -199,6 +200,35 @@ uint32_t EventStream(const void* event, uint64_t* ticket) noexcept {
   return kNone;
 }
 
+namespace {
+
+// Nothing waits there any more, as far as marks tell.
+bool IsOver(const ring::Dependency& wait) noexcept {
+  const uint32_t stream = Load(&wait.stream_plus_one);
+  return stream == 0 || (Load(&g.map.streams[stream - 1].marked) != 0 &&
+                         Load(&g.map.marks[stream - 1].completed) >= (Load(&wait.ticket) & ring::kDependencyTickets));
+}
+
+// Where a wait for `source` is noted. An earlier wait for the same stream that is not over holds up what came between the two,
+// and is kept if there is room; without marks nobody can tell, and the newest counts.
+ring::Dependency* PlaceOfWait(uint32_t target, uint32_t source, uint64_t packed) noexcept {
+  ring::Dependency* waits = g.map.streams[target].depends_on;
+  const bool marked = Load(&g.map.streams[source].marked) != 0;
+  ring::Dependency *same = nullptr, *over = nullptr, *oldest = &waits[0];
+  for (uint32_t i = 0; i < ring::kDependencies; ++i) {
+    const bool is_same = Load(&waits[i].stream_plus_one) == source + 1;
+    // Nothing came between the two: the later wait holds the earlier one.
+    if (is_same && (!marked || Load(&waits[i].ticket) >> 48 == packed >> 48)) return &waits[i];
+    if (is_same && (same == nullptr || Load(&waits[i].ticket) > Load(&same->ticket))) same = &waits[i];
+    if (over == nullptr && IsOver(waits[i])) over = &waits[i];
+    if ((Load(&waits[i].ticket) & ring::kDependencyTickets) < (Load(&oldest->ticket) & ring::kDependencyTickets)) oldest = &waits[i];
+  }
+  if (over != nullptr) return over;
+  return same != nullptr ? same : oldest;
+}
+
+}  // namespace
+
 void NoteStreamWaits(const void* stream, const void* event) noexcept {
   const TableTime timed;
   uint64_t ticket = 0;
@@ -209,20 +239,12 @@ void NoteStreamWaits(const void* stream, const void* event) noexcept {
   // A default stream that no operation used is not worth a place in the table.
   const uint32_t target = IsDefault(stream) ? KnownDefault(stream) : FindStream(thread, stream, -1);
   if (target == kNone || target == source) return;
-  ring::Dependency* places = g.map.streams[target].depends_on;
-  ring::Dependency* place = &places[0];
-  for (uint32_t i = 0; i < ring::kDependencies; ++i) {
-    const uint32_t there = Load(&places[i].stream_plus_one);
-    if (there == source + 1 || there == 0) {
-      place = &places[i];
-      break;
-    }
-    if (Load(&places[i].ticket) < Load(&place->ticket)) place = &places[i];
-  }
+  const uint64_t packed = ring::PackDependency(ticket, Load(&g.map.streams[target].issued));
+  ring::Dependency* place = PlaceOfWait(target, source, packed);
   Store(&place->stream_plus_one, 0u);
   FenceRelease();
-  Store(&place->ticket, ticket);
-  Store(&place->check, ring::DependencyCheck(source + 1, ticket));
+  Store(&place->ticket, packed);
+  Store(&place->check, ring::DependencyCheck(source + 1, packed));
   StoreRelease(&place->stream_plus_one, source + 1);
 }
 

@@ -152,7 +152,7 @@ constexpr Line kLines[] = {
     {"run", "collector", kDerived, kDerived, Kind::kEndpoint, "", "", false, 0, "out"},
     {"run", "group", "LOCKSTEP_GROUP", kDerived, Kind::kText, "", "the owner alone", true},
     {"run", "kill-on-hang", kDerived, kDerived, Kind::kFlag, "", "no"},
-    {"run", "gpu", kDerived, kDerived, Kind::kChoice, "off|done|full|events|auto", "LOCKSTEP_GPU, else full", false, 0, "profiler"},
+    {"run", "gpu", kDerived, kDerived, Kind::kChoice, "off|done|full|events|watch|auto", "LOCKSTEP_GPU, else watch", false, 0, "profiler"},
     {"run", "profiler", kDerived, kDerived, Kind::kFlag, "", "no", false, 0, "gpu"},
     {"run", "late-after", kDerived, kDerived, Kind::kSeconds, "", "5", true},
     {"run", "hang-after", kDerived, kDerived, Kind::kSeconds, "", "never"},

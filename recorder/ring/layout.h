@@ -416,12 +416,28 @@ struct GraphOp {
 };
 static_assert(sizeof(GraphOp) == 64);
 
-// Two threads may make the same stream wait at once: `check` (0 in old files) tells a mix of two.
+// What the waiting stream got after it was made to wait runs behind all up to a ticket of the other one. Two threads may make
+// the same stream wait at once: `check` (0 in old files) tells a mix of two.
 struct Dependency {
   uint32_t stream_plus_one;  // 0: none
   uint32_t check;
-  uint64_t ticket;
+  uint64_t ticket;  // PackDependency
 };
+// The other stream's ticket, and how many tickets the waiting one had given by then: only later ones wait. 0 in the upper 16
+// bits, in files of older recorders: not known.
+inline constexpr uint64_t kDependencyTickets = (uint64_t{1} << 48) - 1;
+inline constexpr uint64_t kDependencyTurns = 65535;
+constexpr uint64_t PackDependency(uint64_t ticket, uint64_t given) {
+  return (ticket & kDependencyTickets) | (given % kDependencyTurns + 1) << 48;
+}
+// The newest number not above `issued` that was packed; false: none was.
+constexpr bool UnpackGiven(uint64_t packed, uint64_t issued, uint64_t* given) {
+  const uint64_t turn = packed >> 48;
+  if (turn == 0) return false;
+  const uint64_t back = (issued % kDependencyTurns + kDependencyTurns - (turn - 1)) % kDependencyTurns;
+  *given = issued >= back ? issued - back : 0;
+  return true;
+}
 constexpr uint32_t DependencyCheck(uint32_t stream_plus_one, uint64_t ticket) {
   return static_cast<uint32_t>(((ticket ^ uint64_t{stream_plus_one} << 40) * 0x9e3779b97f4a7c15u) >> 32) | 1;
 }
@@ -438,8 +454,9 @@ struct StreamCell {
   // 1 + the last ticket whose completion mark the driver has taken, 0 in files of older recorders: of later tickets
   // nothing is known, not even that their work was queued.
   uint64_t given;
-  uint32_t timed_every;  // events: one in so many operations is timed, the others have their end marked; else 0
-  uint32_t reserved0;
+  uint32_t timed_every;  // events: one in so many operations is timed; else 0
+  // events: 1 if the start of every operation is marked. 0 in files of older recorders: of those that are timed only.
+  uint32_t starts_marked;
   uint64_t reserved1;
   Dependency depends_on[kDependencies];
 };

@@ -175,9 +175,13 @@ struct StreamSnapshot {
   // queued.
   uint64_t given = UINT64_MAX;
   uint32_t timed_every = 0;          // events: one in so many operations is timed; 0: no events
+  bool starts_marked = false;        // events: the start of every operation is, and not of those only that are timed
+  // Tickets of this stream above `after` run behind all of the other one up to `ticket`. kAfterUnknown: which ones is not recorded.
+  static constexpr uint64_t kAfterUnknown = UINT64_MAX;
   struct Dependency {
     uint32_t stream = 0;
     uint64_t ticket = 0;
+    uint64_t after = kAfterUnknown;
   };
   std::vector<Dependency> depends_on;
 };

@@ -448,6 +448,61 @@ int Captures() {
   return 0;
 }
 
+// Streams that wait for each other by turns, as a training step's do: the second one is made to wait for the first between its own
+// operations, twice, while nothing of the first is done.
+int Waits() {
+  ncclComm_t comm = Alone(0), other = Alone(0);
+  cudaStream_t first, second;
+  CHECK(cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking));
+  CHECK(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking));
+  cudaEvent_t event;
+  CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  for (int i = 0; i < 3; ++i) Reduce(comm, first);
+  CHECK(cudaStreamSynchronize(first));
+  // Over before it is noted.
+  CHECK(cudaEventRecord(event, first));
+  CHECK(cudaStreamWaitEvent(second, event, 0));
+  Close(first);
+  for (int i = 0; i < 2; ++i) {
+    Reduce(comm, first);
+    Reduce(other, second);
+    CHECK(cudaEventRecord(event, first));
+    CHECK(cudaStreamWaitEvent(second, event, 0));
+  }
+  Reduce(other, second);
+  Say("all wait");
+  if (!Await()) return 1;
+  g_gate = true;
+  CHECK(cudaStreamSynchronize(second));
+  return 0;
+}
+
+// A non-blocking communicator's work comes to its stream and is over; before anybody asks, the stream is captured.
+int CapturedLate() {
+  ncclComm_t slow = Alone(0, false), quick = Alone(0);
+  cudaStream_t stream;
+  CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  Reduce(quick, stream);
+  EXPECT(ncclAllReduce(g_buffer, g_buffer, kCount, ncclFloat, ncclSum, slow, stream) == ncclInProgress);
+  usleep(300000);
+  CHECK(cudaStreamSynchronize(stream));
+  CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  Reduce(quick, stream);
+  ncclResult_t state = ncclInProgress;
+  while (state == ncclInProgress) CHECK(ncclCommGetAsyncError(slow, &state));
+  CHECK(state);
+  cudaGraph_t graph;
+  CHECK(cudaStreamEndCapture(stream, &graph));
+  size_t nodes = 0;
+  CHECK(cudaGraphGetNodes(graph, nullptr, &nodes));
+  EXPECT(nodes == 1);
+  Reduce(quick, stream);
+  CHECK(cudaStreamSynchronize(stream));
+  Say("all is done");
+  Await();
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -460,7 +515,8 @@ int main(int argc, char** argv) {
     int (*run)();
   } kModes[] = {{"groups", Groups},     {"never_ends", NeverEnds}, {"never_reaches", NeverReaches}, {"sticky", Sticky},
                 {"contexts", Contexts}, {"reused", Reused},        {"many", Many},                  {"timed", Timed},
-                {"nonblocking", Nonblocking}, {"reset", Reset},    {"shared", Shared},              {"captures", Captures}};
+                {"nonblocking", Nonblocking}, {"reset", Reset},    {"shared", Shared},              {"captures", Captures},
+                {"waits", Waits},       {"captured_late", CapturedLate}};
   for (const auto& known : kModes) {
     if (std::strcmp(mode, known.name) == 0) return known.run();
   }

@@ -27,7 +27,24 @@ def part_driver(session, part):
                    f"{'seen' if found['arrived'] else 'not seen'} through the mapping and with pread; the device's address is "
                    f"{'the same' if found['same_address'] else 'another one'}")
         after_death(session, part)
+    in_capture(session, part)
     lookups(session, part)
+
+
+# What the recorder calls while a stream may be captured: of any stream, and in relaxed mode.
+ASKED, RELAXED = ("cuStreamIsCapturing", "cuStreamGetCaptureInfo", "cuCtxGetCurrent", "cuCtxSetCurrent", "cuCtxGetDevice"), (
+    "cuStreamGetCtx", "cuDevicePrimaryCtxRetain and Release", "cuMemHostGetDevicePointer", "cuEventCreate", "cuEventQuery", "cuEventElapsedTime",
+    "cuEventRecord on another stream", "cuStreamWriteValue64 on another stream", "cuStreamGetId of another stream")
+
+
+def in_capture(session, part):
+    lines = facts(session, ["capture"])
+    spoils = {(line["call"], line["relaxed"]) for line in lines if line["spoilt"]}
+    used = [(call, False) for call in ASKED] + [(call, True) for call in RELAXED]
+    wrong = [f"{call}{' in relaxed mode' if relaxed else ''}" for call, relaxed in used if (call, relaxed) in spoils]
+    told = ", ".join(sorted({f"{call} ({'in every mode' if (call, True) in spoils else 'unless in relaxed mode'})" for call, _ in spoils}))
+    part.check(not wrong, "what the recorder asks of the driver spoils no capture", f"{'spoilt by ' + ', '.join(wrong) if wrong else 'none did'}; of all "
+               f"that was tried a capture in global mode is spoilt by: {told or 'nothing'}")
 
 
 def after_death(session, part):

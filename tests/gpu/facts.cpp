@@ -4,6 +4,7 @@
 //   facts killed FILE           a mark that is done, a kernel that does not end, a mark behind it; prints "ready" and waits for SIGKILL
 //   facts costs --ptx FILE      host time of a mark; time between dependent kernels with and without marks
 //   facts beside --ptx FILE     does a kernel run beside another stream's kernel that has marks behind it
+//   facts capture               which of the calls that the recorder makes spoil a capture that is under way
 // One line of JSON for each result.
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -115,8 +116,9 @@ int Killed(const char* path, const char* ptx) {
   return 0;
 }
 
-enum Between { kNothing, kWrite, kTwoWrites, kEvent, kTwoEvents, kBetweens };
-constexpr const char* kBetweenNames[] = {"nothing", "one write", "two writes", "one event", "two events"};
+enum Between { kNothing, kWrite, kTwoWrites, kEvent, kTwoEvents, kTimedEvent, kTwoTimedEvents, kBetweens };
+constexpr const char* kBetweenNames[] = {"nothing",    "one write",       "two writes",      "one event",
+                                         "two events", "one timed event", "two timed events"};
 
 struct Bench {
   explicit Bench(const char* ptx) : kernels(ptx) {
@@ -127,6 +129,7 @@ struct Bench {
     CHECK(cudaEventCreate(&end));
     CHECK(cudaEventCreateWithFlags(&plain, cudaEventDisableTiming));
     CHECK(cudaEventCreateWithFlags(&other, cudaEventDisableTiming));
+    for (cudaEvent_t& event : timed) CHECK(cudaEventCreate(&event));
     void* at = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED) Die("mmap", errno, __FILE__, __LINE__);
     mark = Register(at);
@@ -153,6 +156,13 @@ struct Bench {
       case kEvent:
         CHECK(cudaEventRecord(plain, stream));
         break;
+      // As the recorder's: a pair of its own for every operation.
+      case kTwoTimedEvents:
+        CHECK(cudaEventRecord(timed[ticket * 2 % kTimed], stream));
+        [[fallthrough]];
+      case kTimedEvent:
+        CHECK(cudaEventRecord(timed[(ticket * 2 + 1) % kTimed], stream));
+        break;
       default:
         break;
     }
@@ -164,6 +174,8 @@ struct Bench {
   cudaStream_t a = nullptr, b = nullptr;
   void* cell = nullptr;
   cudaEvent_t begin = nullptr, end = nullptr, plain = nullptr, other = nullptr;
+  static constexpr size_t kTimed = 512;
+  cudaEvent_t timed[kTimed] = {};
   CUdeviceptr mark = 0;
   uint64_t ticket = 0;
 };
@@ -174,7 +186,7 @@ int Costs(const char* ptx, int rounds) {
   constexpr int kSteps = 150;  // a queue takes 1,024 entries or more; the gate must not wait for room in it
   std::vector<double> chain[kBetweens], host[kBetweens], launches;
   for (int round = -2; round < rounds; ++round) {  // two to warm up
-    Between order[] = {kNothing, kWrite, kTwoWrites, kEvent, kTwoEvents};
+    Between order[] = {kNothing, kWrite, kTwoWrites, kEvent, kTwoEvents, kTimedEvent, kTwoTimedEvents};
     std::shuffle(std::begin(order), std::end(order), random);
     for (const Between between : order) {
       // Everything is queued before the gate opens, so that the GPU and not the host sets the pace.
@@ -250,6 +262,83 @@ int Beside(const char* ptx, int rounds) {
   return 0;
 }
 
+// Each of the driver's functions that the recorder calls, once in a capture of its own: what it gives, and whether the capture goes on.
+struct Called {
+  CUstream stream, other;
+  CUdeviceptr mark;
+  CUevent made, recorded;
+  CUcontext context;
+};
+
+template <typename... Parameters>
+int ByName(const char* name, Parameters... parameters) {
+  void* found = dlsym(RTLD_DEFAULT, name);
+  if (!found) return -1;
+  return reinterpret_cast<CUresult (*)(Parameters...)>(found)(parameters...);
+}
+
+struct CapturedCall {
+  const char* name;
+  int (*call)(Called*);
+};
+constexpr CapturedCall kCapturedCalls[] = {
+    {"nothing", [](Called*) { return 0; }},
+    {"cuStreamIsCapturing", [](Called* c) { int s = 0; return ByName("cuStreamIsCapturing", c->stream, &s); }},
+    {"cuStreamGetCaptureInfo", [](Called* c) { int s = 0; uint64_t id = 0; return ByName("cuStreamGetCaptureInfo", c->stream, &s, &id); }},
+    {"cuStreamGetId", [](Called* c) { unsigned long long id = 0; return ByName("cuStreamGetId", c->stream, &id); }},
+    {"cuStreamGetId of another stream", [](Called* c) { unsigned long long id = 0; return ByName("cuStreamGetId", c->other, &id); }},
+    {"cuStreamGetCtx", [](Called* c) { CUcontext x = nullptr; return ByName("cuStreamGetCtx", c->stream, &x); }},
+    {"cuCtxGetCurrent", [](Called*) { CUcontext x = nullptr; return ByName("cuCtxGetCurrent", &x); }},
+    {"cuCtxSetCurrent", [](Called* c) { return ByName("cuCtxSetCurrent", c->context); }},
+    {"cuCtxGetDevice", [](Called*) { CUdevice d = 0; return ByName("cuCtxGetDevice", &d); }},
+    {"cuCtxGetId", [](Called* c) { unsigned long long id = 0; return ByName("cuCtxGetId", c->context, &id); }},
+    {"cuDevicePrimaryCtxRetain and Release",
+     [](Called*) {
+       CUcontext x = nullptr;
+       const int result = ByName("cuDevicePrimaryCtxRetain", &x, CUdevice{0});
+       return result != 0 ? result : ByName("cuDevicePrimaryCtxRelease_v2", CUdevice{0});
+     }},
+    {"cuMemHostGetDevicePointer", [](Called* c) { CUdeviceptr p = 0; return ByName("cuMemHostGetDevicePointer_v2", &p, reinterpret_cast<void*>(c->mark), 0u); }},
+    {"cuEventCreate", [](Called*) { CUevent e = nullptr; return ByName("cuEventCreate", &e, 0u); }},
+    {"cuEventQuery", [](Called* c) { return ByName("cuEventQuery", c->recorded); }},
+    {"cuEventElapsedTime", [](Called* c) { float ms = 0; return ByName("cuEventElapsedTime", &ms, c->recorded, c->recorded); }},
+    {"cuEventRecord on another stream", [](Called* c) { return ByName("cuEventRecord", c->made, c->other); }},
+    {"cuStreamWriteValue64 on another stream", [](Called* c) { return static_cast<int>(FindWrite64()(c->other, c->mark, 1, 0)); }},
+    {"cuStreamWriteValue64 on the stream", [](Called* c) { return static_cast<int>(FindWrite64()(c->stream, c->mark, 1, 0)); }},
+};
+
+int InCapture() {
+  CHECK(cudaFree(nullptr));
+  void* at = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) Die("mmap", errno, __FILE__, __LINE__);
+  Called called{};
+  called.mark = Register(at);
+  CHECK(cuCtxGetCurrent(&called.context));
+  CHECK(cudaStreamCreateWithFlags(&called.stream, cudaStreamNonBlocking));
+  CHECK(cudaStreamCreateWithFlags(&called.other, cudaStreamNonBlocking));
+  CHECK(cudaEventCreate(&called.made));
+  CHECK(cudaEventCreate(&called.recorded));
+  CHECK(cudaEventRecord(called.recorded, called.other));
+  CHECK(cudaStreamSynchronize(called.other));
+  for (const bool relaxed : {false, true}) {
+    for (const CapturedCall& one : kCapturedCalls) {
+      CHECK(cudaStreamBeginCapture(called.stream, cudaStreamCaptureModeGlobal));
+      CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+      if (relaxed) CHECK(cuThreadExchangeStreamCaptureMode(&mode));
+      const int result = one.call(&called);
+      if (relaxed) CHECK(cuThreadExchangeStreamCaptureMode(&mode));
+      CUstreamCaptureStatus status{};
+      const int asked = cuStreamIsCapturing(called.stream, &status);
+      cudaGraph_t graph = nullptr;
+      const int ended = cudaStreamEndCapture(called.stream, &graph);
+      if (graph) cudaGraphDestroy(graph);
+      std::printf("{\"what\": \"capture\", \"call\": \"%s\", \"relaxed\": %s, \"result\": %d, \"spoilt\": %s, \"ended\": %d}\n", one.name,
+                  relaxed ? "true" : "false", result, asked != 0 || status != 1 || ended != 0 ? "true" : "false", ended);
+    }
+  }
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -261,6 +350,7 @@ int main(int argc, char** argv) {
   if (what == "killed" && argc > 2) return Killed(argv[2], ptx);
   if (what == "costs") return Costs(ptx, rounds);
   if (what == "beside") return Beside(ptx, rounds);
-  std::fprintf(stderr, "usage: facts machine | register FILE | killed FILE | costs | beside  [--ptx FILE] [--rounds N]\n");
+  if (what == "capture") return InCapture();
+  std::fprintf(stderr, "usage: facts machine | register FILE | killed FILE | costs | beside | capture  [--ptx FILE] [--rounds N]\n");
   return 2;
 }

@@ -16,6 +16,7 @@ import traceback
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 
 import driver_parts  # noqa: E402
+import fault_parts  # noqa: E402
 import job_parts  # noqa: E402
 import latency_parts  # noqa: E402
 import results  # noqa: E402
@@ -29,10 +30,11 @@ PARTS = {
     "ways": (job_parts.part_ways, 200),
     "marks": (driver_parts.part_marks, 200),
     "graph": (job_parts.part_graph, 150),
+    "faults": (fault_parts.part_faults, 480),
     "latency": (latency_parts.part_latency, 480),
     "torch": (latency_parts.part_torch, 480),
 }
-WHOLE = 1500  # seconds, all parts together
+WHOLE = 2100  # seconds, all parts together
 
 
 def say(text):
@@ -89,11 +91,15 @@ def run_part(session, name, found):
 
 def arguments():
     parser = argparse.ArgumentParser(prog="run.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", help="some of " + ",".join(PARTS) + " (default: all, at most 25 minutes)")
+    parser.add_argument("--part", help="some of " + ",".join(PARTS) + " (default: all, at most 35 minutes)")
     parser.add_argument("--out", default="gpu-results", help="folder of results.json and measurements.md; later calls add to them")
     parser.add_argument("--budget", type=float, default=WHOLE, help="seconds for everything (default %(default)s)")
     parser.add_argument("--seconds", type=float, help="seconds for the rounds of latency and torch each (default 420)")
+    parser.add_argument("--modes", help="only these modes of latency and torch, beside the runs without the recorder (default: all)")
     parser.add_argument("--analyze", help="a lockstep-analyze that runs here (default: build/bin, PATH, or one built if possible)")
+    parser.add_argument("--lockstep", help="a lockstep that runs here, for the part faults (default: build/bin, PATH); the static one brings the analyzer along")
+    parser.add_argument("--faults", help="only these faults of the part faults (default: all)")
+    parser.add_argument("--fault-jobs", type=int, default=3, help="jobs of the part faults at once (default %(default)s)")
     parser.add_argument("--recorder", help="a liblockstep.so to measure (default: one built from these sources)")
     parser.add_argument("--nccl", help="libnccl.so.2, or a folder with it (default: that of PyTorch, else the system's)")
     parser.add_argument("--cuda", help="a CUDA toolkit")

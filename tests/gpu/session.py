@@ -8,7 +8,10 @@ import time
 
 from machine import HERE, OWN_HEADERS, ROOT, Failed, NotMeasured, end, first, finish, run, start
 
-MODES = ("off", "done", "full", "events", "profiler", "auto")
+# A number behind events: LOCKSTEP_GPU_SAMPLE, one operation in so many is timed.
+MODES = ("off", "done", "full", "events", "events/61", "profiler", "auto")
+# What recorder/environment.cpp, ReadGpuMode, takes for auto, by CUDA_DEVICE_MAX_CONNECTIONS.
+AUTO = {None: "done", 1: "off"}
 # Numbers of the ring file's header.
 MARKS = {0: "off", 1: "done", 2: "full", 3: "events", 4: "profiler"}
 MULTI_RANK = 23003  # the NCCL from which several ranks may share a GPU
@@ -107,7 +110,7 @@ class Session:
         """The analyzer given or built beside the sources, else built here if its libraries are there; None with the reason kept."""
         if self.analyze:
             return self.analyze
-        given = self.options.analyze or first([os.path.join(ROOT, "build", "bin", "lockstep-analyze"), shutil.which("lockstep-analyze")])
+        given = self.options.analyze or self.inner_analyzer() or first([os.path.join(ROOT, "build", "bin", "lockstep-analyze"), shutil.which("lockstep-analyze")])
         if given and run([given, "--version"], timeout=20).status == 0:
             self.analyze = os.path.abspath(given)
             return self.analyze
@@ -124,6 +127,15 @@ class Session:
             raise NotMeasured("no analyzer: building it " + built.why())
         self.analyze = os.path.join(folder, "bin", "lockstep-analyze")
         return self.analyze
+
+    def inner_analyzer(self):
+        """The analyzer inside the static lockstep that was given: the same program under the verb's name."""
+        if not self.options.lockstep:
+            return None
+        name = os.path.join(self.work, "lockstep-analyze")
+        if not os.path.lexists(name):
+            os.symlink(os.path.abspath(self.options.lockstep), name)
+        return name
 
     def ask_nccl_version(self):
         text = "import ctypes,sys; v=ctypes.c_int(); ctypes.CDLL(sys.argv[1]).ncclGetVersion(ctypes.byref(v)); print(v.value)"
@@ -145,10 +157,12 @@ class Session:
     # Running.
 
     def torch_environment(self, *arguments, **more):
-        """PyTorch finds its own libraries; only an NCCL that was asked for comes before them."""
+        """PyTorch finds its own libraries; only an NCCL that was asked for comes before them, preloaded, since its wheels' search path
+        counts more than LD_LIBRARY_PATH."""
         env = self.environment(*arguments, **more)
-        path = [os.path.dirname(self.setup.nccl)] if self.options.nccl else []
-        env["LD_LIBRARY_PATH"] = ":".join(path + [p for p in (os.environ.get("LD_LIBRARY_PATH"),) if p])
+        env["LD_LIBRARY_PATH"] = os.environ.get("LD_LIBRARY_PATH", "")
+        if self.options.nccl:
+            env["LD_PRELOAD"] = ":".join(p for p in (env.get("LD_PRELOAD"), self.setup.nccl) if p)
         return env
 
     def standin_environment(self):
@@ -160,7 +174,8 @@ class Session:
         if connections:
             more["CUDA_DEVICE_MAX_CONNECTIONS"] = str(connections)
         if mode:
-            more.update(LD_PRELOAD=self.recorder, LOCKSTEP_DIR=rings, LOCKSTEP_JOB="gpu", LOCKSTEP_GPU=mode)
+            mode, _, sample = mode.partition("/")
+            more.update(LD_PRELOAD=self.recorder, LOCKSTEP_DIR=rings, LOCKSTEP_JOB="gpu", LOCKSTEP_GPU=mode, LOCKSTEP_GPU_SAMPLE=sample or None)
             if hook:
                 more["LOCKSTEP_HOOK"] = hook
         return self.setup.environment(**more)

@@ -110,6 +110,12 @@ TEST(Capture, IsSpoiltByForbiddenCalls) {
     return static_cast<cudaError_t>(cuStreamWriteValue64(stream, reinterpret_cast<uintptr_t>(&word), 1, 0));
   };
   Forbidden(relaxed, 1, write, unsupported, spoilt);
+  const auto number = [](cudaStream_t stream) {
+    unsigned long long id = 0;
+    return static_cast<cudaError_t>(cuStreamGetId(stream, &id));
+  };
+  Forbidden(global, 1, number, unsupported, spoilt);
+  Forbidden(relaxed, 1, number, unsupported, spoilt);
   // To ask is allowed, but for the legacy stream beside a blocking one.
   const auto ask = [](cudaStream_t) {
     cudaStreamCaptureStatus status;

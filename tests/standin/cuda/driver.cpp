@@ -70,7 +70,7 @@ CUresult WriteValue(CUstream handle, CUdeviceptr address, T value, unsigned int 
   if (!standin::KnownMemory(target, sizeof(T))) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  // Drivers differ in what they make of it during a capture; here it is the worst of them.
+  // Drivers differ in what they make of it during a capture (580.159 makes it a node of the graph); here it is the worst of them.
   if (const int refused = standin::CheckWait(stream)) {
     return static_cast<CUresult>(refused);
   }
@@ -355,6 +355,10 @@ STANDIN_CUDA cuStreamGetId(CUstream handle, unsigned long long* id) {
   const auto stream = standin::FindStream(handle);
   if (!stream || !id) {
     return stream ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_INVALID_HANDLE;
+  }
+  // Not documented: of a stream that captures it is refused in every mode and spoils the capture (seen with driver 580.159 on an H100).
+  if (const int refused = standin::CheckWait(stream)) {
+    return static_cast<CUresult>(refused);
   }
   *id = standin::StreamId(*stream);
   return CUDA_SUCCESS;
