@@ -32,7 +32,7 @@ std::vector<Cause> Causes::FromEndsUnderWaits(const std::vector<Cause>& known, i
   Cause c = DeathCause(ended[0]);
   c.ranks = ended;
   c.confidence = ended.size() == 1 ? 0.8 : 0.6;
-  c.evidence.push_back({absl::StrFormat("all %d other ranks have waited for their GPUs for %.0f s or more, and have make no further call. What a process left on its "
+  c.evidence.push_back({absl::StrFormat("all %d other ranks have waited for their GPUs for %.0f s or more, and make no further call. What a process left on its "
                                         "GPU ends with it; GPU marks are off, so whether its last operations were done is not recorded",
                                         waiting, static_cast<double>(least) / 1e9),
                         {}});

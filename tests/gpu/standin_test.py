@@ -7,7 +7,7 @@ import sys
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 # Lines that may be NOT MEASURED here, by how they begin: what needs PyTorch, and what a stand-in cannot decide.
-ABSENT = ("PyTorch", "torch", "marks hold up no other stream", "< 0.3 % of step time", "what auto should be")
+ABSENT = ("PyTorch", "torch", "faults", "marks hold up no other stream", "< 0.3 % of step time", "what auto should be")
 
 
 def main():
@@ -20,7 +20,7 @@ def main():
     with open(os.path.join(out, "measurements.md"), encoding="utf-8") as file:
         page = file.read()
     wrong = []
-    for name in ("driver", "hang", "ways", "marks", "graph", "latency", "torch"):
+    for name in ("driver", "hang", "ways", "marks", "graph", "faults", "latency", "torch"):
         part = found["parts"].get(name)
         if not part or not part["lines"]:
             wrong.append(f"part {name} said nothing")

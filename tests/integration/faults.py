@@ -72,6 +72,8 @@ def cases(options):
         fault = f"rank={rank},step={options.fault_step},kind={kind},comm={comm}"
         chosen.append(Case(f"{kind} {comm} rank {rank} large", kind, rank, comm, ["--elements", "65536", "--fault", fault]))
     chosen += [Case(f"healthy {name}", "healthy", None, None, arguments) for name, arguments in HEALTHY.items()]
+    if options.streams != "own" and not options.sample:
+        chosen = [share(case) for case in chosen] + (chosen if options.streams == "both" else [])
     if options.only:
         known = set(FAULTS) | {"healthy"}
         unknown = sorted(set(options.only) - known)
@@ -87,15 +89,21 @@ def cases(options):
     return chosen
 
 
+def share(case):
+    return case._replace(name=case.name + " shared stream", arguments=case.arguments + ["--shared-stream"])
+
+
 def sample(chosen):
-    """One case of each kind, on changing ranks and communicators, and everything that is there once only."""
+    """One case of each kind, on changing ranks and communicators, every second one with operations on the computation's stream, and
+    everything that is there once only."""
     picked, kinds = [], []
     for case in chosen:
         if case.kind == "healthy" or "large" in case.name:
             picked.append(case)
         elif case.kind not in kinds:
             same = [other for other in chosen if other.kind == case.kind and "large" not in other.name]
-            picked.append(same[(5 * len(kinds)) % len(same)])
+            case = same[(5 * len(kinds)) % len(same)]
+            picked.append(share(case) if len(kinds) % 2 else case)
             kinds.append(case.kind)
     return picked
 
@@ -350,6 +358,8 @@ def main():
     parser.add_argument("--only", action="append", metavar="KIND", help="this kind, or healthy; may be given several times")
     parser.add_argument("--rank", type=int, help="faults on this rank only")
     parser.add_argument("--comm", choices=ALL_COMMS, help="faults in this communicator only")
+    parser.add_argument("--streams", choices=("own", "shared", "both"), default="both",
+                        help="each communicator on its own stream, or world, tp and ep on the computation's (both)")
     parser.add_argument("--sample", action="store_true", help="one case of each kind instead of all")
     parser.add_argument("--jobs", type=int, default=1, help="runs at the same time (1)")
     parser.add_argument("--steps", type=int, default=200, help="steps of a job (200)")

@@ -88,7 +88,11 @@ Communicators::Communicators(const Options& options, const Environment& environm
     comm.name = Name(comm.kind);
     if (comm.kind != CommKind::kWorld) comm.name += "_" + std::to_string(comm.group.number);
     if (comm.size() < 2 && comm.kind != CommKind::kWorld) continue;
-    CUDA_OK(cudaStreamCreateWithFlags(&comm.stream, cudaStreamNonBlocking));
+    if (SharesStream(comm.kind) && comm.kind != CommKind::kWorld) {
+      comm.stream = comms_[static_cast<size_t>(CommKind::kWorld)].stream;
+    } else {
+      CUDA_OK(cudaStreamCreateWithFlags(&comm.stream, cudaStreamNonBlocking));
+    }
     CUDA_OK(cudaEventCreateWithFlags(&comm.ready, cudaEventDisableTiming));
     CUDA_OK(cudaEventCreateWithFlags(&comm.done, cudaEventDisableTiming));
   }
@@ -105,6 +109,10 @@ Communicators::Communicators(const Options& options, const Environment& environm
     config = ConfigNamed(pp.name);
     NCCL_OK(ncclCommInitRankConfig(&pp.handle, pp.size(), ExchangeId(pp, store), pp.index(), &config));
   }
+}
+
+bool Communicators::SharesStream(CommKind kind) const {
+  return options_.shared_stream && (kind == CommKind::kWorld || kind == CommKind::kTp || kind == CommKind::kEp);
 }
 
 void Communicators::Split(CommKind kind) {
@@ -135,7 +143,7 @@ void Communicators::Destroy() {
     comm.handle = nullptr;
     CUDA_OK(cudaEventDestroy(comm.ready));
     CUDA_OK(cudaEventDestroy(comm.done));
-    CUDA_OK(cudaStreamDestroy(comm.stream));
+    if (!SharesStream(comm.kind) || comm.kind == CommKind::kWorld) CUDA_OK(cudaStreamDestroy(comm.stream));
   }
 }
 

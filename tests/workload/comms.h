@@ -63,6 +63,8 @@ class Communicators {
 
  private:
   void Split(CommKind kind);
+  // It runs on the world's stream, which is the computation's too.
+  bool SharesStream(CommKind kind) const;
 
   const Options& options_;
   const int rank_;

@@ -448,6 +448,7 @@ std::string HelpText() {
          "  --seed N                 the data (1)\n"
          "  --sync stream|event|device               how the host waits for a step's loss (stream)\n"
          "  --graph                  from the second step on, capture the step once and replay it as a CUDA graph\n"
+         "  --shared-stream          world, tp and ep run on the computation's stream, as PyTorch does it since 2.8\n"
          "  --print-every N          rank 0 prints a line each N steps (10)\n"
          "  --store-timeout SEC      patience while the unique ids are exchanged (120)\n"
          "  --fault rank=R,step=K,kind=KIND[,comm=C][,op=O][,nth=N][,value=V]        may be given several times\n"
@@ -518,8 +519,8 @@ bool Parse(const std::vector<std::string>& args, Options* options, bool* help, s
       *help = true;
       return true;
     }
-    if (name == "--graph") {
-      options->graph = true;
+    if (name == "--graph" || name == "--shared-stream") {
+      (name == "--graph" ? options->graph : options->shared_stream) = true;
       continue;
     }
     std::string value;

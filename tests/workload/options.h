@@ -93,6 +93,7 @@ struct Options {
   uint64_t seed = 1;
   int print_every = 10;
   bool graph = false;     // from the second step on, the step is a CUDA graph
+  bool shared_stream = false;  // world, tp and ep run on the computation's stream
   SyncKind sync = SyncKind::kStream;
   double store_timeout_s = 120;
   std::vector<Fault> faults;

@@ -47,7 +47,11 @@ double LossOf(const Options& options, int step, int rank) {
 
 Trainer::Trainer(const Options& options, int rank, Communicators* comms)
     : options_(options), rank_(rank), comms_(*comms), faults_(options, rank), place_(PlaceOf(options, rank)) {
-  CUDA_OK(cudaStreamCreateWithFlags(&compute_, cudaStreamNonBlocking));
+  if (options.shared_stream) {
+    compute_ = comms_[CommKind::kWorld].stream;
+  } else {
+    CUDA_OK(cudaStreamCreateWithFlags(&compute_, cudaStreamNonBlocking));
+  }
   CUDA_OK(cudaEventCreateWithFlags(&loss_ready_, cudaEventDisableTiming));
   const int64_t elements = options.elements;
   AddPlane(CommKind::kWorld, ncclInt32, kLossCount, 1);
@@ -494,7 +498,7 @@ void Trainer::TearDown() {
   }
   if (graph_ != nullptr) CUDA_OK(cudaGraphExecDestroy(graph_));
   CUDA_OK(cudaEventDestroy(loss_ready_));
-  CUDA_OK(cudaStreamDestroy(compute_));
+  if (!options_.shared_stream) CUDA_OK(cudaStreamDestroy(compute_));
 }
 
 }  // namespace trainsim
