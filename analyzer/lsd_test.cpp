@@ -398,7 +398,7 @@ TEST_F(LsdTest, ChecksumIsCastagnolis) {
 }
 
 TEST_F(LsdTest, OperationsComeInProgramOrderWhateverTheFilesOrder) {
-  Bundle b = RandomBundle(5).Make();
+  Bundle b = RandomBundle(6).Make();
   std::vector<Op>& ops = b.ranks[0].ops;
   ASSERT_GT(ops.size(), 2u);
   for (Op& op : ops) op.recent_only = false, op.thread = 0;
