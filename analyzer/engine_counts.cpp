@@ -189,10 +189,11 @@ std::vector<int32_t> FindLeftOut(const Model& model) {
       const std::map<std::string, size_t> own = LanesOf(model, given_up, r);
       bool left_out = false;
       for (size_t i = 0; i < ranks.size() && !left_out; i += stride) {
-        if (ranks[i] == r) continue;
-        const std::map<std::string, size_t> theirs = LanesOf(model, given_up, ranks[i]);
+        const size_t peer = ranks[i];
+        if (peer == r) continue;
+        const std::map<std::string, size_t> theirs = LanesOf(model, given_up, peer);
         left_out = std::any_of(own.begin(), own.end(), [&](const auto& lane) {
-          return theirs.contains(lane.first) && LeftOutBefore(model, r, ranks[i], lane.first, own, theirs);
+          return theirs.contains(lane.first) && LeftOutBefore(model, r, peer, lane.first, own, theirs);
         });
       }
       if (left_out) found.push_back(static_cast<int32_t>(r));

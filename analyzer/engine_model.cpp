@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine_exits.h"
+#include "analyzer/rank_text.h"
 
 namespace lockstep {
 
@@ -479,9 +480,17 @@ const ring::GraphSnapshot* GraphOf(const Rank& rank, const Replay& replay) {
   return nullptr;
 }
 
+std::string CommName(const Communicator& comm) {
+  return comm.name.empty() ? absl::StrCat("communicator ", comm.id) : comm.name;
+}
+
 std::string CommText(const Communicator& comm) {
   if (!comm.name.empty()) return comm.name;
-  return absl::StrCat("communicator ", comm.id);
+  constexpr size_t kColumns = 24;
+  const bool known = !comm.members.empty() && std::none_of(comm.members.begin(), comm.members.end(), [](int32_t r) { return r < 0; });
+  std::string ranks = known ? absl::StrCat("ranks ", FoldRanks(comm.members, SIZE_MAX)) : "";
+  if (ranks.empty() || ranks.size() > kColumns) ranks = absl::StrCat(comm.size, comm.size == 1 ? " rank" : " ranks");
+  return absl::StrCat(CommName(comm), " (", ranks, ")");
 }
 
 std::string ReductionText(uint8_t reduction) {

@@ -125,7 +125,8 @@ std::string OpText(const Bundle& bundle, const Rank& rank, const Op& op);
 // The launch of a CUDA graph that issued the operation, and that graph; null where none did.
 const Replay* ReplayOf(const Rank& rank, const Op& op);
 const ring::GraphSnapshot* GraphOf(const Rank& rank, const Replay& replay);
-std::string CommText(const Communicator& comm);
+std::string CommName(const Communicator& comm);  // without a name "communicator ID"
+std::string CommText(const Communicator& comm);  // and who is in it, where a name does not say so
 std::string ReductionText(uint8_t reduction);
 std::string DatatypeText(uint8_t datatype);
 

@@ -91,7 +91,7 @@ class Split {
     fault.affected.assign(affected.begin(), affected.end());
     fault.confidence = strong ? (best.exact >= 4 ? 0.95 : 0.9) : 0.7;
     if (parent_ == kNoIndex) {
-      fault.what = absl::StrCat("is a member of ", CommText(bundle_.comms[fault.comm]), " (ranks ", RankList(bundle_, model_.comms[fault.comm]),
+      fault.what = absl::StrCat("is a member of ", CommName(bundle_.comms[fault.comm]), " (ranks ", RankList(bundle_, model_.comms[fault.comm]),
                                 "), not of the group of its neighbours");
     } else {
       const Entry* usual = nullptr;
@@ -105,7 +105,7 @@ class Split {
                                 usual == nullptr ? "" : absl::StrCat("; its neighbours passed colour ", usual->color));
     }
     for (uint32_t comm : fault.affected) {
-      absl::StrAppend(&fault.evidence, fault.evidence.empty() ? "" : "; ", CommText(bundle_.comms[comm]), " has ",
+      absl::StrAppend(&fault.evidence, fault.evidence.empty() ? "" : "; ", CommName(bundle_.comms[comm]), " has ",
                       children_.at(comm).size(), " members (ranks ", RankList(bundle_, model_.comms[comm]), ")");
     }
     absl::StrAppend(&fault.evidence, "; ", best.exact, best.exact == 1 ? " other has " : " others have ", best.pattern.size,

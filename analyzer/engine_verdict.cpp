@@ -58,10 +58,10 @@ std::string OfSeveral(const std::string& what) {
 std::string DifferentEnds(const std::vector<std::pair<int32_t, std::string>>& ends) {
   constexpr size_t kMostWays = 4, kMostRanks = 8;
   std::vector<std::pair<std::string, std::vector<int32_t>>> ways;
-  for (const auto& [rank, how] : ends) {
-    auto way = std::find_if(ways.begin(), ways.end(), [&](const auto& w) { return w.first == how; });
-    if (way == ways.end()) way = ways.insert(ways.end(), {how, {}});
-    way->second.push_back(rank);
+  for (const std::pair<int32_t, std::string>& end : ends) {
+    auto way = std::find_if(ways.begin(), ways.end(), [&](const auto& w) { return w.first == end.second; });
+    if (way == ways.end()) way = ways.insert(ways.end(), {end.second, {}});
+    way->second.push_back(end.first);
   }
   if (ways.size() < 2) return "";
   std::string text = "ended differently";

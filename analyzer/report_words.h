@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "analyzer/rank_text.h"
 #include "proto/verdict.pb.h"
 
 namespace lockstep {
@@ -15,9 +16,6 @@ namespace lockstep {
 // Text that came out of a file, safe for a terminal: no control characters, no characters that reorder the line, no
 // invalid UTF-8 (each shown as '?'); line feeds become spaces. Cut to `limit` columns with "..".
 std::string Printable(std::string_view text, size_t limit = 2000);
-
-// "0-3, 6, 8-15, 64-1016 by 8"; where that is longer than `limit` columns, the beginning and how many there are in all.
-std::string FoldRanks(std::vector<int32_t> ranks, size_t limit = 60);
 
 // "rank 5", "ranks 0-3, 6".
 std::string RanksText(const std::vector<int32_t>& ranks, size_t limit = 60);

@@ -409,7 +409,7 @@ void AddDesync(const DesyncFacts& desync, Verdict* verdict) {
   const std::string id = absl::StrCat(absl::Hex(desync.comm, absl::kZeroPad16));
   if (verdict->verdict() != VERDICT_HUNG && verdict->verdict() != VERDICT_CRASHED) verdict->set_verdict(VERDICT_DESYNC);
   if (const int closer = CloserFinding(desync, id, *verdict); closer >= 0) {
-    // "... and nothing tells which of them is wrong" is true of the hashes alone.
+    // What the hashes alone do not tell, the finding does.
     verdict->mutable_findings(closer)->add_evidence()->set_text(desync.text.substr(0, desync.text.find("; rank")));
     for (int i = closer; i > 0; --i) verdict->mutable_findings()->SwapElements(i, i - 1);
     return;

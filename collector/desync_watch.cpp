@@ -18,7 +18,7 @@ std::string DesyncText(const Desync& desync) {
                                   " (size ", desync.size, ") issued different operations by collective #", CountText(desync.seq));
   if (desync.after > 0) absl::StrAppend(&text, ", and the same up to #", CountText(desync.after));
   if (desync.even) {
-    absl::StrAppend(&text, "; ranks ", RunsText(desync.odd), " differ, and nothing tells which of them is wrong");
+    absl::StrAppend(&text, "; ranks ", RunsText(desync.odd), " differ, and the hashes alone do not tell which of them is wrong");
   } else if (!desync.odd.empty()) {
     absl::StrAppend(&text, CountOf(desync.odd) == 1 ? "; rank " : "; ranks ", RunsText(desync.odd), " went another way than the others");
   }

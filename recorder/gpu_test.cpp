@@ -187,6 +187,18 @@ TEST_F(GpuTest, WatchIsFullOrWithOneConnectionEventsMostOfWhichHaveNoTimes) {
   }
 }
 
+// With one hardware queue a write on a busy stream holds up the others: neither the default nor what `lockstep run` asks for writes there.
+TEST_F(GpuTest, WithOneConnectionNothingIsHeldUpUnlessWritesWereAskedFor) {
+  for (const std::string mode : {"auto", "watch", "events", "done", "full"}) {
+    for (const bool one : {false, true}) {
+      SCOPED_TRACE(mode + (one ? ", one connection" : ""));
+      Program program = Start("beside", mode, {one ? "CUDA_DEVICE_MAX_CONNECTIONS=1" : "CUDA_DEVICE_MAX_CONNECTIONS=8"});
+      EXPECT_EQ(program.Line(), one && (mode == "done" || mode == "full") ? "it is held up" : "it ran");
+      EXPECT_EQ(program.Finish(), 0);
+    }
+  }
+}
+
 // One mark a stream: the start before the outermost end, the completion behind it, whatever lies between.
 TEST_F(GpuTest, AGroupOverStreamsAndCommunicatorsIsOneMarkAStream) {
   for (const std::string mode : {"done", "full", "events"}) {

@@ -477,6 +477,29 @@ int Waits() {
   return 0;
 }
 
+// A stream that is busy, and an operation on another one.
+int Beside() {
+  ncclComm_t comm = Alone(0), other = Alone(0);
+  cudaStream_t busy, free;
+  for (cudaStream_t* stream : {&busy, &free}) CHECK(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking));
+  Reduce(comm, busy);
+  Reduce(other, free);
+  CHECK(cudaDeviceSynchronize());
+  Close(busy);
+  Reduce(comm, busy);
+  Reduce(other, free);
+  int state = cudaErrorNotReady;
+  for (int i = 0; i < 400 && state == cudaErrorNotReady; ++i) {
+    state = cudaStreamQuery(free);
+    usleep(1000);
+  }
+  Say(state == cudaErrorNotReady ? "it is held up" : "it ran");
+  g_gate = true;
+  CHECK(cudaDeviceSynchronize());
+  Await();
+  return 0;
+}
+
 // A non-blocking communicator's work comes to its stream and is over; before anybody asks, the stream is captured.
 int CapturedLate() {
   ncclComm_t slow = Alone(0, false), quick = Alone(0);
@@ -516,7 +539,7 @@ int main(int argc, char** argv) {
   } kModes[] = {{"groups", Groups},     {"never_ends", NeverEnds}, {"never_reaches", NeverReaches}, {"sticky", Sticky},
                 {"contexts", Contexts}, {"reused", Reused},        {"many", Many},                  {"timed", Timed},
                 {"nonblocking", Nonblocking}, {"reset", Reset},    {"shared", Shared},              {"captures", Captures},
-                {"waits", Waits},       {"captured_late", CapturedLate}};
+                {"waits", Waits},       {"captured_late", CapturedLate},   {"beside", Beside}};
   for (const auto& known : kModes) {
     if (std::strcmp(mode, known.name) == 0) return known.run();
   }

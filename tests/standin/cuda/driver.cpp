@@ -74,7 +74,7 @@ CUresult WriteValue(CUstream handle, CUdeviceptr address, T value, unsigned int 
   if (const int refused = standin::CheckWait(stream)) {
     return static_cast<CUresult>(refused);
   }
-  standin::Enqueue(stream, [target, value] { __atomic_store_n(target, value, __ATOMIC_RELEASE); });
+  standin::HoldUpOthers(standin::Enqueue(stream, [target, value] { __atomic_store_n(target, value, __ATOMIC_RELEASE); }));
   return CUDA_SUCCESS;
 }
 

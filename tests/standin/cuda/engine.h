@@ -59,6 +59,9 @@ STANDIN_EXPORT StreamPoint Enqueue(const std::shared_ptr<Stream>& stream, std::f
                                    std::vector<StreamPoint> after = {});
 // The same for work that is numbered when it is launched: at once, or at each launch of the graph that captures it.
 STANDIN_EXPORT StreamPoint EnqueueMade(const std::shared_ptr<Stream>& stream, Make make, std::vector<StreamPoint> after = {});
+// With CUDA_DEVICE_MAX_CONNECTIONS=1 a device has one queue, and a memory operation in it that waits for its stream's turn holds up
+// what is put on any stream of the device from then on (seen on an H100). Nothing happens with more connections.
+STANDIN_EXPORT void HoldUpOthers(const StreamPoint& point);
 // The last thing enqueued so far.
 STANDIN_EXPORT StreamPoint Tail(const std::shared_ptr<Stream>& stream);
 STANDIN_EXPORT bool Reached(const StreamPoint& point);

@@ -3,8 +3,10 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdlib>
 #include <deque>
 #include <mutex>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -121,6 +123,7 @@ struct Device {
   std::mutex mutex;  // orders enqueueing between the legacy stream and the blocking ones
   std::shared_ptr<Stream> legacy;
   std::unordered_map<void*, std::shared_ptr<Stream>> streams;
+  StreamPoint holds_up;  // HoldUpOthers
 };
 
 struct Registry {
@@ -250,6 +253,15 @@ uint64_t StreamId(const Stream& stream) { return stream.id(); }
 bool StreamNonBlocking(const Stream& stream) { return stream.non_blocking(); }
 bool StreamIsLegacy(const Stream& stream) { return stream.legacy(); }
 
+namespace {
+
+bool OneQueue() {
+  static const char* const connections = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+  return connections != nullptr && std::string_view(connections) == "1";
+}
+
+}  // namespace
+
 StreamPoint EnqueueMade(const std::shared_ptr<Stream>& stream, Make make, std::vector<StreamPoint> after) {
   StreamPoint captured;
   if (AnyCapture() && AppendToCapture(stream, make, after, &captured)) {
@@ -264,11 +276,17 @@ StreamPoint Enqueue(const std::shared_ptr<Stream>& stream, std::function<void()>
   if (AnyCapture() && AppendToCapture(stream, [work] { return work; }, after, &captured)) {
     return captured;
   }
-  if (stream->non_blocking()) {
+  if (stream->non_blocking() && !OneQueue()) {
     return {stream, stream->Push({std::move(work), std::move(after)}), nullptr, 0};
   }
   Device& device = *TheRegistry().devices[static_cast<size_t>(stream->device())];
   const std::lock_guard lock(device.mutex);
+  if (device.holds_up.stream && device.holds_up.stream != stream && !Reached(device.holds_up)) {
+    after.push_back(device.holds_up);
+  }
+  if (stream->non_blocking()) {
+    return {stream, stream->Push({std::move(work), std::move(after)}), nullptr, 0};
+  }
   if (stream->legacy()) {
     for (const auto& [handle, other] : device.streams) {
       if (other->non_blocking()) {
@@ -286,6 +304,15 @@ StreamPoint Enqueue(const std::shared_ptr<Stream>& stream, std::function<void()>
     }
   }
   return {stream, stream->Push({std::move(work), std::move(after)}), nullptr, 0};
+}
+
+void HoldUpOthers(const StreamPoint& point) {
+  if (!OneQueue() || point.capture) {
+    return;
+  }
+  Device& device = *TheRegistry().devices[static_cast<size_t>(point.stream->device())];
+  const std::lock_guard lock(device.mutex);
+  device.holds_up = point;
 }
 
 StreamPoint Tail(const std::shared_ptr<Stream>& stream) { return {stream, stream->Enqueued(), nullptr, 0}; }
