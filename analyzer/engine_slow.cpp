@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -22,6 +23,8 @@ constexpr double kWorthOfFew = 0.15;
 constexpr double kByChance = 1e-3;
 // Of two or three the first to come may well be as slow as the rest.
 constexpr size_t kLeastGroup = 4;
+// Work and waiting that come to the same do so within this part of the work in question.
+constexpr int64_t kClosely = 10;
 // Own times of few steps that differ by more than this share of what they are longer by are chance.
 constexpr double kChanceDiffers = 0.2;
 // From so many steps on chance evens out; of fewer, what a rank's steps are longer by than its siblings' stands so many times clear of how
@@ -193,11 +196,48 @@ void Slowness::CountArrivals() {
 
 // A rank that waits in some kind of operation for as long as it is said to be late has its lateness from there. `usual` is what the
 // faster of its role spend in each class of operation.
-bool Slowness::WaitsItself(const RankPace& pace, const std::map<uint32_t, int64_t>& usual, int64_t excess) const {
-  return std::any_of(pace.in_operations.begin(), pace.in_operations.end(), [&](const auto& inside) {
-    const auto it = usual.find(inside.first);
-    return it != usual.end() && inside.second - it->second > excess / 2;
-  });
+std::vector<std::pair<uint32_t, int64_t>> Slowness::WaitsItself(const RankPace& pace, const std::map<uint32_t, int64_t>& usual, int64_t excess) const {
+  std::vector<std::pair<uint32_t, int64_t>> waits;
+  for (const auto& [klass, ns] : pace.in_operations) {
+    const auto it = usual.find(klass);
+    if (it != usual.end() && ns - it->second > excess / 2) waits.push_back({klass, ns - it->second});
+  }
+  return waits;
+}
+
+// Members of a small group leave each of its operations together, so that own work and waiting in them come to the same for all: where the
+// waiting that makes a rank doubtful is what the slowest member's work is longer by, it waits for that one, and its own work is longer as well.
+// Of two whose steps are known, one is enough to say that it lasts: the other's work, or its waiting, is as long in each of its own.
+// What it waits for unseen would be in its own work: every kind of operation must have been measured, and nobody else of its pipeline be slow.
+const Slowness::Straggler* Slowness::SlowBesideASlower(const Straggler& s, const std::vector<Straggler>& found,
+                                                               const std::map<uint32_t, size_t>& certain_in) const {
+  const Model& model = timing_.model;
+  const Rank& rank = model.bundle.ranks[s.rank];
+  if (s.waits_in == kNoIndex || s.slowdown < 1 + kWorthOfFew) return nullptr;
+  const RankPace& pace = paces_.ranks[s.rank];
+  const auto& inside = pace.in_operations;
+  std::vector<bool> used(rank.memberships.size());
+  for (const TimedOp& t : timing_.ranks[s.rank].ops) {
+    if (t.op >= pace.first_op.back()) used[rank.ops[t.op].membership] = true;
+  }
+  const Straggler* slower = nullptr;
+  for (size_t i = 0; i < rank.memberships.size(); ++i) {
+    const uint32_t comm = rank.memberships[i].comm, klass = paces_.class_of_comm[comm];
+    if (used[i] && std::none_of(inside.begin(), inside.end(), [&](const auto& known) { return known.first == klass; })) return nullptr;
+    const auto& members = model.comms[comm].members;
+    if (klass != s.waits_in) {
+      const auto it = certain_in.find(comm);
+      if (model.comms[comm].used_for_p2p && it != certain_in.end() && it->second > 0) return nullptr;
+      continue;
+    }
+    if (members.size() >= kLeastGroup || members.size() * 2 > model.bundle.ranks.size()) continue;
+    for (const Straggler& other : found) {
+      if (other.doubtful || (other.brief && s.brief) || (slower != nullptr && other.excess_ns <= slower->excess_ns)) continue;
+      if (std::any_of(members.begin(), members.end(), [&](const Member& m) { return m.rank_index == static_cast<int32_t>(other.rank); })) slower = &other;
+    }
+  }
+  const bool all = slower != nullptr && std::llabs(s.excess_ns + s.waits_ns - slower->excess_ns) * kClosely <= s.excess_ns;
+  return all ? slower : nullptr;
 }
 
 std::map<uint32_t, int64_t> Slowness::UsuallyInside(const std::vector<uint32_t>& role) const {
@@ -295,7 +335,11 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() {
       if (static_cast<double>(s.excess_ns) < kWorthSaying * static_cast<double>(pace.step_ns)) continue;
       // Few steps do not even out what hits a rank now and then.
       if (pace.durations_only && pace.own_ns.size() < kFewSteps && s.slowdown < 1 + kWorthOfFew) continue;
-      s.doubtful = pace.durations_only && WaitsItself(pace, inside, s.excess_ns);
+      if (pace.durations_only) {
+        const auto waits = WaitsItself(pace, inside, s.excess_ns);
+        s.doubtful = !waits.empty();
+        if (waits.size() == 1) std::tie(s.waits_in, s.waits_ns) = waits[0];
+      }
       s.brief = pace.durations_only && pace.own_ns.size() < 2;
       // Who is slow waits for nobody, so that it is inside operations for as long in every step. One that waits for others in some of
       // few steps and not in the rest met what comes now and then.
@@ -367,8 +411,9 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() {
       found.push_back(s);
     }
   }
-  // A doubtful one counts where most of its host, or of its group where hosts are not known, is slow without a doubt. One step alone is
-  // no more than chance, except beside a member of its group that is slow in all of them.
+  // A doubtful one counts where most of its host, or of its group where hosts are not known, is slow without a doubt, and in a group too small
+  // for that where the slower one that it waits for accounts for all of its waiting. One step alone is no more than chance, except beside a
+  // member of its group that is slow in all of them.
   std::map<std::string, int> certain, present;
   for (const Straggler& s : found) certain[timing_.model.bundle.ranks[s.rank].host] += !s.doubtful;
   for (const Rank& rank : timing_.model.bundle.ranks) ++present[rank.host];
@@ -376,11 +421,22 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() {
   for (const Straggler& s : found) {
     for (const Membership& m : timing_.model.bundle.ranks[s.rank].memberships) certain_in[m.comm] += !s.doubtful, lasting_in[m.comm] += !s.doubtful && !s.brief;
   }
+  std::map<uint32_t, uint32_t> beside;                 // rank -> class of the group in which it waits for a slower one
+  std::set<uint32_t> accounted;                        // these slower ones: what the others wait less than that, they work longer
+  for (const Straggler& s : found) {
+    const Straggler* slower = s.doubtful ? SlowBesideASlower(s, found, certain_in) : nullptr;
+    if (slower == nullptr) continue;
+    beside[s.rank] = s.waits_in;
+    accounted.insert(slower->rank);
+    if (s.brief) continue;
+    for (const Membership& m : timing_.model.bundle.ranks[s.rank].memberships) lasting_in[m.comm] += paces_.class_of_comm[m.comm] == s.waits_in;
+  }
   const size_t bundle_size = timing_.model.bundle.ranks.size();
   std::erase_if(found, [&](const Straggler& s) {
     if (!s.doubtful && !s.brief) return false;
     const Rank& rank = timing_.model.bundle.ranks[s.rank];
     if (!rank.host.empty()) return certain[rank.host] * 2 < present[rank.host];
+    if (beside.contains(s.rank)) return false;
     return std::none_of(rank.memberships.begin(), rank.memberships.end(), [&](const Membership& m) {
       const size_t size = timing_.model.comms[m.comm].members.size();
       return s.doubtful ? size >= 4 && certain_in[m.comm] * 2 >= size : size < bundle_size && lasting_in[m.comm] > 0;
@@ -389,6 +445,11 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() {
   // What it costs the job: only where others wait for it.
   std::vector<bool> named(timing_.ranks.size());
   for (const Straggler& s : found) named[s.rank] = true;
+  // Who waits in its group for a slower one is of those who wait there.
+  const auto counts = [&](uint32_t rank, const Meeting& meeting) {
+    const auto it = beside.find(rank);
+    return named[rank] && (it == beside.end() || it->second != paces_.class_of_comm[meeting.comm]);
+  };
   std::map<uint32_t, std::map<uint32_t, int64_t>> waited;   // straggler -> communicator -> time that others lost
   struct Among {
     int64_t compared = 0, last = 0;
@@ -403,13 +464,13 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() {
       const TimedOp& t = timing_.At(who);
       if (t.start_ns == 0) continue;
       any |= named[who.rank];
-      if (!named[who.rank]) others = std::min(others, t.Duration());
+      if (!counts(who.rank, meeting)) others = std::min(others, t.Duration());
     }
     if (!any || others == INT64_MAX) continue;
     for (uint32_t a = 0; a < meeting.count; ++a) {
       const Attendance& who = timing_.attendance[meeting.first + a];
       const TimedOp& t = timing_.At(who);
-      if (t.start_ns == 0 || !named[who.rank]) continue;
+      if (t.start_ns == 0 || !counts(who.rank, meeting)) continue;
       if (others > t.Duration()) waited[who.rank][meeting.comm] += others - t.Duration();
       Among& among = among_others[who.rank];
       ++among.compared;
@@ -433,7 +494,7 @@ std::vector<Slowness::Straggler> Slowness::FindStragglers() {
     // a busy host lets run one after the other.
     if (s.cost_ns <= 2 * s.uncertainty_ns) continue;
     // Where own time is only what durations leave of a step, work beside operations blurs it: then others must be seen to wait for it.
-    if (pace.durations_only && s.cost_ns * 2 < s.excess_ns) continue;
+    if (pace.durations_only && s.cost_ns * 2 < s.excess_ns && !accounted.contains(s.rank)) continue;
     // Work that is slow makes its rank come last again and again; a few long waits (a communicator made anew, a neighbour on the host
     // now and then) do not, though each of few steps may have met one. Enough steps tell it by themselves: there what comes once a step
     // counts.
@@ -535,6 +596,7 @@ void Slowness::TakeWholeGroups(const std::vector<Straggler>& stragglers, std::ve
   }
   if (slow.size() < 2) return;
   std::map<std::pair<size_t, uint32_t>, std::vector<uint32_t>> whole;   // size and class of the communicators -> these
+  std::set<std::pair<size_t, uint32_t>> together;                       // of these, where members of one are seen to be slow together
   for (uint32_t comm = 0; comm < timing_.model.comms.size(); ++comm) {
     const auto& members = timing_.model.comms[comm].members;
     if (members.size() < 2 || members.size() * 2 > bundle.ranks.size()) continue;
@@ -549,9 +611,18 @@ void Slowness::TakeWholeGroups(const std::vector<Straggler>& stragglers, std::ve
     }
     // Who is late by habit is so against the first of the group, which may be no less slow than the rest that comes with it.
     const bool most = here * 4 >= measured * 3 || (by_habit && here * 2 > measured);
-    if (here >= 1 && here * 2 >= members.size() && most) whole[{members.size(), paces_.class_of_comm[comm]}].push_back(comm);
+    if (here == 0 || here * 2 < members.size() || !most) continue;
+    const std::pair kind(members.size(), paces_.class_of_comm[comm]);
+    whole[kind].push_back(comm);
+    if (here >= 2) together.insert(kind);
   }
+  // One whose peers are all unknown is slow as a whole only where nothing else holds it together with others.
+  std::vector<std::pair<size_t, uint32_t>> kinds(together.begin(), together.end());
   for (const auto& [kind, comms] : whole) {
+    if (!together.contains(kind)) kinds.push_back(kind);
+  }
+  for (const auto& kind : kinds) {
+    const std::vector<uint32_t>& comms = whole[kind];
     std::vector<Straggler> group;
     std::set<int32_t> ranks;
     for (uint32_t comm : comms) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analyzer/engine_causes.h"
@@ -47,6 +48,8 @@ class Slowness {
     int64_t since_op = -1;     // into Rank::ops, where it was not slow before; -1: all along
     uint32_t comm = kNoIndex;  // where others wait for it most
     bool doubtful = false;     // waits itself for as long, by times that do not tell its own work from waiting beside it
+    uint32_t waits_in = kNoIndex;  // the class of operations in which it waits so, where that is one,
+    int64_t waits_ns = 0;          // and how much longer than usual it is in these
     bool brief = false;        // one step of it was measured
     bool habit = false;        // told by how late it usually comes, not by steps
   };
@@ -59,7 +62,11 @@ class Slowness {
   // Whether a rank is judged by its habit: of its steps too few were measured.
   bool ByHabit(uint32_t rank) const;
   void FindLateByHabit(std::vector<Straggler>* found) const;
-  bool WaitsItself(const RankPace& pace, const std::map<uint32_t, int64_t>& usual, int64_t excess) const;
+  // The classes of operations in which it does, and for how much longer than usual.
+  std::vector<std::pair<uint32_t, int64_t>> WaitsItself(const RankPace& pace, const std::map<uint32_t, int64_t>& usual, int64_t excess) const;
+  // The member of its group that it waits for, where that does not explain how long its own work is; else null. `certain_in`, by communicator:
+  // how many members are slow without a doubt.
+  const Straggler* SlowBesideASlower(const Straggler& s, const std::vector<Straggler>& found, const std::map<uint32_t, size_t>& certain_in) const;
   Cause ToCause(const std::vector<Straggler>& group) const;
   // Things (hosts, switches, racks, rails) whose ranks are late now and then, another one each time, while others hardly ever are.
   // `named`, by rank: whose lateness is told already.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <functional>
 
 #include "analyzer/engine.h"
@@ -207,6 +209,49 @@ TEST(Slow, GroupsThatAreSlowAsAWholeAreOneFindingWithoutHosts) {
   ASSERT_EQ(v.findings_size(), 1) << Show(v);
   EXPECT_EQ(v.findings(0).kind(), STRAGGLER);
   EXPECT_EQ(Ranks(v.findings(0)), (std::vector<int32_t>{16, 17, 18, 19, 20, 21, 22, 23})) << Show(v);
+}
+
+// A host of two: the one waits for the slower one in their own group, as its partner would if it were not slow itself.
+TEST(Slow, BothOfAPairAreSlowWhereTheSlowerOneAccountsForAllThatTheOtherWaits) {
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    TimedJob job;
+    job.tp = 2, job.pp = 2, job.dp = 2, job.steps = 4, job.seed = seed, job.gpus_per_host = 2, job.host_runs_ahead = false;
+    const auto unseen = [](int rank) { return rank % 2; };
+    job.compute_factor = [](int rank, int) { return rank == 2 ? 2.0 : rank == 3 ? 1.5 : 1.0; };
+    Bundle bundle = AsFramework(job.Run(), unseen, job.steps);
+    Verdict v = Analyze(bundle);
+    ASSERT_EQ(v.findings_size(), 1) << "seed " << seed << "\n" << Show(v);
+    EXPECT_EQ(Ranks(v.findings(0)), (std::vector<int32_t>{2, 3})) << Show(v);
+    EXPECT_LT(v.findings(0).confidence(), 0.9);
+    // Nothing is known of the first one's other group but itself: that is no group which is slow as a whole.
+    bundle.ranks.erase(bundle.ranks.begin());
+    v = Analyze(bundle);
+    ASSERT_EQ(v.findings_size(), 1) << "seed " << seed << "\n" << Show(v);
+    EXPECT_EQ(Ranks(v.findings(0)), (std::vector<int32_t>{2, 3})) << Show(v);
+    // Of one that is much slower than the other all the same, others see little but that they wait for both.
+    job.compute_factor = [](int rank, int) { return rank == 2 ? 2.2 : rank == 3 ? 1.3 : 1.0; };
+    v = Analyze(AsFramework(job.Run(), unseen, job.steps));
+    ASSERT_EQ(v.findings_size(), 1) << "seed " << seed << "\n" << Show(v);
+    EXPECT_EQ(Ranks(v.findings(0)), (std::vector<int32_t>{2, 3})) << Show(v);
+    job.compute_factor = [](int rank, int) { return rank == 2 ? 2.0 : 1.0; };
+    v = Analyze(AsFramework(job.Run(), unseen, job.steps));
+    ASSERT_EQ(v.findings_size(), 1) << "seed " << seed << "\n" << Show(v);
+    EXPECT_EQ(Ranks(v.findings(0)), std::vector<int32_t>{2}) << Show(v);
+    // What both wait for in transfers of which nothing is measured is not the other's own work.
+    job.transfer_factor = [](const std::vector<int>& members, int) {
+      return std::min(members[0], members[1]) / 2 == 1 && std::abs(members[0] - members[1]) == 4 ? 6.0 : 1.0;
+    };
+    bundle = AsFramework(job.Run(), unseen, job.steps);
+    for (Rank& rank : bundle.ranks) {
+      for (Op& op : rank.ops) {
+        if (ring::IsPointToPoint(op.kind)) op.started_ns = 0;
+      }
+    }
+    v = Analyze(bundle);
+    for (const Finding& f : v.findings()) {
+      for (int32_t r : f.culprit_ranks()) EXPECT_NE(r, 3) << "seed " << seed << "\n" << Show(v);
+    }
+  }
 }
 
 TEST(Slow, NoiseHasNoCulprit) {
