@@ -19,6 +19,8 @@ constexpr double kWorthSaying = 0.02, kWorthOwn = 0.04;
 // Where fewer steps than that were measured, this much of its own work.
 constexpr size_t kFewSteps = 3;
 constexpr double kWorthOfFew = 0.15;
+// From what confidence on a rank is late by its own work, and a slow link is one.
+constexpr double kSure = 0.8, kPointsSomewhere = 0.6;
 // What chance does to one of all ranks more seldom than that is not chance.
 constexpr double kByChance = 1e-3;
 // Of two or three the first to come may well be as slow as the rest.
@@ -701,7 +703,13 @@ std::vector<Cause> Slowness::Find() {
   }
   const std::vector<LinkUse> uses = FindLinkUses(timing_, noise_ns_);
   for (Cause& c : FindSlowLinks(timing_, paces_, uses, &bandwidths_)) causes.push_back(std::move(c));
-  std::stable_sort(causes.begin(), causes.end(), [](const Cause& a, const Cause& b) { return a.cost_ns_per_step > b.cost_ns_per_step; });
+  // Sends and receives that are called as one end together, so that one of them may wait for a partner of another: where they are all that tells
+  // of a link, and point to none, a rank that is late by its own work is the likelier reason, whatever each of the two costs.
+  const bool late = std::any_of(causes.begin(), causes.end(), [](const Cause& c) { return c.kind != SLOW_LINK && c.confidence >= kSure; });
+  const auto behind = [&](const Cause& c) { return late && c.kind == SLOW_LINK && c.op == nullptr && c.confidence < kPointsSomewhere; };
+  std::stable_sort(causes.begin(), causes.end(), [&](const Cause& a, const Cause& b) {
+    return std::tuple(behind(a), -a.cost_ns_per_step) < std::tuple(behind(b), -b.cost_ns_per_step);
+  });
   found_ = !causes.empty();
   return causes;
 }

@@ -254,6 +254,30 @@ TEST(Slow, BothOfAPairAreSlowWhereTheSlowerOneAccountsForAllThatTheOtherWaits) {
   }
 }
 
+// Transfers of a pipeline that are slow between many and point to no link may wait for somebody: who is late by its own work is told first.
+TEST(Slow, SlowTransfersThatPointNowhereAreToldBehindAStraggler) {
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    TimedJob job;
+    job.tp = 4, job.pp = 4, job.dp = 2, job.steps = 6, job.seed = seed;
+    job.transfer_factor = [](const std::vector<int>& members, int) {
+      const auto [a, b] = std::minmax(members[0], members[1]);
+      return members.size() == 2 && b - a == 8 && (a / 4 == 1 || a / 4 == 3) ? 26.0 : 1.0;
+    };
+    Verdict v = Analyze(job.Run());
+    ASSERT_GE(v.findings_size(), 1) << Show(v);
+    EXPECT_EQ(v.findings(0).kind(), SLOW_LINK) << Show(v);
+    EXPECT_LT(v.findings(0).confidence(), 0.6) << Show(v);
+    const int64_t cost = v.findings(0).cost_ns_per_step();
+    job.compute_factor = [](int rank, int) { return rank == 31 ? 1.5 : 1.0; };
+    v = Analyze(job.Run());
+    ASSERT_EQ(v.findings_size(), 2) << Show(v);
+    EXPECT_EQ(v.findings(0).kind(), STRAGGLER) << Show(v);
+    EXPECT_EQ(Ranks(v.findings(0)), std::vector<int32_t>{31}) << Show(v);
+    EXPECT_LT(v.findings(0).cost_ns_per_step(), cost);
+    EXPECT_EQ(v.findings(1).kind(), SLOW_LINK) << Show(v);
+  }
+}
+
 TEST(Slow, NoiseHasNoCulprit) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     TimedJob job;
