@@ -103,6 +103,24 @@ TEST(Streams, TheDependencyNamesTheStream) {
   EXPECT_EQ(ahead(b), (std::set<uint32_t>{0, 2}));
 }
 
+// PyTorch gives NCCL no names: who is in a communicator tells people which it is.
+TEST(CommText, OfOneWithoutANameSaysWhoIsInIt) {
+  Communicator comm;
+  comm.id = "44e8ec155b0c1557";
+  comm.size = 2;
+  comm.members = {4, 5};
+  EXPECT_EQ(CommText(comm), "communicator 44e8ec155b0c1557 (ranks 4, 5)");
+  comm.members = {0, 8, 16, 24, 32, 40, 48, 56};
+  comm.size = 8;
+  EXPECT_EQ(CommText(comm), "communicator 44e8ec155b0c1557 (ranks 0-56 by 8)");
+  comm.members = {0, 1, 4, 9, 16, 25, 36, 49};
+  EXPECT_EQ(CommText(comm), "communicator 44e8ec155b0c1557 (8 ranks)");
+  comm.members[3] = -1;
+  EXPECT_EQ(CommText(comm), "communicator 44e8ec155b0c1557 (8 ranks)");
+  comm.name = "tp_3";
+  EXPECT_EQ(CommText(comm), "tp_3");
+}
+
 // As PyTorch does it: tensor parallel reductions on the compute stream, data parallel ones beside it; each stream is made to wait for the
 // other once a step. Rank 1's GPU does not get to a reduction on its compute stream, whose host has long been through the step.
 TEST(Streams, AWaitThatWasMadeLaterHoldsUpNothing) {
