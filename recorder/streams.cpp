@@ -21,7 +21,7 @@ struct EventEntry {
 };
 constexpr uint32_t kEvents = 4096;
 constexpr uint32_t kEventProbes = 8;
-constexpr uint64_t kTicketMask = ring::kDependencyTickets;
+constexpr uint64_t kTicketMask = (uint64_t{1} << 48) - 1;
 EventEntry g_events[kEvents];
 uint32_t g_default_streams;  // in the table
 
@@ -206,25 +206,25 @@ namespace {
 bool IsOver(const ring::Dependency& wait) noexcept {
   const uint32_t stream = Load(&wait.stream_plus_one);
   return stream == 0 || (Load(&g.map.streams[stream - 1].marked) != 0 &&
-                         Load(&g.map.marks[stream - 1].completed) >= (Load(&wait.ticket) & ring::kDependencyTickets));
+                         Load(&g.map.marks[stream - 1].completed) >= Load(&wait.ticket));
 }
 
-// Where a wait for `source` is noted. An earlier wait for the same stream that is not over holds up what came between the two,
-// and is kept if there is room; without marks nobody can tell, and the newest counts.
-ring::Dependency* PlaceOfWait(uint32_t target, uint32_t source, uint64_t packed) noexcept {
-  ring::Dependency* waits = g.map.streams[target].depends_on;
+// Where among the target's a wait for `source` is noted. An earlier wait for the same stream that is not over holds up what came
+// between the two, and is kept if there is room; without marks nobody can tell, and the newest counts.
+uint32_t PlaceOfWait(const ring::StreamCell& target, uint32_t source, uint16_t after) noexcept {
   const bool marked = Load(&g.map.streams[source].marked) != 0;
-  ring::Dependency *same = nullptr, *over = nullptr, *oldest = &waits[0];
+  uint32_t same = kNone, over = kNone, oldest = 0;
   for (uint32_t i = 0; i < ring::kDependencies; ++i) {
-    const bool is_same = Load(&waits[i].stream_plus_one) == source + 1;
+    const ring::Dependency& wait = target.depends_on[i];
+    const bool is_same = Load(&wait.stream_plus_one) == source + 1;
     // Nothing came between the two: the later wait holds the earlier one.
-    if (is_same && (!marked || Load(&waits[i].ticket) >> 48 == packed >> 48)) return &waits[i];
-    if (is_same && (same == nullptr || Load(&waits[i].ticket) > Load(&same->ticket))) same = &waits[i];
-    if (over == nullptr && IsOver(waits[i])) over = &waits[i];
-    if ((Load(&waits[i].ticket) & ring::kDependencyTickets) < (Load(&oldest->ticket) & ring::kDependencyTickets)) oldest = &waits[i];
+    if (is_same && (!marked || Load(&target.waits_after[i]) == after)) return i;
+    if (is_same && (same == kNone || Load(&wait.ticket) > Load(&target.depends_on[same].ticket))) same = i;
+    if (over == kNone && IsOver(wait)) over = i;
+    if (Load(&wait.ticket) < Load(&target.depends_on[oldest].ticket)) oldest = i;
   }
-  if (over != nullptr) return over;
-  return same != nullptr ? same : oldest;
+  if (over != kNone) return over;
+  return same != kNone ? same : oldest;
 }
 
 }  // namespace
@@ -239,12 +239,15 @@ void NoteStreamWaits(const void* stream, const void* event) noexcept {
   // A default stream that no operation used is not worth a place in the table.
   const uint32_t target = IsDefault(stream) ? KnownDefault(stream) : FindStream(thread, stream, -1);
   if (target == kNone || target == source) return;
-  const uint64_t packed = ring::PackDependency(ticket, Load(&g.map.streams[target].issued));
-  ring::Dependency* place = PlaceOfWait(target, source, packed);
+  ring::StreamCell* cell = &g.map.streams[target];
+  const uint16_t after = ring::PackGiven(Load(&cell->issued));
+  const uint32_t at = PlaceOfWait(*cell, source, after);
+  ring::Dependency* place = &cell->depends_on[at];
   Store(&place->stream_plus_one, 0u);
   FenceRelease();
-  Store(&place->ticket, packed);
-  Store(&place->check, ring::DependencyCheck(source + 1, packed));
+  Store(&place->ticket, ticket);
+  Store(&place->check, ring::DependencyCheck(source + 1, ticket));
+  Store(&cell->waits_after[at], after);
   StoreRelease(&place->stream_plus_one, source + 1);
 }
 

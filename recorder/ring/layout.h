@@ -421,20 +421,18 @@ static_assert(sizeof(GraphOp) == 64);
 struct Dependency {
   uint32_t stream_plus_one;  // 0: none
   uint32_t check;
-  uint64_t ticket;  // PackDependency
+  uint64_t ticket;
 };
-// The other stream's ticket, and how many tickets the waiting one had given by then: only later ones wait. 0 in the upper 16
-// bits, in files of older recorders: not known.
-inline constexpr uint64_t kDependencyTickets = (uint64_t{1} << 48) - 1;
+// How many tickets the waiting stream had given by then: only later ones wait. Packed into 16 bits; 0 in files of older
+// recorders: not known.
 inline constexpr uint64_t kDependencyTurns = 65535;
-constexpr uint64_t PackDependency(uint64_t ticket, uint64_t given) {
-  return (ticket & kDependencyTickets) | (given % kDependencyTurns + 1) << 48;
+constexpr uint16_t PackGiven(uint64_t given) {
+  return static_cast<uint16_t>(given % kDependencyTurns + 1);
 }
 // The newest number not above `issued` that was packed; false: none was.
-constexpr bool UnpackGiven(uint64_t packed, uint64_t issued, uint64_t* given) {
-  const uint64_t turn = packed >> 48;
-  if (turn == 0) return false;
-  const uint64_t back = (issued % kDependencyTurns + kDependencyTurns - (turn - 1)) % kDependencyTurns;
+constexpr bool UnpackGiven(uint16_t packed, uint64_t issued, uint64_t* given) {
+  if (packed == 0) return false;
+  const uint64_t back = (issued % kDependencyTurns + kDependencyTurns - (packed - 1u)) % kDependencyTurns;
   *given = issued >= back ? issued - back : 0;
   return true;
 }
@@ -457,7 +455,7 @@ struct StreamCell {
   uint32_t timed_every;  // events: one in so many operations is timed; else 0
   // events: 1 if the start of every operation is marked. 0 in files of older recorders: of those that are timed only.
   uint32_t starts_marked;
-  uint64_t reserved1;
+  uint16_t waits_after[kDependencies];  // PackGiven, of each dependency
   Dependency depends_on[kDependencies];
 };
 static_assert(sizeof(StreamCell) == 128);

@@ -223,12 +223,13 @@ void ReadStreams(Reading* reading) {
     if (cell.given != 0) stream.given = cell.given - 1;
     stream.timed_every = cell.timed_every;
     stream.starts_marked = cell.starts_marked == 1;
-    for (const Dependency& dependency : cell.depends_on) {
+    for (uint32_t d = 0; d < kDependencies; ++d) {
+      const Dependency& dependency = cell.depends_on[d];
       if (dependency.stream_plus_one == 0 || dependency.stream_plus_one > cells.size()) continue;
       if (dependency.check != 0 && dependency.check != DependencyCheck(dependency.stream_plus_one, dependency.ticket)) continue;
       uint64_t after = StreamSnapshot::kAfterUnknown;
-      UnpackGiven(dependency.ticket, cell.issued, &after);
-      stream.depends_on.push_back({dependency.stream_plus_one - 1, dependency.ticket & kDependencyTickets, after});
+      UnpackGiven(cell.waits_after[d], cell.issued, &after);
+      stream.depends_on.push_back({dependency.stream_plus_one - 1, dependency.ticket, after});
     }
     reading->out->streams.push_back(std::move(stream));
   }
