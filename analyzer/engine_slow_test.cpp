@@ -223,7 +223,7 @@ TEST(Slow, BothOfAPairAreSlowWhereTheSlowerOneAccountsForAllThatTheOtherWaits) {
     ASSERT_EQ(v.findings_size(), 1) << "seed " << seed << "\n" << Show(v);
     EXPECT_EQ(Ranks(v.findings(0)), (std::vector<int32_t>{2, 3})) << Show(v);
     EXPECT_LT(v.findings(0).confidence(), 0.9);
-    // Nothing is known of the first one's other group but itself: that is no group which is slow as a whole.
+    // Without the other member of the first one's other group, too.
     bundle.ranks.erase(bundle.ranks.begin());
     v = Analyze(bundle);
     ASSERT_EQ(v.findings_size(), 1) << "seed " << seed << "\n" << Show(v);
@@ -251,6 +251,25 @@ TEST(Slow, BothOfAPairAreSlowWhereTheSlowerOneAccountsForAllThatTheOtherWaits) {
     for (const Finding& f : v.findings()) {
       for (int32_t r : f.culprit_ranks()) EXPECT_NE(r, 3) << "seed " << seed << "\n" << Show(v);
     }
+  }
+}
+
+// Of a communicator of which only the slow one's record is there, that all measured members are slow says nothing: those that hold several come first.
+TEST(Slow, AGroupOfOneThatIsKnownIsNoWholeGroup) {
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    TimedJob job;
+    job.tp = 2, job.pp = 2, job.dp = 2, job.steps = 6, job.seed = seed, job.host_runs_ahead = false;
+    job.compute_factor = [](int rank, int) { return rank == 2 ? 2.0 : rank == 3 ? 1.5 : 1.0; };
+    Bundle bundle = AsFramework(job.Run(), [](int) { return 0; }, job.steps);
+    bundle.ranks.erase(bundle.ranks.begin());
+    // Whatever comes first in the files.
+    std::reverse(bundle.comms.begin(), bundle.comms.end());
+    for (Rank& rank : bundle.ranks) {
+      for (Membership& m : rank.memberships) m.comm = static_cast<uint32_t>(bundle.comms.size()) - 1 - m.comm;
+    }
+    const Verdict v = Analyze(bundle);
+    ASSERT_EQ(v.findings_size(), 1) << "seed " << seed << "\n" << Show(v);
+    EXPECT_EQ(Ranks(v.findings(0)), (std::vector<int32_t>{2, 3})) << Show(v);
   }
 }
 
