@@ -69,6 +69,40 @@ TEST(DamagedDumps, WhatTheEndOfACutFileHeldIsNotHeldAgainstItsRank) {
   }
 }
 
+// Entries of a file that was written in no order and then cut: of a batch one member is left, and whether it was the only one, and its end, nobody knows.
+TEST(DamagedDumps, AMemberOfABatchOfWhichTheRestIsLostSaysNothingOfItsGpu) {
+  FrDump dump;
+  dump.groups.clear();
+  const auto add = [&](const char* op, int64_t number, int64_t id, const char* state) {
+    const bool p2p = std::string(op) != "nccl:all_reduce";
+    FrEntry entry{.op = op, .seq = p2p ? 0 : number, .pg = p2p ? "1" : "3", .desc = p2p ? "PP" : "DP", .pg_id = p2p ? 1 : 3, .state = state,
+                  .retired = std::string(state) == "completed", .is_p2p = p2p, .p2p_seq = p2p ? number : 0};
+    entry.record_id = id;
+    if (!p2p) entry.started_ns = 1'758'000'000'900'000'000;
+    dump.entries.push_back(entry);
+  };
+  add("nccl:all_reduce", 4, 40, "completed");
+  add("nccl:recv 0<-1", 2, 20, "scheduled");
+  add("nccl:all_reduce", 7, 71, "completed");
+  for (const bool damaged : {true, false}) {
+    for (const bool whole : {false, true}) {
+      FrDump other = dump;
+      if (whole) other.entries[0].record_id = 21, other.entries[2].record_id = 22;
+      FrEntry garbage;
+      garbage.op = "";
+      garbage.record_id = 90;
+      if (damaged) other.entries.push_back(garbage);
+      DumpFolder folder;
+      folder.WriteRank(0, ToPickle(other));
+      const Bundle bundle = LoadFiles(folder.Files());
+      ASSERT_EQ(bundle.ranks[0].damaged, damaged);
+      ASSERT_EQ(bundle.ranks[0].ops.size(), 3u);
+      ASSERT_TRUE(ring::IsPointToPoint(bundle.ranks[0].ops[0].kind));
+      EXPECT_EQ(bundle.ranks[0].ops[0].state, damaged && !whole ? OpState::kUnknown : OpState::kEnqueued) << damaged << whole;
+    }
+  }
+}
+
 TEST(DamagedDumps, ABatchWhoseEndWasLostIsInFlightWhereTheStatusSaysSo) {
   FrDump dump = DumpOf(2);
   dump.entries.pop_back();  // the end of its second exchange

@@ -265,12 +265,19 @@ class StateJudge {
     view->run.clear();
   }
 
+  // A damaged file whose entries are in no order lacks some in between: the rest of a batch and its end may be among them.
+  bool BesideLost(uint32_t at) const {
+    if (!rank_.damaged || rank_.ops[at].state == OpState::kStarted) return false;
+    const auto follows = [&](size_t i) { return rank_.ops[i].record_id < 0 || rank_.ops[i].record_id == rank_.ops[i - 1].record_id + 1; };
+    return (at > 0 && !follows(at)) || (at + 1 < rank_.ops.size() && !follows(at + 1));
+  }
+
   // Point-to-point operations that share a number belong to a batch; its end record is missing. Members never complete
   // on their own, so their own state says nothing.
   void JudgeOpenBatch(size_t index, const std::vector<uint32_t>& run) {
     const GroupView& view = views_[index];
     bool batch = run.size() > 1;
-    if (!batch && !file_.used[index].has_batches) return;
+    if (!batch && !file_.used[index].has_batches && !BesideLost(run[0])) return;
     // One alone, and what the group did next has no end record before it: it was no batch, and speaks for itself.
     if (!batch && !rank_.only_active && !rank_.damaged && view.p2p_enqueued >= rank_.ops[run[0]].seq) return;
     uint64_t number = batch ? ++batches_ : 0;
