@@ -297,6 +297,19 @@ void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Find
     finding->set_advice("1. Look at the file system itself: its servers, quota, and the network to it; several hosts wait for it at once.\n"
                         "2. If it moves, wait; if not, move the checkpoint elsewhere and restart from the one before. Drain no host for it.");
   }
+  // Files seldom hold up one rank of a host: of its other ranks that left no data nobody knows.
+  if (files && bundle.ranks_expected > static_cast<int64_t>(bundle.ranks.size())) {
+    std::map<std::string, int32_t> present;
+    int32_t most = 0;
+    for (const Rank& rank : bundle.ranks) most = std::max(most, rank.host.empty() ? 0 : ++present[rank.host]);
+    for (const auto& [host, count] : on_host) {
+      const int32_t here = host.empty() ? most : present[host];
+      if (here >= most) continue;
+      finding->set_confidence(std::min(finding->confidence(), 0.85));
+      finding->add_evidence()->set_text(absl::StrCat("of host ", host, " the data of ", here, " ranks is there, of others that of ", most,
+                                                     ": the rest of it may wait for the same files"));
+    }
+  }
   if (files && on_host.size() == 1 && ranks.size() > 1 && !on_host.begin()->first.empty() && !finding->has_common_factor()) {
     CommonFactor* factor = finding->mutable_common_factor();
     factor->set_kind("host");

@@ -143,6 +143,23 @@ TEST(Activity, StorageOfAHostIsOneFinding) {
   EXPECT_EQ(v.verdict(), VERDICT_HUNG);
 }
 
+TEST(Activity, FilesMayHoldUpMoreOfAHostThanLeftData) {
+  for (const bool lost : {false, true}) {
+    for (const bool files : {false, true}) {
+      Bundle b = StalledHosts({5});
+      Process& p = b.ranks[5].process;
+      p = Sampled(0, 0);
+      if (files) p.state = "D", p.wchan = "nfs_wait_bit_killable";
+      b.ranks_expected = static_cast<int32_t>(b.ranks.size());
+      if (lost) b.ranks.erase(b.ranks.begin() + 6);
+      const Verdict v = Analyze(b);
+      ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+      EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{5});
+      EXPECT_EQ(v.findings(0).confidence() < 0.9, lost && files) << v.DebugString();
+    }
+  }
+}
+
 TEST(Activity, StorageOfSeveralHostsAtOnceIsNoHosts) {
   Bundle b = StalledHosts({1, 2, 5, 6});
   for (int r : {1, 2, 5, 6}) {
