@@ -2,6 +2,7 @@
 #ifndef LOCKSTEP_ANALYZER_ENGINE_CAUSES_H_
 #define LOCKSTEP_ANALYZER_ENGINE_CAUSES_H_
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -156,7 +157,12 @@ class Causes {
   // Of one that others wait for, beside the named ones (`still`): whether nothing before that place can have held it, which a rank that merely lost its
   // dump would be held by.
   bool NothingHeldIt(const Silent& silent, const std::set<int32_t>& still) const;
-  const Membership* SomebodyAheadOf(int32_t rank_index, int32_t* who) const;
+  struct Furthest {
+    std::array<int32_t, 2> rank = {-1, -1};
+    std::array<int64_t, 2> issued = {-1, -1};
+  };
+  std::vector<Furthest> FurthestOfEach() const;
+  const Membership* SomebodyAheadOf(const std::vector<Furthest>& furthest, int32_t rank_index, int32_t* who) const;
   const Divergence* DivergenceOf(int32_t rank_index) const;
   // An operation that waits for this node: the one closest to the place in the program where it stopped.
   struct Waiter {

@@ -32,19 +32,36 @@ constexpr double kBeside = 0.85;
 
 }  // namespace
 
+// Of each communicator the two members that issued the most collectives: whoever is behind anybody is behind one of them.
+std::vector<Causes::Furthest> Causes::FurthestOfEach() const {
+  std::vector<Furthest> furthest(model_.comms.size());
+  for (size_t c = 0; c < furthest.size(); ++c) {
+    Furthest& f = furthest[c];
+    for (const Member& m : model_.comms[c].members) {
+      if (m.rank_index < 0 || m.membership == kNoIndex || m.left || bundle_.ranks[m.rank_index].damaged) continue;
+      const int64_t issued = bundle_.ranks[m.rank_index].memberships[m.membership].issued;
+      if (issued > f.issued[0]) {
+        f = {{m.rank_index, f.rank[0]}, {issued, f.issued[0]}};
+      } else if (issued > f.issued[1]) {
+        f.rank[1] = m.rank_index, f.issued[1] = issued;
+      }
+    }
+  }
+  return furthest;
+}
+
 // A member of one of the rank's communicators that issued a collective which the rank did not: had the rank gone on as that one did, it
 // would have, too. Null: nobody.
-const Membership* Causes::SomebodyAheadOf(int32_t rank_index, int32_t* who) const {
+const Membership* Causes::SomebodyAheadOf(const std::vector<Furthest>& furthest, int32_t rank_index, int32_t* who) const {
   for (const Membership& ms : bundle_.ranks[rank_index].memberships) {
     if (ms.issued < 0 && ms.issued != kNone) continue;
     const int64_t issued = std::max<int64_t>(ms.issued, 0);
     if (model_.comms[ms.comm].used_for_p2p || ms.state == ring::CommState::kAborted || ms.state == ring::CommState::kDestroyed) continue;
-    for (const Member& m : model_.comms[ms.comm].members) {
-      if (m.rank_index < 0 || m.rank_index == rank_index || m.membership == kNoIndex || m.left || bundle_.ranks[m.rank_index].damaged) continue;
-      if (bundle_.ranks[m.rank_index].memberships[m.membership].issued <= issued) continue;
-      *who = m.rank_index;
-      return &ms;
-    }
+    const Furthest& f = furthest[ms.comm];
+    const int other = f.rank[0] == rank_index ? 1 : 0;
+    if (f.issued[other] <= issued) continue;
+    *who = f.rank[other];
+    return &ms;
   }
   return nullptr;
 }
@@ -156,6 +173,7 @@ bool Causes::NothingHeldIt(const Silent& silent, const std::set<int32_t>& still)
 std::vector<Cause> Causes::FromBeside(const std::vector<Cause>& known) const {
   std::vector<Cause> causes;
   if (graph_ == nullptr || known.empty() || !model_.stalled) return causes;
+  const std::vector<Furthest> furthest = FurthestOfEach();
   for (size_t i = 0; i < model_.ranks.size(); ++i) {
     const auto r = static_cast<int32_t>(i);
     const Rank& rank = bundle_.ranks[i];
@@ -170,7 +188,7 @@ std::vector<Cause> Causes::FromBeside(const std::vector<Cause>& known) const {
                            (graph_->stopped[i].witness >= 0 || (view.in_flight.empty() && bundle_.known_stalled));
     if (view.host != HostState::kElsewhere && view.host != HostState::kStopped && !left && !framework) continue;
     int32_t ahead = -1;
-    const Membership* behind = SomebodyAheadOf(r, &ahead);
+    const Membership* behind = SomebodyAheadOf(furthest, r, &ahead);
     if (behind == nullptr) continue;
     Cause c = HostCause(node);
     c.confidence = std::min(c.confidence, kBeside);

@@ -291,11 +291,13 @@ std::vector<Divergence> FindDivergences(const Model& model) {
       if (2 * agreeing > family.size()) break;
     }
     if (best.empty()) continue;
+    // Each against the first of every kind: thousands may differ in one way.
+    std::vector<std::pair<const Divergence*, size_t>> kinds;
     size_t biggest_other = 0;
     for (const Divergence& d : best) {
-      size_t alike = 0;
-      for (const Divergence& e : best) alike += aligner.Alike(d, e);
-      biggest_other = std::max(biggest_other, alike);
+      auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const auto& k) { return aligner.Alike(d, *k.first); });
+      if (kind == kinds.end()) kind = kinds.insert(kinds.end(), {&d, 0});
+      biggest_other = std::max(biggest_other, ++kind->second);
     }
     if (agreeing < 2 || agreeing <= biggest_other) continue;
     for (Divergence& d : best) {
