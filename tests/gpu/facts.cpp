@@ -298,7 +298,11 @@ constexpr CapturedCall kCapturedCalls[] = {
        const int result = ByName("cuDevicePrimaryCtxRetain", &x, CUdevice{0});
        return result != 0 ? result : ByName("cuDevicePrimaryCtxRelease_v2", CUdevice{0});
      }},
-    {"cuMemHostGetDevicePointer", [](Called* c) { CUdeviceptr p = 0; return ByName("cuMemHostGetDevicePointer_v2", &p, reinterpret_cast<void*>(c->mark), 0u); }},
+    {"cuMemHostGetDevicePointer",
+     [](Called* c) {
+       CUdeviceptr p = 0;
+       return ByName("cuMemHostGetDevicePointer_v2", &p, reinterpret_cast<void*>(c->mark), 0u);
+     }},
     {"cuEventCreate", [](Called*) { CUevent e = nullptr; return ByName("cuEventCreate", &e, 0u); }},
     {"cuEventQuery", [](Called* c) { return ByName("cuEventQuery", c->recorded); }},
     {"cuEventElapsedTime", [](Called* c) { float ms = 0; return ByName("cuEventElapsedTime", &ms, c->recorded, c->recorded); }},

@@ -97,7 +97,8 @@ def arguments():
     parser.add_argument("--seconds", type=float, help="seconds for the rounds of latency and torch each (default 420)")
     parser.add_argument("--modes", help="only these modes of latency and torch, beside the runs without the recorder (default: all)")
     parser.add_argument("--analyze", help="a lockstep-analyze that runs here (default: build/bin, PATH, or one built if possible)")
-    parser.add_argument("--lockstep", help="a lockstep that runs here, for the part faults (default: build/bin, PATH); the static one brings the analyzer along")
+    parser.add_argument("--lockstep", help="a lockstep that runs here, for the part faults (default: build/bin, PATH); the static one brings the "
+                        "analyzer along")
     parser.add_argument("--faults", help="only these faults of the part faults (default: all)")
     parser.add_argument("--fault-jobs", type=int, default=3, help="jobs of the part faults at once (default %(default)s)")
     parser.add_argument("--recorder", help="a liblockstep.so to measure (default: one built from these sources)")

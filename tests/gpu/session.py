@@ -110,7 +110,8 @@ class Session:
         """The analyzer given or built beside the sources, else built here if its libraries are there; None with the reason kept."""
         if self.analyze:
             return self.analyze
-        given = self.options.analyze or self.inner_analyzer() or first([os.path.join(ROOT, "build", "bin", "lockstep-analyze"), shutil.which("lockstep-analyze")])
+        given = self.options.analyze or self.inner_analyzer() or first([os.path.join(ROOT, "build", "bin", "lockstep-analyze"),
+                                                                        shutil.which("lockstep-analyze")])
         if given and run([given, "--version"], timeout=20).status == 0:
             self.analyze = os.path.abspath(given)
             return self.analyze

@@ -7,7 +7,7 @@ import sys
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 # Lines that may be NOT MEASURED here, by how they begin: what needs PyTorch, and what a stand-in cannot decide.
-ABSENT = ("PyTorch", "torch", "faults", "marks hold up no other stream", "< 0.3 % of step time", "what auto should be")
+ABSENT = ("PyTorch", "torch", "faults", "< 0.3 % of step time", "what auto should be")
 
 
 def main():
