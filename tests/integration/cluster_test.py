@@ -24,6 +24,14 @@ class ClusterTest(unittest.TestCase):
         self.addCleanup(made.close)
         return made
 
+    def wait_for_all(self, made):
+        """Until the collector knows every rank of every host: "is seen" is said at the first."""
+        def known():
+            jobs = [json.loads(line) for line in tool(made, "lockstep-top", "--json").stdout.splitlines()]
+            return jobs and jobs[0].get("ranks") == made.world and jobs[0].get("agents") == made.hosts
+
+        self.assertTrue(wait_for(known, 120), made.logs())
+
     def verdict(self, made, folder, rank):
         with open(os.path.join(folder, "verdict.json")) as file:
             verdict = json.load(file)
@@ -82,7 +90,7 @@ class ClusterTest(unittest.TestCase):
     def test_a_lost_host_does_not_hold_the_verdict(self):
         made = self.make()
         made.start_all(*STALL)
-        self.assertTrue(wait_for(lambda: "is seen" in made.log("collector"), 120), made.logs())
+        self.wait_for_all(made)
         made.agents[0].send_signal(signal.SIGSTOP)
         folders = wait_for(made.incidents, 240)
         self.assertTrue(folders, made.logs())
@@ -107,11 +115,7 @@ class ClusterTest(unittest.TestCase):
             made.start_agent(host, f"tcp://127.0.0.1:{proxy.port}")
         made.start_ranks(*STALL)
 
-        def known():
-            jobs = [json.loads(line) for line in tool(made, "lockstep-top", "--json").stdout.splitlines()]
-            return jobs and jobs[0].get("ranks") == made.world and jobs[0].get("agents") == made.hosts
-
-        self.assertTrue(wait_for(known, 120), made.logs())
+        self.wait_for_all(made)
         proxy.shut = True
         self.assertTrue(wait_for(lambda: made.log("collector").count("gone silent") >= 2, 60), made.logs())
         proxy.shut = False
