@@ -16,6 +16,7 @@
 #include "analyzer/engine.h"
 #include "analyzer/interrupt.h"
 #include "analyzer/load.h"
+#include "analyzer/load_parallel.h"
 #include "analyzer/output_file.h"
 #include "analyzer/load_stacks.h"
 #include "analyzer/redact.h"
@@ -149,10 +150,11 @@ void UseLargePages(char** argv) {
   const ssize_t length = readlink("/proc/self/exe", program, sizeof(program) - 1);
   if (length <= 0) return;
   program[length] = '\0';
-  setenv(kName,
-         "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=1073741824:glibc.malloc.trim_threshold=1073741824:"
-         "glibc.malloc.top_pad=33554432",
-         1);
+  // An arena for each processor: more of them hold memory that others have freed.
+  const std::string tunables =
+      absl::StrCat("glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=1073741824:glibc.malloc.trim_threshold=1073741824:"
+                   "glibc.malloc.top_pad=33554432:glibc.malloc.arena_max=", WorkerCount(SIZE_MAX));
+  setenv(kName, tunables.c_str(), 1);
   execv(program, argv);
   unsetenv(kName);  // it works without
 }

@@ -119,10 +119,9 @@ struct Op {
   int64_t input_elements = -1, output_elements = -1;          // sum over tensors; -1 unknown
   uint32_t name = kNoIndex;        // index into Bundle::strings: "_all_gather_base"; kNoIndex: CallName(kind)
   uint32_t call_site = kNoIndex;   // index into Bundle::strings: "train.py:812 forward"
-  int64_t op_id = kUnknown;        // Flight Recorder op_id / record_id order
-  int64_t record_id = kUnknown;
+  int64_t record_id = kUnknown;    // numbers a rank's records through
 };
-static_assert(sizeof(Op) <= 168);
+static_assert(sizeof(Op) <= 160);
 
 // A source's 64-bit group number as Op::group holds it: 0 stays "none".
 constexpr uint32_t GroupNumber(uint64_t group) {

@@ -23,6 +23,7 @@
 #include "analyzer/engine_unseen_end.h"
 #include "analyzer/engine_view.h"
 #include "analyzer/engine_waits.h"
+#include "analyzer/load_parallel.h"
 
 namespace lockstep {
 namespace {
@@ -254,6 +255,67 @@ Bundle WithoutBlindRanks(const Bundle& bundle) {
   return seen;
 }
 
+// What stands still, what calls disagree, who ended. Holds what its causes refer to.
+class StillSide {
+ public:
+  StillSide(const Model& model, const AnalyzeOptions& options, bool incomplete) : mismatches(FindMismatches(model)) {
+    const std::vector<Rank>& ranks = model.bundle.ranks;
+    const bool anyone_ended =
+        std::any_of(ranks.begin(), ranks.end(), [](const Rank& r) { return r.process.life == Life::kExited || r.process.life == Life::kKilled; });
+    const bool disturbed = model.stalled || !mismatches.empty() || anyone_ended;
+    if (disturbed || incomplete) divergences_ = FindDivergences(model);
+    if (model.stalled) graph.emplace(model, mismatches);
+    finder.emplace(model, mismatches, divergences_, graph ? &*graph : nullptr);
+    causes = finder->FromSinks();
+    AddOneSided(model, options.late_after_ns, &causes);
+    finder->AddFromCreations(options.late_after_ns, &causes);
+    Append(disturbed ? finder->FromDisagreement(causes) : finder->FromUnseenPeers());
+    finder->AddFromSplits(&causes);
+    Append(finder->FromDeaths(causes));
+    Append(finder->FromEndsUnderWaits(causes, options.late_after_ns));
+    DropDoubtful(&causes);
+    Append(finder->FromBeside(causes));
+    DropUnseenBesideSeen();
+    JoinStorage(&causes);
+    if (causes.empty()) Append(finder->FromAbsence());
+    if (causes.empty()) Append(finder->FromHashes());
+    if (causes.empty()) Append(finder->FromAsyncErrors());
+  }
+  StillSide(const StillSide&) = delete;
+  StillSide& operator=(const StillSide&) = delete;
+
+  void Append(std::vector<Cause> more) {
+    for (Cause& c : more) causes.push_back(std::move(c));
+  }
+
+  const std::vector<Mismatch> mismatches;
+  std::optional<WaitGraph> graph;   // where something stands still
+  std::optional<Causes> finder;
+  std::vector<Cause> causes;
+
+ private:
+  // Who is named only because the records of what they are in are gone need no naming beside one that is seen to stand still.
+  void DropUnseenBesideSeen() {
+    if (std::none_of(causes.begin(), causes.end(), [](const Cause& c) { return c.beside && !c.doubtful && c.confidence >= kProven; })) return;
+    const size_t before = causes.size();
+    std::erase_if(causes, [](const Cause& c) { return c.doubtful && c.confidence < kAnyone; });
+    if (causes.size() == before || std::any_of(causes.begin(), causes.end(), [](const Cause& c) { return !c.beside; })) return;
+    for (Cause& c : causes) c.beside = false;
+  }
+
+  std::vector<Divergence> divergences_;
+};
+
+// What makes the job slow. By times alone: it needs nothing of what stands still, and is found beside it.
+struct SlowSide {
+  explicit SlowSide(const Model& model) : timing(model), clocks(timing), slowness(timing, clocks), causes(slowness.Find()) {}
+
+  const Timing timing;
+  const Clocks clocks;
+  Slowness slowness;
+  std::vector<Cause> causes;
+};
+
 Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options, const std::function<void(const AnalysisView&)>& look) {
   Verdict verdict;
   verdict.set_job(bundle.job);
@@ -269,50 +331,25 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options, const s
   }
 
   const Model model(bundle, options);
-  const std::vector<Mismatch> mismatches = FindMismatches(model);
-  bool anyone_ended = false, live = false;
-  for (const Rank& r : bundle.ranks) {
-    anyone_ended |= r.process.life == Life::kExited || r.process.life == Life::kKilled;
-    live |= r.captured_ns > 0 && r.source != Source::kFlightRecorder && (r.process.life == Life::kRunning || r.process.life == Life::kUnknown);
-  }
-  std::vector<Divergence> divergences;
   const bool incomplete = verdict.ranks_read() < verdict.ranks_expected() || std::any_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& r) { return r.damaged; });
-  const bool disturbed = model.stalled || !mismatches.empty() || anyone_ended;
-  if (disturbed || incomplete) divergences = FindDivergences(model);
-  std::optional<WaitGraph> graph;
-  if (model.stalled) graph.emplace(model, mismatches);
-
-  Causes finder(model, mismatches, divergences, graph ? &*graph : nullptr);
-  std::vector<Cause> causes = finder.FromSinks();
-  auto append = [&](std::vector<Cause> more) {
-    for (Cause& c : more) causes.push_back(std::move(c));
-  };
-  AddOneSided(model, options.late_after_ns, &causes);
-  finder.AddFromCreations(options.late_after_ns, &causes);
-  append(disturbed ? finder.FromDisagreement(causes) : finder.FromUnseenPeers());
-  finder.AddFromSplits(&causes);
-  append(finder.FromDeaths(causes));
-  append(finder.FromEndsUnderWaits(causes, options.late_after_ns));
-  DropDoubtful(&causes);
-  append(finder.FromBeside(causes));
-  // Who is named only because the records of what they are in are gone need no naming beside one that is seen to stand still.
-  if (std::any_of(causes.begin(), causes.end(), [](const Cause& c) { return c.beside && !c.doubtful && c.confidence >= kProven; })) {
-    const size_t before = causes.size();
-    std::erase_if(causes, [](const Cause& c) { return c.doubtful && c.confidence < kAnyone; });
-    if (causes.size() < before && std::all_of(causes.begin(), causes.end(), [](const Cause& c) { return c.beside; })) {
-      for (Cause& c : causes) c.beside = false;
+  const bool live = std::any_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& r) {
+    return r.captured_ns > 0 && r.source != Source::kFlightRecorder && (r.process.life == Life::kRunning || r.process.life == Life::kUnknown);
+  });
+  // Beside each other: neither changes the model but for its tables of sends, which the first alone makes.
+  std::optional<StillSide> still;
+  std::optional<SlowSide> slow;
+  Parallel(2, [&](size_t side, size_t) {
+    if (side == 0) {
+      still.emplace(model, options, incomplete);
+    } else {
+      slow.emplace(model);
     }
-  }
-  JoinStorage(&causes);
-  if (causes.empty()) append(finder.FromAbsence());
-  if (causes.empty()) append(finder.FromHashes());
-  if (causes.empty()) append(finder.FromAsyncErrors());
-  const Timing timing(model);
-  const Clocks clocks(timing);
-  Slowness slowness(timing, clocks);
-  append(slowness.Find());
+  });
+  still->Append(std::move(slow->causes));
+  Causes& finder = *still->finder;
+  std::vector<Cause>& causes = still->causes;
   // Where nothing stands still, nobody waits for who left no data.
-  if (causes.empty() && (model.stalled || bundle.known_stalled)) append(finder.FromMissing());
+  if (causes.empty() && (model.stalled || bundle.known_stalled)) still->Append(finder.FromMissing());
   FoldHostsOfFailedGpus(&causes);
   FoldByFactor(model, &causes);
   DoubtUnseenEnd(bundle, options.late_after_ns, &causes);
@@ -328,8 +365,8 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options, const s
   for (const std::string& text : legal) verdict.add_not_the_cause(text);
   SayWatchdogEnds(model, &verdict);
   if (causes.empty() && !legal.empty()) verdict.set_verdict(VERDICT_LATE);
-  clocks.Fill(&verdict);
-  slowness.Fill(&verdict);
+  slow->clocks.Fill(&verdict);
+  slow->slowness.Fill(&verdict);
   ExplainStartUp(bundle, &verdict);
   if (causes.empty() && !bundle.ranks.empty()) {
     verdict.add_blind("whether all ranks computed the same values: nothing records checksums; compare gradient norms or parameter checksums per rank");
@@ -342,7 +379,7 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options, const s
     }
     SayWhatIsNotSeen(model, options.late_after_ns, &verdict);
   }
-  if (look) look({model, mismatches, graph ? &*graph : nullptr, timing, clocks, slowness, verdict});
+  if (look) look({model, still->mismatches, still->graph ? &*still->graph : nullptr, slow->timing, slow->clocks, slow->slowness, verdict});
   return verdict;
 }
 

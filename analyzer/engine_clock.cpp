@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "analyzer/engine_numbers.h"
+
 namespace lockstep {
 namespace {
 
@@ -15,12 +17,6 @@ constexpr double kMostDrift = 200e-6;
 // As many operations must agree that a clock was set; fewer are taken for damage.
 constexpr size_t kLeastProof = 3;
 constexpr int kMostClocksShown = 4096;
-
-int64_t Median(std::vector<int64_t> values) {
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 }  // namespace
 
@@ -51,6 +47,9 @@ Clocks::Clocks(const Timing& timing) : clocks(timing.clock_names.size()), timing
     AlignAll(1);
     if (Stepped() >= stepped) clocks = std::move(before);
   }
+  seen_ = {};
+  shared_ = {};
+  comms_of_clock_ = {};
 }
 
 void Clocks::Add(uint32_t comm, bool estimated, std::vector<Seen>* members) {

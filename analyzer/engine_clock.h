@@ -73,6 +73,7 @@ class Clocks {
   static const ClockEpoch& EpochAt(const HostClock& clock, int64_t own_ns);
 
   const Timing& timing_;
+  // Empty once the clocks are aligned.
   std::vector<Shared> shared_;     // by communicator
   std::vector<Seen> seen_;
   std::vector<std::vector<uint32_t>> comms_of_clock_;   // first shared_ of each communicator the clock is in

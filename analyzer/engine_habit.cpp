@@ -39,8 +39,9 @@ std::vector<bool> FollowsItsOwn(const Timing& timing, const Paces& paces, uint32
   const std::vector<uint32_t> program = paces.ProgramOrder(r);
   for (size_t i = 1; i < program.size(); ++i) {
     const TimedOp &before = ops[program[i - 1]], &here = ops[program[i]];
-    follows[program[i]] = before.comm == here.comm && before.seq >= 0 && here.seq >= 0 && here.seq - before.seq == 1 && before.start_ns != 0 &&
-                          NeedsEveryMember(rank.ops[before.op].kind);
+    if (before.comm != here.comm || before.start_ns == 0) continue;
+    const Op &was = rank.ops[before.op], &is = rank.ops[here.op];
+    follows[program[i]] = was.seq >= 0 && is.seq >= 0 && is.seq - was.seq == 1 && NeedsEveryMember(was.kind);
   }
   return follows;
 }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine_exits.h"
+#include "analyzer/load_parallel.h"
 #include "analyzer/rank_text.h"
 
 namespace lockstep {
@@ -35,7 +36,12 @@ Model::Model(const Bundle& b, const AnalyzeOptions& options) : bundle(b), option
   }
   BuildComms();
   ranks.resize(bundle.ranks.size());
-  for (size_t i = 0; i < ranks.size(); ++i) BuildRank(i);
+  std::vector<Standing> standing(WorkerCount(ranks.size()));
+  Parallel(ranks.size(), [&](size_t i, size_t worker) { BuildRank(i, &standing[worker]); });
+  for (const Standing& s : standing) {
+    stalled |= s.stalled;
+    set_back_ |= s.set_back;
+  }
   // A clock that was set back says nothing of what stands; others do, by waiting for it. Where none is seen to move, it may have stood long.
   stalled |= set_back_ && std::none_of(ranks.begin(), ranks.end(), [](const RankView& r) { return r.seen_moving; });
   // Of a process that fell with another's end counts what it was doing.
@@ -264,12 +270,10 @@ void Model::SetHost(size_t index, bool dead) {
   }
 }
 
-void Model::BuildRank(size_t index) {
+void Model::BuildRank(size_t index, Standing* standing) {
   const Rank& rank = bundle.ranks[index];
   RankView& view = ranks[index];
   view.collectives.resize(rank.memberships.size());
-  view.unit_of_op.assign(rank.ops.size(), kNoIndex);
-
   // A process that was ended with the job, or found gone with all the others, says nothing of the cause: what counts is
   // what it was doing.
   const bool ended = rank.process.life == Life::kExited || rank.process.life == Life::kKilled ||
@@ -292,6 +296,10 @@ void Model::BuildRank(size_t index) {
     const CommState state = rank.memberships[op.membership].state;
     if ((state == CommState::kAborted || state == CommState::kDestroyed) && !ended) flying = false;
     if (flying) order.push_back(i);
+  }
+  if (!order.empty()) {
+    view.first_in_flight = order.front();
+    view.unit_of_op.assign(order.back() - order.front() + 1, kNoIndex);
   }
   for (auto& list : view.collectives) {
     std::stable_sort(list.begin(), list.end(), [&](uint32_t a, uint32_t b) { return rank.ops[a].seq < rank.ops[b].seq; });
@@ -321,14 +329,14 @@ void Model::BuildRank(size_t index) {
       view.in_flight.push_back({{}, op.enter_ns});
     }
     view.in_flight[unit].ops.push_back(i);
-    view.unit_of_op[i] = unit;
+    view.unit_of_op[i - view.first_in_flight] = unit;
     // A damaged file may lack when it was taken, or what its clock was: that nothing tells an operation's age makes it no old one where
     // others tell.
     if (rank.damaged && ages_told_ && !bundle.known_stalled) continue;
     const int64_t age = Age(rank, op);
     const bool set_back = age == kUnknown && (rank.set_back || rank.captured_ns > 0);
-    set_back_ |= set_back;
-    stalled |= bundle.known_stalled || (!set_back && (age == kUnknown || age >= options_.late_after_ns));
+    standing->set_back |= set_back;
+    standing->stalled |= bundle.known_stalled || (!set_back && (age == kUnknown || age >= options_.late_after_ns));
   }
 }
 
@@ -435,13 +443,14 @@ int64_t Model::PeerIssued(const Member& member, CallKind kind, int32_t peer) con
 
 uint32_t Model::UnitOf(int32_t rank_index, const Op* op) const {
   if (op == nullptr || rank_index < 0) return kNoIndex;
-  return ranks[rank_index].unit_of_op[op - bundle.ranks[rank_index].ops.data()];
+  const RankView& view = ranks[static_cast<size_t>(rank_index)];
+  // Of another rank's operation, which has no place here, as much as of an older one: below what is in flight, or above.
+  const size_t place = static_cast<size_t>(op - bundle.ranks[static_cast<size_t>(rank_index)].ops.data()) - view.first_in_flight;
+  return place < view.unit_of_op.size() ? view.unit_of_op[place] : kNoIndex;
 }
 
 bool Model::InFlight(int32_t rank_index, const Op& op) const {
-  const auto& units = ranks[rank_index].unit_of_op;
-  const size_t index = &op - bundle.ranks[rank_index].ops.data();
-  return index < units.size() && units[index] != kNoIndex;
+  return UnitOf(rank_index, &op) != kNoIndex;
 }
 
 std::string OpName(const Bundle& bundle, const Op& op) {

@@ -1,5 +1,6 @@
 // The bundle seen the way the analysis needs it: who is where in each communicator, what each rank has in flight, in which
-// order. Built once, read by every later stage; holds references into the bundle, which must outlive it.
+// order. Built once, read by every later stage; holds references into the bundle, which must outlive it. Several threads may read it,
+// but one alone may ask for the other side of a send or receive: the tables of these are made when first needed.
 #ifndef LOCKSTEP_ANALYZER_ENGINE_MODEL_H_
 #define LOCKSTEP_ANALYZER_ENGINE_MODEL_H_
 
@@ -51,7 +52,8 @@ enum class HostState : uint8_t {
 struct RankView {
   HostState host = HostState::kUnknown;
   std::vector<Unit> in_flight;          // program order: oldest first
-  std::vector<uint32_t> unit_of_op;     // Rank::ops index -> index into in_flight, kNoIndex if not in flight
+  uint32_t first_in_flight = 0;         // least Rank::ops index of what is in flight: mostly one of the newest
+  std::vector<uint32_t> unit_of_op;     // from there on: Rank::ops index -> index into in_flight, kNoIndex if not in flight
   std::vector<std::vector<uint32_t>> collectives;  // per membership: op indexes, ascending by sequence
   const ring::ThreadSnapshot* thread = nullptr;    // the thread that says most about the host, may be null
   bool seen_moving = false;             // it made a call just before its data was taken
@@ -98,7 +100,11 @@ class Model {
   void BuildComms();
   void InferFromSiblings();
   void InferMembers(const Communicator& comm, CommView* view) const;
-  void BuildRank(size_t index);
+  // What ranks that are looked at on one thread say of the whole job.
+  struct Standing {
+    bool stalled = false, set_back = false;
+  };
+  void BuildRank(size_t index, Standing* standing);
   void SetHost(size_t index, bool dead);
   bool ProvenIncomplete(const Rank& rank, const Op& op) const;
   std::string Classify(const Communicator& comm) const;

@@ -6,6 +6,9 @@
 #include <string>
 #include <tuple>
 
+#include "analyzer/engine_numbers.h"
+#include "analyzer/load_parallel.h"
+
 namespace lockstep {
 namespace {
 
@@ -13,13 +16,6 @@ using ring::IsPointToPoint;
 
 constexpr size_t kMostSteps = 64;
 constexpr size_t kLeastSteps = 3;
-
-int64_t Median(std::vector<int64_t> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 bool DurationsOnly(const Rank& rank) { return rank.time_source == TimeSource::kFrameworkDurations; }
 
@@ -47,13 +43,16 @@ Paces::Paces(const Timing& timing) : ranks(timing.ranks.size()), timing_(timing)
   for (uint32_t r = 0; r < ranks.size(); ++r) {
     const Rank& rank = timing_.model.bundle.ranks[r];
     if (!DurationsOnly(rank)) continue;
+    uint64_t last = UINT64_MAX;
     for (const TimedOp& t : timing_.ranks[r].ops) {
-      if (t.start_ns != 0) measured_.insert(SortOf(rank.ops[t.op], t.comm));
+      if (t.start_ns == 0) continue;
+      const uint64_t sort = SortOf(rank.ops[t.op], t.comm);
+      if (sort != std::exchange(last, sort)) measured_.insert(sort);
     }
   }
-  for (uint32_t r = 0; r < ranks.size(); ++r) {
-    if (ranks[r].role != kNoIndex) Measure(r);
-  }
+  Parallel(ranks.size(), [&](size_t r, size_t) {
+    if (ranks[r].role != kNoIndex) Measure(static_cast<uint32_t>(r));
+  });
   std::vector<int64_t> steps;
   for (const RankPace& pace : ranks) {
     if (!pace.own_ns.empty()) steps.push_back(pace.step_ns);
@@ -196,12 +195,14 @@ std::vector<uint32_t> Paces::ProgramOrder(uint32_t r) const {
   const auto& ops = timing_.ranks[r].ops;
   std::vector<uint32_t> program(ops.size());
   std::iota(program.begin(), program.end(), 0u);
-  std::sort(program.begin(), program.end(), [&](uint32_t a, uint32_t b) {
+  const auto earlier = [&](uint32_t a, uint32_t b) {
     const Op &x = rank.ops[ops[a].op], &y = rank.ops[ops[b].op];
     if (x.record_id >= 0 && y.record_id >= 0 && x.record_id != y.record_id) return x.record_id < y.record_id;
     if (x.thread != y.thread && x.enter_ns != y.enter_ns) return x.enter_ns < y.enter_ns;
     return ops[a].op < ops[b].op;
-  });
+  };
+  // Mostly they ended in that order. Stable, for clocks and numbers of hostile records may go in a circle.
+  if (!std::is_sorted(program.begin(), program.end(), earlier)) std::stable_sort(program.begin(), program.end(), earlier);
   return program;
 }
 

@@ -5,10 +5,10 @@
 #define LOCKSTEP_ANALYZER_ENGINE_PACE_H_
 
 #include <cstdint>
-#include <set>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "analyzer/engine_timing.h"
 
 namespace lockstep {
@@ -64,7 +64,7 @@ class Paces {
   uint64_t SortOf(const Op& op, uint32_t comm) const;
 
   const Timing& timing_;
-  std::set<uint64_t> measured_;               // sorts of operations of which some framework's durations are known
+  absl::flat_hash_set<uint64_t> measured_;               // sorts of operations of which some framework's durations are known
   std::vector<bool> overlapped_;              // by 2 * class + point-to-point: runs beside the rank's own work
 };
 

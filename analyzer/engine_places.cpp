@@ -48,8 +48,8 @@ std::vector<PlacePace> ComparePlaces(const Timing& timing, const Paces& paces, c
       const int64_t from = WholeFrom(rank);
       for (size_t i = 0; i < ops.size(); ++i) {
         const Op& op = rank.ops[ops[i].op];
-        if (gaps[i] < 0 || gaps[i] > kLongest || op.enter_ns <= from || ops[i].seq < 0 || !NeedsEveryMember(op.kind)) continue;
-        places[{paces.class_of_comm[ops[i].comm], ops[i].seq}].push_back({r, gaps[i]});
+        if (gaps[i] < 0 || gaps[i] > kLongest || op.enter_ns <= from || op.seq < 0 || !NeedsEveryMember(op.kind)) continue;
+        places[{paces.class_of_comm[ops[i].comm], op.seq}].push_back({r, gaps[i]});
       }
     }
     std::map<uint32_t, std::vector<double>> ratios;

@@ -1,6 +1,7 @@
 #include "analyzer/engine_program_read.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -19,12 +20,27 @@ using ring::IsPointToPoint;
 constexpr int kExchange = 5;
 
 // Operations that are numbered together: a communicator's collectives, or its sends to (receives from) one peer.
-using LaneKey = std::tuple<uint32_t, int, int32_t>;
+using LaneKey = std::tuple<uint32_t, int, int32_t>;   // of the latter: membership, kind, peer
 
-LaneKey LaneOf(const Op& op) {
-  const bool p2p = IsPointToPoint(op.kind);
-  return {op.membership, p2p ? static_cast<int>(op.kind) : 0, p2p ? op.root_or_peer : 0};
-}
+// Something kept for each lane of a rank. Collectives, which most operations are, by their communicator alone.
+template <typename Value>
+class ByLane {
+ public:
+  void Clear(const Rank& rank) {
+    collectives_.assign(rank.memberships.size(), Value());
+    exchanges_.clear();
+  }
+  Value& operator[](const Op& op) {
+    if (!IsPointToPoint(op.kind)) return collectives_[op.membership];
+    return exchanges_[{op.membership, static_cast<int>(op.kind), op.root_or_peer}];
+  }
+  absl::flat_hash_map<LaneKey, Value>& exchanges() { return exchanges_; }   // those of sends and receives
+  std::vector<Value>& collectives() { return collectives_; }
+
+ private:
+  std::vector<Value> collectives_;
+  absl::flat_hash_map<LaneKey, Value> exchanges_;
+};
 
 bool Counts(const Op& op) {
   return op.membership != kNoIndex && !op.recent_only && op.state != OpState::kFailed && (IsCollective(op.kind) || IsPointToPoint(op.kind));
@@ -65,16 +81,23 @@ class Reader {
 
   void Read(size_t rank_index) {
     const Rank& rank = model_.bundle.ranks[rank_index];
-    // Recorded numbers of each lane: where threads share one, a number that another thread holds is no gap.
-    lanes_.clear();
     std::map<uint32_t, Program> programs;
+    peers_.clear();
+    const Op* before = nullptr;
     for (const Op& op : rank.ops) {
-      if (!Counts(op) || given_up_[rank.memberships[op.membership].comm]) continue;
-      lanes_[LaneOf(op)].push_back(op.seq);
-      programs.try_emplace(op.thread);
+      if (!Reads(rank, op)) continue;
+      if (IsPointToPoint(op.kind)) ++peers_[{op.membership, static_cast<int>(op.kind), op.root_or_peer}];
+      if (before == nullptr || before->thread != op.thread) programs.try_emplace(op.thread);
+      before = &op;
     }
-    for (auto& [lane, numbers] : lanes_) {
-      if (programs.size() > 1) std::sort(numbers.begin(), numbers.end());
+    // Recorded numbers of each lane: where threads share one, a number that another thread holds is no gap.
+    numbers_.Clear(rank);
+    if (programs.size() > 1) {
+      for (const Op& op : rank.ops) {
+        if (Reads(rank, op)) numbers_[op].push_back(op.seq);
+      }
+      for (auto& numbers : numbers_.collectives()) std::sort(numbers.begin(), numbers.end());
+      for (auto& [lane, numbers] : numbers_.exchanges()) std::sort(numbers.begin(), numbers.end());
     }
     const std::string role = RoleOf(rank);
     std::map<uint64_t, int> makers;   // threads of the rank by kind of call
@@ -116,6 +139,8 @@ class Reader {
     Program program;
   };
 
+  bool Reads(const Rank& rank, const Op& op) const { return Counts(op) && !given_up_[rank.memberships[op.membership].comm]; }
+
   std::string RoleOf(const Rank& rank) const {
     std::set<std::string> role;
     for (const Membership& ms : rank.memberships) {
@@ -125,10 +150,10 @@ class Reader {
       role.insert(place ? absl::StrCat(klass, "@", ms.member_rank) : absl::StrCat(klass));
     }
     // Elsewhere its neighbours are, those that it meets more than once.
-    for (const auto& [lane, numbers] : lanes_) {
+    for (const auto& [lane, calls] : peers_) {
       const auto& [membership, kind, peer] = lane;
       const Membership& ms = rank.memberships[membership];
-      if (kind == 0 || numbers.size() < 2 || comms_of_class_[klass_of_comm_[ms.comm]] > 1 || exchanges_[ms.comm]) continue;
+      if (calls < 2 || comms_of_class_[klass_of_comm_[ms.comm]] > 1 || exchanges_[ms.comm]) continue;
       role.insert(absl::StrCat(klass_of_comm_[ms.comm], "/", kind, "/", peer - ms.member_rank));
     }
     std::string key;
@@ -140,17 +165,17 @@ class Reader {
   CallKinds Fill(const Rank& rank, uint32_t thread, bool threads, Program* program) {
     CallKinds kinds;
     std::tuple<uint32_t, uint64_t, uint32_t> exchange_seen = {kNoIndex, 0, 0};
-    absl::flat_hash_map<LaneKey, int64_t> last;
+    ByLane<std::optional<int64_t>> last;
+    last.Clear(rank);
     int64_t record = kUnknown;
     bool lost = false;
     for (const Op& op : rank.ops) {
       // A framework numbers the records of a rank through: where a damaged file lacks some, the program did not skip them.
       lost |= rank.damaged && op.record_id >= 0 && record >= 0 && op.record_id > record + 1;
       record = op.record_id;
-      if (op.thread != thread || !Counts(op)) continue;
+      if (op.thread != thread || !Reads(rank, op)) continue;
       const Membership& ms = rank.memberships[op.membership];
-      if (given_up_[ms.comm]) continue;
-      Token t{&op, klass_of_comm_[ms.comm], 0, false};
+      Token t{&op, klass_of_comm_[ms.comm], 0, 0};
       if (IsPointToPoint(op.kind)) {
         t.peer = op.root_or_peer - ms.member_rank;
         t.exchange = exchanges_[ms.comm] && op.group != 0;
@@ -162,21 +187,20 @@ class Reader {
       }
       if (threads) ++kinds[Mix(Mix(op.caller ^ uint64_t{op.caller_object} << 32) ^ (uint64_t{op.call_site} << 20) ^ (uint64_t{t.klass} << 8) ^ static_cast<uint64_t>(op.kind))];
       // Numbers of one lane follow each other; where they do not, records are missing in between.
-      const LaneKey lane = LaneOf(op);
-      auto [before, first_time] = last.try_emplace(lane, op.seq);
-      bool gap = !first_time && op.seq != before->second + 1 && rank.source != Source::kFlightRecorder && !t.exchange;
-      if (gap && threads && op.seq > before->second) {
-        const auto& numbers = lanes_[lane];
-        const auto from = std::upper_bound(numbers.begin(), numbers.end(), before->second), to = std::lower_bound(from, numbers.end(), op.seq);
-        gap = to - from != op.seq - before->second - 1;
+      const std::optional<int64_t> before = last[op];
+      bool gap = before && op.seq != *before + 1 && rank.source != Source::kFlightRecorder && !t.exchange;
+      if (gap && threads && op.seq > *before) {
+        const std::vector<int64_t>& numbers = numbers_[op];
+        const auto from = std::upper_bound(numbers.begin(), numbers.end(), *before), to = std::lower_bound(from, numbers.end(), op.seq);
+        gap = to - from != op.seq - *before - 1;
       }
       gap |= lost;
       lost = false;
-      before->second = op.seq;
       if (gap || program->segments.empty()) {
         program->segments.emplace_back();
-        if (gap) last = {{lane, op.seq}};
+        if (gap) last.Clear(rank);
       }
+      last[op] = op.seq;
       program->segments.back().push_back(t);
       ++program->calls;
     }
@@ -187,7 +211,9 @@ class Reader {
   const std::vector<bool> exchanges_, given_up_;
   std::vector<uint32_t> klass_of_comm_;
   std::vector<int> comms_of_class_;
-  std::map<LaneKey, std::vector<int64_t>> lanes_;   // of the rank being read
+  // Of the rank being read: how many sends and receives of each lane, and, where it has several threads, every lane's numbers.
+  absl::flat_hash_map<LaneKey, size_t> peers_;
+  ByLane<std::vector<int64_t>> numbers_;
   std::map<std::string, std::vector<Program>> families_;
   std::vector<Unnamed> unnamed_;
   absl::flat_hash_set<uint64_t> shared_;   // kinds of calls that some rank makes in two threads

@@ -13,10 +13,11 @@ namespace lockstep {
 
 struct Token {
   const Op* op = nullptr;
-  uint32_t klass = 0;    // interned class of the communicator
-  int32_t peer = 0;      // of send and receive, relative to the rank
-  bool exchange = false; // stands for all sends and receives of its group on that communicator
+  uint32_t klass : 31 = 0;     // interned class of the communicator
+  uint32_t exchange : 1 = 0;   // stands for all sends and receives of its group on that communicator
+  int32_t peer = 0;            // of send and receive, relative to the rank
 };
+static_assert(sizeof(Token) <= 16);  // one for every operation of the job
 
 // Calls in a row. A record has several where some were overwritten in between.
 using Segment = std::vector<Token>;

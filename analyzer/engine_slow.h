@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,9 +57,21 @@ class Slowness {
 
   void MeasureNoise();
   void CountArrivals();
-  std::vector<Straggler> FindStragglers();
+  // Who waits in a small group for a slower one of it.
+  struct Beside {
+    std::map<uint32_t, uint32_t> waits_in;   // rank -> class of the group
+    std::set<uint32_t> accounted;            // these slower ones: what the others wait less than that, they work longer
+  };
+  std::vector<Straggler> FindStragglers() const;
+  // Whose own work usually takes longer than that of others in the role.
+  void FindSlowInRole(const std::vector<uint32_t>& role, std::vector<Straggler>* found) const;
+  // Whose last steps take longer than its steps before, where the whole record is still usual.
+  void FindSlowLately(std::vector<Straggler>* found) const;
+  Beside DropDoubtful(std::vector<Straggler>* found) const;
+  std::vector<Straggler> Costly(std::vector<Straggler> found, const Beside& beside) const;
   std::map<uint32_t, int64_t> UsuallyInside(const std::vector<uint32_t>& role) const;
   void FindLongPlaces(std::vector<Straggler>* found) const;
+  bool FewSteps(uint32_t rank) const;
   // Whether a rank is judged by its habit: of its steps too few were measured.
   bool ByHabit(uint32_t rank) const;
   void FindLateByHabit(std::vector<Straggler>* found) const;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "analyzer/engine_factor.h"
 #include "analyzer/engine_network.h"
+#include "analyzer/engine_numbers.h"
 #include "analyzer/engine_slow.h"
 
 namespace lockstep {
@@ -22,13 +23,6 @@ constexpr int kMostBandwidths = 256;
 constexpr double kSlow = 1.4, kWell = 1.2;
 // Worth saying from this share of a step on.
 constexpr double kWorthSaying = 0.02;
-
-int64_t Median(std::vector<int64_t> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 int64_t DatatypeSize(uint8_t datatype) {
   static constexpr int8_t kSizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "analyzer/engine_chance.h"
+#include "analyzer/engine_numbers.h"
 #include "analyzer/engine_slow.h"
 
 namespace lockstep {
@@ -14,20 +15,6 @@ namespace {
 
 // As of stragglers: this share of a step, and of a rank's own work, is worth saying.
 constexpr double kWorthSaying = 0.02, kWorthOwn = 0.04;
-
-int64_t Median(std::vector<int64_t> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-std::string Percent(double share) { return absl::StrFormat("%.0f %%", share * 100); }
-
-std::string Milliseconds(int64_t ns) {
-  const double ms = static_cast<double>(ns) / 1e6;
-  return ms >= 1000 ? absl::StrFormat("%.1f s", ms / 1000) : ms >= 10 ? absl::StrFormat("%.0f ms", ms) : absl::StrFormat("%.2g ms", ms);
-}
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "analyzer/load_parallel.h"
 
 namespace lockstep {
 namespace {
@@ -39,7 +40,7 @@ int64_t UsualLateness(const Rank& rank) {
 Timing::Timing(const Model& m) : model(m), ranks(m.bundle.ranks.size()) {
   NameClocks();
   const size_t limit = std::clamp(kTimedOps / std::max<size_t>(ranks.size(), 1), kLeastPerRank, kMostPerRank);
-  for (size_t r = 0; r < ranks.size(); ++r) TakeRank(r, limit);
+  Parallel(ranks.size(), [&](size_t r, size_t) { TakeRank(r, limit); });
   FindMeetings();
   FindHandovers();
 }
@@ -80,7 +81,7 @@ void Timing::TakeRank(size_t rank_index, size_t limit) {
     // What is known of an operation whose neighbours left the rings says nothing of the time between them.
     if (op.membership == kNoIndex || op.recent_only || !IsTime(op.completed_ns)) continue;
     if (!IsCollective(op.kind) && !IsPointToPoint(op.kind) && !op.batch_end) continue;
-    TimedOp t{static_cast<uint32_t>(i), model.CommOf(rank, op), op.seq, 0, op.completed_ns};
+    TimedOp t{static_cast<uint32_t>(i), model.CommOf(rank, op), 0, op.completed_ns};
     if (IsTime(op.started_ns) && op.started_ns <= op.completed_ns) t.start_ns = op.started_ns;
     started += t.start_ns != 0;
     if (previous_end != 0 && IsTime(op.enter_ns)) {
@@ -110,51 +111,80 @@ void Timing::TakeRank(size_t rank_index, size_t limit) {
 }
 
 void Timing::FindMeetings() {
-  struct Seen {
-    uint32_t comm;
-    int64_t seq;
-    Attendance who;
+  struct Numbers {
+    int64_t low = INT64_MAX, high = 0;
+    uint32_t count = 0, begin = 0, end = 0;   // into `attendance`, at first
+    bool dense() const { return static_cast<uint64_t>(high - low) <= 4 * uint64_t{count}; }
   };
-  // Counted by communicator first: small sorts instead of one large one.
-  std::vector<uint32_t> begin(model.comms.size() + 1, 0);
+  std::vector<Numbers> comms(model.comms.size());
   const auto each = [&](auto&& take) {
     for (uint32_t r = 0; r < ranks.size(); ++r) {
       const Rank& rank = model.bundle.ranks[r];
       for (uint32_t i = 0; i < ranks[r].ops.size(); ++i) {
         const TimedOp& t = ranks[r].ops[i];
-        if (t.seq >= 0 && NeedsEveryMember(rank.ops[t.op].kind)) take(t.comm, t.seq, Attendance{r, i});
+        const Op& op = rank.ops[t.op];
+        if (op.seq >= 0 && NeedsEveryMember(op.kind)) take(&comms[t.comm], op.seq, Attendance{r, i});
       }
     }
   };
-  each([&](uint32_t comm, int64_t, Attendance) { ++begin[comm + 1]; });
-  for (size_t c = 0; c + 1 < begin.size(); ++c) begin[c + 1] += begin[c];
-  std::vector<Seen> all(begin.back());
-  std::vector<uint32_t> next(begin.begin(), begin.end() - 1);
-  each([&](uint32_t comm, int64_t seq, Attendance who) { all[next[comm]++] = {comm, seq, who}; });
-  attendance.reserve(all.size());
-  for (size_t c = 0; c + 1 < begin.size(); ++c) {
-    const auto from = all.begin() + begin[c], to = all.begin() + begin[c + 1];
-    std::sort(from, to, [](const Seen& a, const Seen& b) {
-      return std::tie(a.seq, a.who.rank, a.who.timed) < std::tie(b.seq, b.who.rank, b.who.timed);
-    });
-    for (auto it = from; it != to;) {
-      Meeting meeting{it->comm, it->seq, static_cast<uint32_t>(attendance.size()), 0};
-      for (; it != to && it->seq == meeting.seq; ++it) {
-        // A number that a rank has twice (a coalesced batch) is that rank's last of them.
-        if (meeting.count > 0 && attendance.back().rank == it->who.rank) {
-          attendance.back() = it->who;
-          continue;
-        }
-        attendance.push_back(it->who);
-        ++meeting.count;
+  each([](Numbers* of, int64_t seq, Attendance) {
+    of->low = std::min(of->low, seq);
+    of->high = std::max(of->high, seq);
+    ++of->count;
+  });
+  uint32_t total = 0;
+  for (Numbers& of : comms) {
+    of.begin = of.end = total;
+    total += of.count;
+  }
+  // By communicator first, by rank there. Numbers from the communicator's first on: a table of them sorts faster than comparing does.
+  attendance.resize(total);
+  std::vector<uint32_t> numbers(total);
+  each([&](Numbers* of, int64_t seq, Attendance who) {
+    numbers[of->end] = of->dense() ? static_cast<uint32_t>(seq - of->low) : 0;
+    attendance[of->end++] = who;
+  });
+  uint32_t kept = 0;   // entries of meetings; they take the place of what was sorted before
+  const auto meet = [&](uint32_t comm, int64_t seq, const Attendance* from, const Attendance* to) {
+    Meeting meeting{comm, seq, kept, 0};
+    for (; from != to; ++from) {
+      // A number that a rank has twice (a coalesced batch) is that rank's last of them.
+      if (meeting.count == 0 || attendance[kept + meeting.count - 1].rank != from->rank) ++meeting.count;
+      attendance[kept + meeting.count - 1] = *from;
+    }
+    if (meeting.count < 2) return;
+    meetings.push_back(meeting);
+    kept += meeting.count;
+  };
+  std::vector<Attendance> sorted;
+  std::vector<uint32_t> ends;
+  for (uint32_t c = 0; c < comms.size(); ++c) {
+    const Numbers& of = comms[c];
+    if (of.count < 2) continue;
+    if (!of.dense()) {
+      sorted.assign(attendance.begin() + of.begin, attendance.begin() + of.end);
+      const auto seq = [&](const Attendance& a) { return OpOf(a).seq; };
+      std::stable_sort(sorted.begin(), sorted.end(), [&](const Attendance& a, const Attendance& b) { return seq(a) < seq(b); });
+      const Attendance* const end = sorted.data() + sorted.size();
+      for (const Attendance* it = sorted.data(); it != end;) {
+        const Attendance* const first = it;
+        while (it != end && seq(*it) == seq(*first)) ++it;
+        meet(c, seq(*first), first, it);
       }
-      if (meeting.count >= 2) {
-        meetings.push_back(meeting);
-      } else {
-        attendance.resize(meeting.first);
-      }
+      continue;
+    }
+    ends.assign(static_cast<size_t>(of.high - of.low) + 2, 0);
+    for (uint32_t i = of.begin; i < of.end; ++i) ++ends[numbers[i] + 1];
+    for (size_t n = 1; n < ends.size(); ++n) ends[n] += ends[n - 1];
+    sorted.resize(std::max<size_t>(sorted.size(), of.count));
+    for (uint32_t i = of.begin; i < of.end; ++i) sorted[ends[numbers[i]]++] = attendance[i];
+    uint32_t first = 0;
+    for (size_t n = 0; n + 1 < ends.size(); ++n) {
+      if (ends[n] != first) meet(c, of.low + static_cast<int64_t>(n), sorted.data() + first, sorted.data() + ends[n]);
+      first = ends[n];
     }
   }
+  attendance.resize(kept);
 }
 
 void Timing::FindHandovers() {
@@ -172,11 +202,11 @@ void Timing::FindHandovers() {
     for (uint32_t i = 0; i < ranks[r].ops.size(); ++i) {
       const TimedOp& t = ranks[r].ops[i];
       const Op& op = rank.ops[t.op];
-      if (!IsPointToPoint(op.kind) || t.seq < 0 || t.start_ns == 0) continue;
+      if (!IsPointToPoint(op.kind) || op.seq < 0 || t.start_ns == 0) continue;
       const int32_t own = rank.memberships[op.membership].member_rank;
       if (own < 0 || op.root_or_peer < 0) continue;
       const bool receives = op.kind == CallKind::kRecv;
-      sides.push_back({t.comm, receives ? op.root_or_peer : own, receives ? own : op.root_or_peer, t.seq, receives, {r, i}});
+      sides.push_back({t.comm, receives ? op.root_or_peer : own, receives ? own : op.root_or_peer, op.seq, receives, {r, i}});
     }
   }
   const auto key = [](const Side& s) { return std::tuple(s.comm, s.sender, s.receiver, s.seq, s.receives, s.who.rank, s.who.timed); };

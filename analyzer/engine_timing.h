@@ -15,7 +15,6 @@ namespace lockstep {
 struct TimedOp {
   uint32_t op = 0;             // into Rank::ops
   uint32_t comm = kNoIndex;
-  int64_t seq = kUnknown;
   int64_t start_ns = 0;        // when the GPU reached it; 0: nothing says
   int64_t end_ns = 0;
   int64_t Duration() const { return end_ns - start_ns; }

@@ -49,7 +49,7 @@ std::string Say(const Bundle& bundle) {
     for (const Op& op : rank.ops) {
       add(op.membership, int(op.kind), int(op.state), op.in_batch, op.batch_end, op.retired, op.root_or_peer, op.seq,
           op.thread, op.index, op.group, op.enter_ns, op.started_ns, op.completed_ns, op.input_elements,
-          op.output_elements, op.op_id, op.record_id);
+          op.output_elements, op.record_id);
       out += text(bundle.shapes, op.input_shape) + " " + text(bundle.shapes, op.output_shape) + " " +
              text(bundle.strings, op.dtypes) + " " + text(bundle.strings, op.name) + " " +
              text(bundle.strings, op.call_site) + "\n";

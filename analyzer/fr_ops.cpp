@@ -333,7 +333,6 @@ void EntryReader::AddOp(const Pattern& pattern, const Numbers& numbers) {
     detail_.clear();
     return Skip("a collective without its number");
   }
-  op.op_id = counter(kOpId, kUnknown);
   op.record_id = counter(kRecordId, kUnknown);
   op.enter_ns = std::max<int64_t>(integer(kCreated, 0), 0);
   op.started_ns = std::max<int64_t>(integer(kStarted, 0), 0);

@@ -30,7 +30,7 @@ inline std::string DescribeEntries(const FileData& file, const EntryReader& read
     const Op& op = file.rank.ops[i];
     const RawOp& raw = reader.raw()[i];
     absl::StrAppend(&out, "op ", op.membership, " ", static_cast<int>(op.kind), " ", text(file.strings, op.name), " ");
-    absl::StrAppend(&out, op.root_or_peer, " ", op.batch_end, op.retired, " ", op.seq, " ", op.op_id, " ", op.record_id);
+    absl::StrAppend(&out, op.root_or_peer, " ", op.batch_end, op.retired, " ", op.seq, " ", op.record_id);
     absl::StrAppend(&out, " thread ", op.thread, ":", op.index, " at ", op.enter_ns, " ", op.started_ns, " ");
     absl::StrAppend(&out, op.completed_ns, " ", text(file.shapes, op.input_shape), text(file.shapes, op.output_shape), " ");
     absl::StrAppend(&out, op.input_elements, " ", op.output_elements, " ", text(file.strings, op.dtypes), " at ");

@@ -436,7 +436,7 @@ class Joiner {
       // Their batches are numbered by the dump.
       op.in_batch = false;
       op.group = 0;
-      op.op_id = op.record_id = kUnknown;
+      op.record_id = kUnknown;
       Membership& membership = own->memberships[op.membership];
       membership.lost_records = std::max<int64_t>(0, membership.lost_records - 1);
       ops.push_back(op);

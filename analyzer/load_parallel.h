@@ -33,7 +33,12 @@ void Parallel(size_t count, const Work& work) {
     }
   };
   std::vector<std::thread> others;
-  for (size_t worker = 1; worker < WorkerCount(count); ++worker) others.emplace_back(run, worker);
+  try {
+    others.reserve(WorkerCount(count));
+    for (size_t worker = 1; worker < WorkerCount(count); ++worker) others.emplace_back(run, worker);
+  } catch (const std::exception&) {
+    // A limit on threads or memory: those that there are do it all.
+  }
   run(0);
   for (std::thread& other : others) other.join();
   if (thrown) std::rethrow_exception(thrown);

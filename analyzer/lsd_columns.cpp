@@ -91,7 +91,6 @@ OpColumns EncodeOps(const Rank& rank, absl::Span<const Op> ops, const TextIndexe
     c.add_dtypes(TextOut(op.dtypes, texts.strings));
     c.add_name(TextOut(op.name, texts.strings));
     c.add_call_site(TextOut(op.call_site, texts.strings));
-    c.add_op_id(Plus(op.op_id, 2));
     c.add_record_id(Plus(op.record_id, 2));
     last = op;
     last_addresses = at;
@@ -115,7 +114,6 @@ OpColumns EncodeOps(const Rank& rank, absl::Span<const Op> ops, const TextIndexe
   DropZeros(c.mutable_dtypes());
   DropZeros(c.mutable_name());
   DropZeros(c.mutable_call_site());
-  DropZeros(c.mutable_op_id());
   DropZeros(c.mutable_record_id());
   return c;
 }
@@ -153,7 +151,6 @@ absl::Status DecodeOps(const OpColumns& c, const TextIndexes& texts, Rank* rank)
                        c.dtypes_size(),
                        c.name_size(),
                        c.call_site_size(),
-                       c.op_id_size(),
                        c.record_id_size()};
   for (int size : sizes) {
     if (size != 0 && size != count) {
@@ -232,7 +229,6 @@ absl::Status DecodeOps(const OpColumns& c, const TextIndexes& texts, Rank* rank)
   each_given(c.dtypes(), [&](Op& op, uint32_t v) { op.dtypes = TextIn(v, texts.strings); });
   each_given(c.name(), [&](Op& op, uint32_t v) { op.name = TextIn(v, texts.strings); });
   each_given(c.call_site(), [&](Op& op, uint32_t v) { op.call_site = TextIn(v, texts.strings); });
-  each_given(c.op_id(), [](Op& op, int64_t v) { op.op_id = Minus(v, 2); });
   each_given(c.record_id(), [](Op& op, int64_t v) { op.record_id = Minus(v, 2); });
   return absl::OkStatus();
 }

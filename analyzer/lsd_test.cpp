@@ -127,7 +127,7 @@ std::string Describe(const Bundle& bundle, const Rank& rank) {
         << o.graph << ' ' << at.send << ' ' << at.recv << ' ' << TextAt(bundle.shapes, o.input_shape)
         << ' ' << TextAt(bundle.shapes, o.output_shape) << ' ' << o.input_elements << ' ' << o.output_elements << ' '
         << TextAt(bundle.strings, o.dtypes) << ' ' << TextAt(bundle.strings, o.name) << ' '
-        << TextAt(bundle.strings, o.call_site) << ' ' << o.op_id << ' ' << o.record_id;
+        << TextAt(bundle.strings, o.call_site) << ' ' << o.record_id;
   }
   return out.str();
 }
@@ -346,7 +346,6 @@ class RandomBundle {
     o.dtypes = Coin() ? kNoIndex : static_cast<uint32_t>(Number(0, 4));
     o.name = Coin() ? kNoIndex : static_cast<uint32_t>(Number(0, 4));
     o.call_site = Coin() ? kNoIndex : static_cast<uint32_t>(Number(0, 4));
-    o.op_id = Number(-2, 1000);
     o.record_id = Number(-2, 1000);
     return o;
   }
