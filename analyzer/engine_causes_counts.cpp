@@ -75,6 +75,9 @@ void Causes::NarrowByCounts(std::vector<Cause>* circle) {
   c.what = absl::StrCat(odd.what, "; with it ", c.ranks.size() - odd.ranks.size(), " others wait in a circle");
   c.ranks = odd.ranks;
   c.confidence = odd.confidence;
+  c.advice = odd.advice;
+  // What closed the circle is known then: calls that differ. A send or receive too many may be a group's that stayed open as well.
+  if (odd.kind == SILENT_DESYNC) c.kind = odd.kind;
 }
 
 // All are in an operation that does not end, and the record of one is cut: its counts may still show that it left out or added a call.

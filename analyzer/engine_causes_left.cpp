@@ -81,9 +81,11 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink, bool 
                                      " ranks wait for them, directly or through others"),
                         {waiter}});
   c.evidence.push_back({absl::StrCat(Who(first), " waits in ", later), {first}});
-  c.advice = "1. Find out why the named ranks ended the step or the loop early: uneven data, a condition that depends on local data.\n"
+  c.advice = "1. Find out why the named ranks came to that call: they ended the step or the loop early (uneven data, a condition that depends on local "
+             "data), or nobody should make it there.\n"
              "2. Make every rank run the same number of steps, or agree on the end by a collective.";
-  c.alternatives = {"the named ranks issue these operations in another order than the others"};
+  c.alternatives = {absl::StrCat("they left out nothing, but added ", later, ", which the others never call"),
+                    "they issue these operations in another order than the others"};
   c.tells_apart = "the named ranks' program after the operation that they wait in";
   c.refuted_by = "records of the named ranks' calls";
   return {c};

@@ -29,7 +29,7 @@ bool FaultMaker::Skip(bool chatty, std::string*) {
   program->erase(program->begin() + static_cast<std::ptrdiff_t>(at));
   (*program)[at].fault = static_cast<uint8_t>(plan_->faults + 1);
   Blame({rank}, {"DESYNC", "HUNG"}, {"RANK_NOT_ARRIVED", "MISMATCH_KIND", "MISMATCH_COUNT", "MISMATCH_DATATYPE", "ORDER_INVERSION",
-                                     "MISMATCH_ROOT", "SILENT_DESYNC", "DEADLOCK_CYCLE"});
+                                     "MISMATCH_ROOT", "MISMATCH_REDUCTION", "SILENT_DESYNC", "DEADLOCK_CYCLE"});
   if (Members(rank, slot).size() == 2) plan_->truth.set_allowed.push_back(Members(rank, slot));
   plan_->truth.what = "rank " + std::to_string(rank) + " leaves out one call on its " + SlotName(slot) + " communicator";
   return true;

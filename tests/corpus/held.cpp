@@ -247,6 +247,8 @@ void SettleOverwritten(const Request& request, const std::vector<std::shared_ptr
   // What only a counter or a hash tells is that its calls were others.
   auto& kinds = truth.kinds_allowed;
   if (request.scenario <= 6 && std::find(kinds.begin(), kinds.end(), "SILENT_DESYNC") == kinds.end()) kinds.push_back("SILENT_DESYNC");
+  // Nor whether the call in which it waits is one too many, or one to which the others come much later.
+  if (request.scenario == 2) kinds.push_back("RANK_NOT_ARRIVED");
   Held held(request, base, *outcome);
   if (std::any_of(truth.culprit_ranks.begin(), truth.culprit_ranks.end(), [&](int32_t r) { return held.Tells(r); })) return;
   truth.identifiable = false;

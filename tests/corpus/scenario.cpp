@@ -12,6 +12,8 @@
 namespace lockstep::corpus {
 namespace {
 
+constexpr uint32_t kShortDepth = 48;   // records a rank of the largest jobs keeps
+
 int32_t DefaultSteps(int32_t ranks) { return ranks >= 8192 ? 3 : ranks >= 1024 ? 4 : 6; }
 
 const char* MarksName(Marks marks) {
@@ -173,7 +175,7 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
         plan->job = MakeJob(layout, request.ranks, steps, seed);
       }
     }
-    plan->dump.capture.depth = static_cast<uint32_t>(request.depth > 0 ? request.depth : request.ranks >= 8192 ? 48 : request.fr ? 2000 : 1024);
+    plan->dump.capture.depth = request.depth > 0 ? static_cast<uint32_t>(request.depth) : request.ranks >= 8192 ? kShortDepth : request.fr ? 2000 : 1024;
     error->clear();
     const std::vector<std::shared_ptr<const Program>> base = plan->job.programs;
     FaultMaker maker(request, seed, plan.get());
@@ -246,7 +248,8 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
     if (request.scenario == 20) AddWhatStandsAtTheSwitch(outcome);
     if (outcome->truth.second_ranks.empty()) {
       SettleTruth(request, outcome);
-      if (request.variant == "overwritten" || request.scenario == 31) SettleOverwritten(request, base, outcome);
+      // The rings of the largest jobs are short, unless asked for otherwise: what they hold may be as little as where they are overwritten.
+      if (request.variant == "overwritten" || request.scenario == 31 || outcome->dump.capture.depth <= kShortDepth) SettleOverwritten(request, base, outcome);
     } else {
       Truth& truth = outcome->truth;
       if (request.scenario == 30) truth.verdicts_allowed.push_back("INCOMPLETE_DATA");
