@@ -15,7 +15,7 @@ Cause Causes::FromMismatch(const Mismatch& m) const {
   c.kind = m.kind;
   c.comm = m.comm;
   c.op = m.odd_op;
-  c.op_rank = m.odd_ranks.empty() ? -1 : m.odd_ranks[0];
+  c.op_rank = m.odd_rank;
   c.ranks = m.odd_ranks;
   const std::string where = absl::StrCat("#", m.seq, " on ", CommText(bundle_.comms[m.comm]));
   if (m.sender >= 0) {

@@ -56,40 +56,72 @@ struct Seen {
   const Op* op;
 };
 
-bool Partition(const Model& model, const std::vector<Seen>& calls, Mismatch* out) {
-  // Classes of calls that agree; the biggest is what most issued.
-  std::vector<std::vector<const Seen*>> classes;
-  for (const Seen& s : calls) {
-    bool placed = false;
-    for (auto& klass : classes) {
-      if (CompareCalls(model.bundle, *s.op, *klass[0]->op, nullptr, nullptr) == FINDING_UNSPECIFIED) {
-        klass.push_back(&s);
-        placed = true;
-        break;
+// Whether nothing that CompareCalls or Contradicts look at differs; of an all-to-all, but for its splits.
+bool Identical(const Op& a, const Op& b) {
+  return a.kind == b.kind && a.count == b.count && a.datatype == b.datatype && a.reduction == b.reduction && a.root_or_peer == b.root_or_peer &&
+         a.dtypes == b.dtypes && a.in_batch == b.in_batch && a.batch_end == b.batch_end && (a.name == b.name || a.kind != CallKind::kOtherCollective) &&
+         ((a.input_elements == b.input_elements && a.output_elements == b.output_elements) || a.kind == CallKind::kAlltoAll);
+}
+
+// Calls that agree. Sources know different things of one call, and one that knows little agrees with calls that differ from each other: a
+// call belongs here only if it agrees with every form of it that is here.
+class Alike {
+ public:
+  bool Take(const Bundle& bundle, const Seen& s) {
+    bool known = false;
+    for (const Seen* form : forms_) {
+      if (CompareCalls(bundle, *s.op, *form->op, nullptr, nullptr) != FINDING_UNSPECIFIED) return false;
+      known |= Identical(*s.op, *form->op);
+    }
+    if (!known && forms_.size() < kMostForms) forms_.push_back(&s);
+    calls_.push_back(&s);
+    return true;
+  }
+  // A form of these and one of others that differ. What made the later of the two classes is one.
+  std::pair<const Seen*, const Seen*> Against(const Bundle& bundle, const Alike& others) const {
+    for (const Seen* own : forms_) {
+      for (const Seen* other : others.forms_) {
+        if (CompareCalls(bundle, *own->op, *other->op, nullptr, nullptr) != FINDING_UNSPECIFIED) return {own, other};
       }
     }
-    if (!placed) classes.push_back({&s});
+    return {forms_[0], others.forms_[0]};
+  }
+  size_t size() const { return calls_.size(); }
+  const std::vector<const Seen*>& calls() const { return calls_; }
+
+ private:
+  static constexpr size_t kMostForms = 8;   // what is seen of one call by all its sources
+  std::vector<const Seen*> calls_;
+  std::vector<const Seen*> forms_;
+};
+
+bool Partition(const Model& model, const std::vector<Seen>& calls, Mismatch* out) {
+  // The biggest class is what most issued.
+  std::vector<Alike> classes;
+  for (const Seen& s : calls) {
+    if (std::none_of(classes.begin(), classes.end(), [&](Alike& klass) { return klass.Take(model.bundle, s); })) classes.emplace_back().Take(model.bundle, s);
   }
   if (classes.size() < 2) return false;
   std::stable_sort(classes.begin(), classes.end(), [](const auto& a, const auto& b) { return a.size() > b.size(); });
   out->majority = classes[0].size() > classes[1].size();
   if (!out->majority && classes.size() == 2) {
-    const int side = WitnessesAgainst(model, out->comm, out->seq, *classes[0][0]->op, *classes[1][0]->op);
+    const auto [first, second] = classes[0].Against(model.bundle, classes[1]);
+    const int side = WitnessesAgainst(model, out->comm, out->seq, *first->op, *second->op);
     if (side == 0) std::swap(classes[0], classes[1]);
     out->majority = out->by_siblings = side >= 0;
   }
   out->members_seen = static_cast<int32_t>(calls.size());
   const size_t from = out->majority ? 1 : 0;
   for (size_t i = from; i < classes.size(); ++i) {
-    for (const Seen* s : classes[i]) out->odd_ranks.push_back(s->rank);
+    for (const Seen* s : classes[i].calls()) out->odd_ranks.push_back(s->rank);
   }
   std::sort(out->odd_ranks.begin(), out->odd_ranks.end());
-  const Seen& odd = *classes[1][0];
-  const Seen& usual = *classes[0][0];
-  out->odd_op = odd.op;
-  out->usual_op = usual.op;
-  out->usual_rank = usual.rank;
-  out->kind = CompareCalls(model.bundle, *odd.op, *usual.op, &out->odd_text, &out->usual_text);
+  const auto [usual, odd] = classes[0].Against(model.bundle, classes[1]);
+  out->odd_op = odd->op;
+  out->odd_rank = odd->rank;
+  out->usual_op = usual->op;
+  out->usual_rank = usual->rank;
+  out->kind = CompareCalls(model.bundle, *odd->op, *usual->op, &out->odd_text, &out->usual_text);
   return true;
 }
 
@@ -107,16 +139,10 @@ bool SplitsDisagree(const CommView& view, const std::vector<Seen>& calls, Mismat
   for (const Seen& s : calls) out->odd_ranks.push_back(s.rank);
   std::sort(out->odd_ranks.begin(), out->odd_ranks.end());
   out->odd_op = calls[0].op;
+  out->odd_rank = calls[0].rank;
   out->odd_text = absl::StrCat("all members together send ", in, " elements");
   out->usual_text = absl::StrCat("receive ", sent);
   return true;
-}
-
-// Whether nothing that CompareCalls or Contradicts look at differs; of an all-to-all, but for its splits.
-bool Identical(const Op& a, const Op& b) {
-  return a.kind == b.kind && a.count == b.count && a.datatype == b.datatype && a.reduction == b.reduction && a.root_or_peer == b.root_or_peer &&
-         a.dtypes == b.dtypes && a.in_batch == b.in_batch && a.batch_end == b.batch_end && (a.name == b.name || a.kind != CallKind::kOtherCollective) &&
-         ((a.input_elements == b.input_elements && a.output_elements == b.output_elements) || a.kind == CallKind::kAlltoAll);
 }
 
 // The least number of a communicator from which on its calls have to be compared with care: below it each is the same on every member.
@@ -263,6 +289,7 @@ std::vector<Mismatch> FindMismatches(const Model& model) {
           mismatch.kind = MISMATCH_COUNT;
           mismatch.odd_ranks.push_back(s.rank);
           mismatch.odd_op = s.op;
+          mismatch.odd_rank = s.rank;
           mismatch.members_seen = static_cast<int32_t>(same.size());
           mismatch.majority = true;
           bad = true;

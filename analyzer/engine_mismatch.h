@@ -21,7 +21,8 @@ struct Mismatch {
   bool majority = false;
   bool by_siblings = false;            // the majority is not the members' own but that of sibling communicators
   int32_t members_seen = 0;
-  const Op* odd_op = nullptr;          // of odd_ranks[0]
+  const Op* odd_op = nullptr;          // of one of odd_ranks:
+  int32_t odd_rank = -1;
   const Op* usual_op = nullptr;        // null when a call contradicts itself
   int32_t usual_rank = -1;
   std::string odd_text, usual_text;    // the differing argument

@@ -154,6 +154,7 @@ void FindPointToPointMismatches(const Model& model, std::vector<Mismatch>* found
                                       : std::vector<int32_t>{to};
     const bool tell_sender = first.odd_ranks[0] == from;
     first.odd_op = tell_sender ? send : recv;
+    first.odd_rank = first.odd_ranks[0];
     first.usual_op = tell_sender ? recv : send;
     first.usual_rank = tell_sender ? to : from;
     auto text = [&](const Op& op) {
