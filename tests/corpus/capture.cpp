@@ -52,6 +52,9 @@ class Capturer {
       c.ready = Seen(p.ready) ? p.ready : 0;
       c.p2p = p.p2p;
       c.all_to_alls = p.all_to_alls;
+      c.launches = p.launches;
+      c.launches_started = p.launches_started;
+      c.launches_done = p.launches_done;
       using ring::CommState;
       CommState state = c.ready == 0 ? CommState::kInitializing : CommState::kReady;
       if (p.finalizing && Seen(p.ended)) state = CommState::kFinalizing;
@@ -72,21 +75,26 @@ class Capturer {
 
   // Streams in the order of their first use: the communicators', the compute stream when it was first made to wait for one.
   void Streams() {
+    bool used = false;
     for (const CommView& c : view_.comms) {
       const Progress& p = rank_.progress[c.slot];
       if (p.issued + p.p2p + p.all_to_alls == 0) continue;
-      stream_at_[StreamOf(c.slot)] = static_cast<int32_t>(view_.streams.size());
-      StreamView s;
-      s.stream = StreamOf(c.slot);
-      s.issued = p.tickets;
-      s.started = p.tickets_started;
-      s.completed = p.tickets_done;
-      view_.streams.push_back(s);
+      used = true;
+      if (!job_.layout.shared_stream || p.p2p > 0 || rank_.streams[StreamOf(c.slot)].issued > 0) AddStream(StreamOf(c.slot));
     }
-    if (view_.streams.empty()) return;
-    stream_at_[kComputeStream] = static_cast<int32_t>(view_.streams.size());
-    view_.streams.push_back({});
+    if (!used) return;
+    AddStream(kComputeStream);
     Graph();
+  }
+
+  void AddStream(uint8_t stream) {
+    stream_at_[stream] = static_cast<int32_t>(view_.streams.size());
+    StreamView s;
+    s.stream = stream;
+    s.issued = rank_.streams[stream].issued;
+    s.started = rank_.streams[stream].started;
+    s.completed = rank_.streams[stream].done;
+    view_.streams.push_back(s);
   }
 
   void Graph() {
@@ -126,7 +134,7 @@ class Capturer {
     op.ret = Seen(record.ret) ? record.ret : kNever;
     op.start = Seen(record.start) ? record.start : kNever;
     op.finish = Seen(record.finish) ? record.finish : kNever;
-    if (in.act == Act::kCall) op.stream = stream_at_[record.replay != 0 ? kComputeStream : StreamOf(in.slot)];
+    if (in.act == Act::kCall) op.stream = stream_at_[record.replay != 0 ? kComputeStream : record.stream];
     if (in.act == Act::kGroupBegin) {
       op.kind = CallKind::kGroup;
       op.comm = -1;
@@ -164,8 +172,8 @@ class Capturer {
 
   // Newest first; what is younger than the capture is taken back from the counters.
   void Ring() {
-    std::array<uint32_t, kSlots> ticket{}, group_ticket{}, group_number{};
-    for (uint8_t s = 0; s < kSlots; ++s) ticket[s] = rank_.progress[s].tickets;
+    std::array<uint32_t, kSlots> launch{}, group_launch{}, group_number{};
+    for (uint8_t s = 0; s < kSlots; ++s) launch[s] = rank_.progress[s].launches;
     std::array<uint64_t, 2> index{rank_.calls[0], rank_.calls[1]};
     const uint64_t size = rank_.ring.size();
     const uint64_t oldest = rank_.records > size ? rank_.records - size + 1 : 1;
@@ -180,30 +188,31 @@ class Capturer {
       const size_t members = sizes ? job_.CommOf(view_.rank, in.slot)->members.size() : 0;
       index[in.thread] -= 1 + 2 * members;
       uint32_t mine = 0;
-      bool fresh_ticket = false;
-      if (record.replay != 0) {
-        mine = record.replay;  // the stream that the graph is launched on has no other tickets
-      } else if (operation && !record.queued) {
+      bool fresh_launch = false;
+      if (operation && !record.queued && record.replay == 0) {
         if (record.group == 0) {
-          mine = ticket[in.slot]--;
-          fresh_ticket = true;
+          mine = launch[in.slot]--;
+          fresh_launch = true;
         } else {
           if (group_number[in.slot] != record.group) {
             group_number[in.slot] = record.group;
-            group_ticket[in.slot] = ticket[in.slot]--;
-            fresh_ticket = true;
+            group_launch[in.slot] = launch[in.slot]--;
+            fresh_launch = true;
           }
-          mine = group_ticket[in.slot];
+          mine = group_launch[in.slot];
         }
       }
-      if (operation) TakeBack(record, in, fresh_ticket);
+      if (operation) TakeBack(record, in, fresh_launch);
       if (!Seen(record.enter)) {
         view_taken_back_[in.thread] += 1 + 2 * members;
         continue;
       }
       if (taken >= options_.depth) break;
       OpView op = Make(record, in);
-      op.ticket = options_.marks == Marks::kOff ? 0 : mine;
+      op.launch = mine;
+      // The stream that a graph is launched on has no other tickets.
+      const uint32_t ticket = record.replay != 0 ? record.replay : record.ticket;
+      op.ticket = options_.marks == Marks::kOff || !operation ? 0 : ticket;
       op.index = index[in.thread];
       oldest_taken_ = n;
       if (sizes && options_.expand) {
@@ -223,25 +232,27 @@ class Capturer {
     view_.ops.assign(newest_first.rbegin(), newest_first.rend());
   }
 
-  void TakeBack(const Record& record, const Instr& in, bool fresh_ticket) {
+  void TakeBack(const Record& record, const Instr& in, bool fresh_launch) {
     if (comm_at_[in.slot] < 0) return;
     CommView& c = view_.comms[static_cast<size_t>(comm_at_[in.slot])];
-    StreamView& s = view_.streams[static_cast<size_t>(stream_at_[StreamOf(in.slot)])];
+    StreamView none;
+    const int32_t stream = stream_at_[record.replay != 0 ? kComputeStream : record.stream];
+    StreamView& s = stream < 0 ? none : view_.streams[static_cast<size_t>(stream)];
     const bool collective = in.act == Act::kCall && ring::IsCollective(in.kind);
     auto late = [&](int64_t t) { return t != kNever && !Seen(t); };
     if (late(record.finish)) {
       if (collective) --c.done;
-      if (fresh_ticket) --s.completed;
+      if (fresh_launch) --s.completed, --c.launches_done;
     }
     if (late(record.start)) {
       if (collective) --c.started;
-      if (fresh_ticket) --s.started;
+      if (fresh_launch) --s.started, --c.launches_started;
     }
     if (Seen(record.enter)) {
       if (collective && c.issued_at > view_.captured) c.issued_at = record.enter;
       return;
     }
-    if (fresh_ticket) --s.issued;
+    if (fresh_launch) --s.issued, --c.launches;
     if (collective) {
       c.hash -= Signature(in, record.seq);
       --c.issued;
@@ -282,7 +293,7 @@ class Capturer {
         op.root_or_peer = peer;
         op.group = group;
         op.index = base.index + ops.size();
-        op.stream = stream_at_[StreamOf(base.slot)];
+        op.stream = stream_at_[record.stream];
         op.ret = base.ret == kNever ? kNever : base.enter;
         const bool send = kind == CallKind::kSend;
         op.count = SplitSize(comm.id, record.seq, send ? me : peer, send ? peer : me, base.instr->count);
@@ -322,8 +333,7 @@ class Capturer {
           if (!Seen(record.enter)) continue;
           OpView op = Make(record, program_[record.instr]);
           op.recent_only = true;
-          // Alone on its stream a collective has its own number as ticket.
-          op.ticket = options_.marks != Marks::kOff && p.p2p + p.all_to_alls == 0 ? record.seq : 0;
+          op.ticket = options_.marks == Marks::kOff ? 0 : record.ticket;
           op.group = 0;
           recent.push_back(op);
         }
@@ -413,10 +423,13 @@ class Capturer {
     const auto compute = static_cast<uint32_t>(stream_at_[kComputeStream]);
     for (const auto& [at, s] : joins) {
       const auto index = static_cast<uint32_t>(stream_at_[StreamOf(static_cast<Slot>(s))]);
-      view_.streams[compute].depends.push_back({index, std::min(rank_.joined[s], view_.streams[index].issued)});
+      StreamView& waits = view_.streams[compute];
+      waits.depends.push_back({index, std::min(rank_.joined[s], view_.streams[index].issued), std::min(rank_.joined_after[s], waits.issued)});
     }
+    const uint32_t computed = view_.streams[compute].issued;
     for (StreamView& stream : view_.streams) {
-      if (stream.stream != kComputeStream) stream.depends.push_back({compute, 0});
+      const StreamRun& run = rank_.streams[stream.stream];
+      if (stream.stream != kComputeStream) stream.depends.push_back({compute, std::min(run.waits_for, computed), std::min(run.waits_after, stream.issued)});
       if (rank_.gpu_error != 0 && Seen(rank_.gpu_dead_at) && stream.completed < stream.issued) stream.first_error = rank_.gpu_error;
       if (options_.marks == Marks::kOff) stream.issued = 0;
       if (options_.marks != Marks::kFull && options_.marks != Marks::kTimed) stream.started = 0;

@@ -44,7 +44,8 @@ struct OpView {
   uint64_t index = 0, group = 0, graph = 0;
   uint32_t replay = 0, place = 0;      // Record
   int32_t stream = -1;
-  uint32_t ticket = 0;
+  uint32_t ticket = 0;                 // on its stream
+  uint32_t launch = 0;                 // among those of its communicator
   int64_t enter = 0, ret = kNever, start = kNever, finish = kNever;  // kNever where later than the capture
   Stage stage = Stage::kUnknown;
 };
@@ -63,6 +64,7 @@ struct CommView {
   uint64_t operations = 0, retained = 0;                    // all kinds; among RankView::ops
   uint32_t oldest_retained = 0;                             // collective; 0 none
   uint32_t p2p = 0, all_to_alls = 0;
+  uint32_t launches = 0, launches_started = 0, launches_done = 0;
   std::vector<PeerProgress> peers;
   int32_t async_error = 0;
   int64_t async_error_at = 0;
@@ -81,7 +83,11 @@ struct StreamView {
   uint8_t stream = 0;                  // the simulator's
   uint32_t issued = 0, started = 0, completed = 0;
   int32_t first_error = 0;
-  std::vector<std::pair<uint32_t, uint32_t>> depends;  // index into RankView::streams, ticket
+  // What it was last made to wait for: `ticket` of another stream, by all that came behind its own ticket `after`.
+  struct Wait {
+    uint32_t stream = 0, ticket = 0, after = 0;   // stream: index into RankView::streams
+  };
+  std::vector<Wait> depends;
 };
 
 // The rank's graph: `launches` of it so far, by the marks of the stream.

@@ -20,7 +20,7 @@ constexpr char kUsage[] =
     "  --format F        lsd or fr (default lsd)\n"
     "  --marks M         off, done, full or timed (default full); fr: full and timed record start events\n"
     "  --variant V       plain, missing1, missing10, overwritten, skew, skewstep, cut, shuffled, nostart, firstfile, rank0, lastrank,\n"
-    "                    twofaults (default plain)\n"
+    "                    twofaults, shared (default plain)\n"
     "  --layout L        auto, 3d, interleaved, cp, moe, fsdp, hsdp[N], ddp, graph, or tp2-cp1-pp2-dp2[-ep2][-vpp2][-layersN][-mbN]\n"
     "  --depth D         records a rank keeps (default 1024; 48 from 8,192 ranks on); the job gets as many steps as fill them\n"
     "  --steps N         training steps\n"
@@ -114,6 +114,11 @@ int Main(int argc, char** argv) {
   }
   if (out.empty()) return Usage("generate needs --out DIR");
   std::string error;
+  constexpr int kNotApplicable = 4;
+  if (!Applies(request, &error)) {
+    std::fprintf(stderr, "lockstep-corpus: no such case: %s\n", error.c_str());
+    return kNotApplicable;
+  }
   if (Generate(request, out, &error)) return 0;
   std::fprintf(stderr, "lockstep-corpus: %s\n", error.c_str());
   return 1;

@@ -217,7 +217,9 @@ bool FaultMaker::SendSend(std::string*) {
     Instr recv = send;
     recv.kind = CallKind::kRecv;
     recv.site = kSiteRecvBackward;
-    std::vector<Instr> list{send, recv, {.act = Act::kJoin, .slot = kPp}};
+    Instr join{.act = Act::kJoin, .slot = kPp};
+    join.async = true;
+    std::vector<Instr> list{send, recv, join};
     if (!send_first) std::swap(list[0], list[1]);
     list[0].fault = static_cast<uint8_t>(plan_->faults + 1);
     return list;

@@ -199,10 +199,9 @@ class FrFile {
       entry.comm = c.comm;
       entry.op_id = op_ids[at]--;
       const bool p2p = ring::IsPointToPoint(op.kind);
-      // Launches of a group that is used for sends and receives are counted by its stream.
-      const StreamView* stream = op.stream >= 0 ? &view_->streams[static_cast<size_t>(op.stream)] : nullptr;
-      const int64_t launches = stream == nullptr ? 0 : stream->issued;
-      entry.p2p_seq = p2p ? (op.ticket > 0 ? op.ticket : launches + 1) : c.p2p > 0 ? launches : 0;
+      // Launches of a group that is used for sends and receives are counted together.
+      const int64_t launches = op.stream >= 0 ? c.launches : 0;
+      entry.p2p_seq = p2p ? (op.launch > 0 ? op.launch : launches + 1) : c.p2p > 0 ? launches : 0;
       entry.collective_seq = p2p ? c.called + c.all_to_alls : op.instr->act == Act::kAllToAllV ? op.seq : op.called;
       entry.in_batch = p2p && op.group != 0;
       if (entry.in_batch && op.stage != Stage::kQueued &&
@@ -260,11 +259,10 @@ class FrFile {
     for (size_t i = 0; i < view_->comms.size(); ++i) {
       const CommView& c = view_->comms[i];
       int64_t enqueued = c.called + c.all_to_alls, started = -1, completed = 0;
-      for (const StreamView& s : view_->streams) {
-        if (s.stream != StreamOf(c.slot)) continue;
-        enqueued = s.issued;  // not what was captured into a graph
-        completed = s.completed;
-        started = options_.timing ? int64_t{s.started} : -1;
+      if (c.issued + c.p2p + c.all_to_alls > 0) {
+        enqueued = c.launches;  // not what was captured into a graph
+        completed = c.launches_done;
+        started = options_.timing ? int64_t{c.launches_started} : -1;
       }
       p->Text(std::to_string(i));
       p->BeginDict();

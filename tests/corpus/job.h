@@ -38,7 +38,7 @@ class Random {
 };
 uint64_t Mix(uint64_t a, uint64_t b);
 
-// Families of communicators; a rank is in at most one of each. Each family has its own stream, as in PyTorch.
+// Families of communicators; a rank is in at most one of each. Each family has its own stream, as in PyTorch; see Layout::shared_stream.
 enum Slot : uint8_t {
   kWorld, kTp, kCp, kPp, kDp, kEp, kEdp, kMp, kEmb, kShard, kReplica, kAux, kAux2, kSlots
 };
@@ -94,7 +94,7 @@ struct Instr {
   uint8_t datatype = ring::kNoDatatype, reduction = ring::kNoReduction;
   uint8_t thread = 0;
   uint8_t fault = 0;                  // 1 + number of the fault this instruction belongs to
-  bool async = false;                 // calls: the compute stream does not wait for it
+  bool async = false;                 // calls: the compute stream does not wait for it; joins: of what was called so
   int32_t root_or_peer = -1;
   uint32_t site = 0;
   uint64_t count = 0;
@@ -127,6 +127,8 @@ struct Layout {
   bool p2p_sync = false;              // cudaDeviceSynchronize after every p2p batch, as Megatron's default has it
   bool autograd_thread = false;       // backward calls come from a thread of their own
   bool split = true;                  // communicators by ncclCommSplit of the world; else by unique ids of their own
+  // Collectives for which the compute stream would wait at once are put on it themselves, as PyTorch does since 2.8.
+  bool shared_stream = false;
   int32_t names = 0;                  // 0 "tp_3", 1 the framework's description, 2 none
   int32_t Ranks() const { return tp * cp * pp * dp; }
   std::string Text() const;

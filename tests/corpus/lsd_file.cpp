@@ -257,9 +257,11 @@ class LsdFile {
     out->set_started(s.started);
     out->set_completed(s.completed);
     out->set_first_error(s.first_error);
-    for (const auto& [stream, ticket] : s.depends) {
-      out->add_depends_stream(stream);
-      out->add_depends_ticket(options_.capture.marks == Marks::kOff ? 0 : ticket);
+    for (const StreamView::Wait& wait : s.depends) {
+      const bool marked = options_.capture.marks != Marks::kOff;
+      out->add_depends_stream(wait.stream);
+      out->add_depends_ticket(marked ? wait.ticket : 0);
+      out->add_depends_after(marked ? wait.after : -1);
     }
   }
 

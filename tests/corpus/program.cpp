@@ -53,7 +53,11 @@ class Builder {
     Push(in);
   }
   void HostWait(CallKind kind) { Push({.act = Act::kHostWait, .kind = kind}); }
-  void Join(Slot slot) { Push({.act = Act::kJoin, .slot = slot}); }
+  void Join(Slot slot, bool async = true) {
+    Instr in{.act = Act::kJoin, .slot = slot};
+    in.async = async;
+    Push(in);
+  }
   void Call(Slot slot, CallKind kind, uint64_t count, uint8_t type, int reduction, uint32_t site, int32_t root = -1, bool async = false) {
     if (!Has(slot)) return;
     Instr in{.act = Act::kCall, .slot = slot, .kind = kind, .datatype = type};
@@ -63,7 +67,7 @@ class Builder {
     in.root_or_peer = root;
     in.async = async;
     Push(in);
-    if (!async) Join(slot);
+    if (!async) Join(slot, false);
   }
 
   void MakeComms() {
@@ -120,7 +124,7 @@ class Builder {
     in.count = kTokens / 8 * kHidden / SizeOf(kEp);
     in.site = site;
     Push(in);
-    Join(kEp);
+    Join(kEp, false);
   }
 
   void RingAttention(int64_t scale) {

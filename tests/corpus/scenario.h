@@ -67,6 +67,8 @@ struct Outcome {
 bool Play(const Request& request, Outcome* outcome, std::string* error);
 std::string TruthJson(const Request& request, const Outcome& outcome);
 // DIR/data/... and DIR/truth.json.
+// Whether there is such a case; `why` says why not.
+bool Applies(const Request& request, std::string* why);
 bool Generate(const Request& request, const std::string& folder, std::string* error);
 
 const std::vector<std::string>& Variants();

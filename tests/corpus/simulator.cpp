@@ -146,7 +146,7 @@ bool Simulator::Step(int32_t r, const Instr& in) {
       Compute(r, static_cast<int64_t>(ns) + extra);
       return true;
     }
-    case Act::kJoin: Join(r, in.slot); return true;
+    case Act::kJoin: Join(r, in); return true;
     case Act::kHostWait: return WaitForGpu(r, in);
     case Act::kHostWork: rank.now += in.ns + Jitter(r, 0, in.ns / 8); return true;
     case Act::kInit:

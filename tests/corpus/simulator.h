@@ -27,10 +27,13 @@ struct Record {
   uint32_t seq = 0;
   uint32_t called = 0;                 // collective: the host's calls on the communicator so far, captured ones too, replays not
   uint32_t group = 0;                  // open group it was queued in, 0 none
+  uint32_t ticket = 0;                 // launches on its stream up to and with its own; 0 not launched
+  uint8_t stream = 0;
   bool queued = false;                 // in a group that has not ended
   bool captured = false;               // into a graph
   uint32_t replay = 0, place = 0;      // of a graph's launch: which, and place among the captured operations; from 1
 };
+static_assert(sizeof(Record) == 64);  // millions of them
 
 // One launch of a rank's graph: its marks stand before and behind all of it.
 struct Launch {
@@ -51,7 +54,7 @@ struct Progress {                       // of one communicator on one rank
   uint32_t issued = 0, done = 0, started = 0;   // collectives; started and done by this rank's GPU
   uint32_t called = 0;                          // collectives that the host called, see Record::called
   uint32_t p2p = 0, all_to_alls = 0;            // sends, receives; all-to-alls with sizes
-  uint32_t tickets = 0, tickets_started = 0, tickets_done = 0;  // launches on the slot's stream
+  uint32_t launches = 0, launches_started = 0, launches_done = 0;  // on whichever stream
   int64_t issued_at = 0;
   uint64_t hash = 0;                            // rolling over the collectives' arguments: Signature() of each, added up
   std::array<uint64_t, 8> checkpoint{};         // hash at collective number s, s a multiple of 16: at [s / 16 % 8]
@@ -70,6 +73,12 @@ struct Wait {
 
 // What collective `seq` adds to the rolling hash of its communicator.
 uint64_t Signature(const Instr& in, uint32_t seq);
+
+struct StreamRun {
+  uint32_t issued = 0, started = 0, done = 0;  // tickets: launches of operations
+  // The last time it was made to wait. Of the compute stream by slot, see RankRun::joined.
+  uint32_t waits_for = 0, waits_after = 0;     // ticket of the compute stream; own tickets issued before
+};
 
 struct RankRun {
   HostStatus status = HostStatus::kRunning;
@@ -91,8 +100,10 @@ struct RankRun {
   uint64_t records = 0;
   std::array<Progress, kSlots> progress;
   std::vector<PeerProgress> peers;
+  std::array<StreamRun, kStreams> streams;
   std::array<uint32_t, kSlots> joined_at{};  // program index of that
   std::array<uint32_t, kSlots> joined{};  // ticket of the slot's stream that the compute stream last was made to wait for
+  std::array<uint32_t, kSlots> joined_after{};  // tickets of the compute stream issued before
   std::vector<Launch> launches;         // of the graph
   uint32_t captured = 0;                // operations that it holds
   int64_t captured_at = 0;              // when its capture ended
@@ -194,7 +205,13 @@ class Simulator {
   void Append(int32_t r, uint8_t stream, int32_t item);
   void DependOnCompute(int32_t r, int32_t item);
   void Compute(int32_t r, int64_t ns);
-  void Join(int32_t r, Slot slot);
+  void Join(int32_t r, const Instr& in);
+  void WaitOnCompute(int32_t r, Slot slot);
+  uint8_t StreamFor(int32_t r, const Instr& in) const;
+  // Puts operations that start together on a stream, as one launch.
+  void Enqueue(int32_t r, uint8_t stream, int32_t item);
+  // The stream at whose head the member's part of that collective is.
+  uint8_t StreamIn(int32_t r, Slot slot, const Instance& instance) const;
   void CheckWait(int32_t r);
   void FreeItem(int32_t r, int32_t item);
   void Advance(int32_t r, uint8_t stream);

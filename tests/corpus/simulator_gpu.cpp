@@ -81,12 +81,18 @@ void Simulator::Compute(int32_t r, int64_t ns) {
   Append(r, kComputeStream, item);
 }
 
-void Simulator::Join(int32_t r, Slot slot) {
-  Gpu& gpu = gpus_[static_cast<size_t>(r)];
+// A synchronous collective on the compute stream needs no join.
+void Simulator::Join(int32_t r, const Instr& in) {
   RankRun& rank = ranks_[static_cast<size_t>(r)];
-  if (gpu.capturing) return;
-  rank.joined[slot] = rank.progress[slot].tickets;
-  rank.joined_at[slot] = rank.pc + 1;
+  if (gpus_[static_cast<size_t>(r)].capturing || (job_.layout.shared_stream && !in.async)) return;
+  rank.joined[in.slot] = rank.streams[StreamOf(in.slot)].issued;
+  rank.joined_at[in.slot] = rank.pc + 1;
+  rank.joined_after[in.slot] = rank.streams[kComputeStream].issued;
+  WaitOnCompute(r, in.slot);
+}
+
+void Simulator::WaitOnCompute(int32_t r, Slot slot) {
+  Gpu& gpu = gpus_[static_cast<size_t>(r)];
   Stream& compute = gpu.streams[kComputeStream];
   Stream& other = gpu.streams[StreamOf(slot)];
   if (other.tail < 0 && compute.head < 0) {
@@ -104,6 +110,28 @@ void Simulator::Join(int32_t r, Slot slot) {
     tail.first_waiter = item;
   }
   Append(r, kComputeStream, item);
+}
+
+uint8_t Simulator::StreamFor(int32_t r, const Instr& in) const {
+  const bool alone = ranks_[static_cast<size_t>(r)].group == 0 && !ring::IsPointToPoint(in.kind) && !in.async;
+  return job_.layout.shared_stream && alone && !gpus_[static_cast<size_t>(r)].capturing ? kComputeStream : StreamOf(in.slot);
+}
+
+void Simulator::Enqueue(int32_t r, uint8_t stream, int32_t item) {
+  RankRun& rank = ranks_[static_cast<size_t>(r)];
+  const Slot slot = gpus_[static_cast<size_t>(r)].items[static_cast<size_t>(item)].slot;
+  StreamRun& run = rank.streams[stream];
+  ++rank.progress[slot].launches;
+  if (stream == kComputeStream) {
+    // NCCL keeps the operations of one communicator in order, whatever their streams.
+    if (gpus_[static_cast<size_t>(r)].streams[StreamOf(slot)].tail >= 0) WaitOnCompute(r, slot);
+  } else {
+    run.waits_for = rank.streams[kComputeStream].issued;
+    run.waits_after = run.issued;
+    DependOnCompute(r, item);
+  }
+  ++run.issued;
+  Append(r, stream, item);
 }
 
 void Simulator::Issue(int32_t r, const Instr& in) {
@@ -150,6 +178,7 @@ void Simulator::Issue(int32_t r, const Instr& in) {
   }
   Record* record = AddRecord(r, rank.pc, seq, rank.group != 0 ? 0 : Jitter(r, 1500, 4000));
   record->called = progress.called;
+  record->stream = StreamFor(r, in);
   if (gpu.capturing) {
     record->captured = true;
     return;
@@ -168,13 +197,12 @@ void Simulator::Issue(int32_t r, const Instr& in) {
   it.seqs[0] = seq;
   it.ops = it.open = 1;
   if (!p2p) it.seq = sizes ? ++gpu.exchanged[in.slot] : ++gpu.launched[in.slot];
-  ++progress.tickets;
   if (in.ns > 0) {
     it.held_by = static_cast<uint8_t>(in.ns);
     gpu.held.push_back(item);
   }
-  DependOnCompute(r, item);
-  Append(r, StreamOf(in.slot), item);
+  record->ticket = rank.streams[record->stream].issued + 1;
+  Enqueue(r, record->stream, item);
 }
 
 // The outermost GroupEnd: everything queued is launched as one.
@@ -203,17 +231,17 @@ void Simulator::EndGroup(int32_t r) {
       fresh.slot = in.slot;
       fresh.ready = rank.now;
       fresh.record = n;
-      ++rank.progress[in.slot].tickets;
     }
     Item& it = gpu.items[static_cast<size_t>(item)];
     if (it.ops == it.instrs.size()) break;
     it.seqs[it.ops] = record.seq;
     it.instrs[it.ops++] = record.instr;
     it.open = it.ops;
+    record.stream = StreamOf(it.slot);
+    record.ticket = rank.streams[record.stream].issued + 1;
   }
   if (item < 0) return;
-  DependOnCompute(r, item);
-  Append(r, StreamOf(gpu.items[static_cast<size_t>(item)].slot), item);
+  Enqueue(r, StreamOf(gpu.items[static_cast<size_t>(item)].slot), item);
 }
 
 // Lets the stream's head go as far as it can.
@@ -228,6 +256,10 @@ void Simulator::Advance(int32_t r, uint8_t stream) {
     if (it.work == Work::kCompute || it.work == Work::kJoin) {
       if (it.ns == kNever || start + it.ns > rank.gpu_dead_at) return;
       Complete(r, stream, start + it.ns);
+      continue;
+    }
+    if (stream == kComputeStream && rank.progress[it.slot].aborted) {
+      Complete(r, stream, start);  // as those that were under way: it gives up, and the stream goes on
       continue;
     }
     if (!it.arrived && start <= rank.gpu_dead_at) {
@@ -252,7 +284,8 @@ void Simulator::Complete(int32_t r, uint8_t stream, int64_t at) {
   if (it.mark != 0) MarkReached(r, it.mark, it.mark_end, at);
   if (it.record != 0) {
     Progress& progress = rank.progress[it.slot];
-    ++progress.tickets_done;
+    ++progress.launches_done;
+    ++rank.streams[stream].done;
     const bool sizes = (*job_.programs[static_cast<size_t>(r)])[it.instrs[0]].act == Act::kAllToAllV;
     if (it.work == Work::kCollective && !sizes) ++progress.done;
     for (uint8_t i = 0; i < it.ops; ++i) {
@@ -308,7 +341,8 @@ void Simulator::Arrive(int32_t r, Slot slot, int32_t item, int64_t at) {
   Progress& progress = rank.progress[slot];
   const bool again = it.latest == kNever;  // was held back; its stream had reached it before
   if (!again && it.record != 0) {
-    ++progress.tickets_started;
+    ++progress.launches_started;
+    ++rank.streams[it.stream].started;
     if (it.work == Work::kCollective && (*job_.programs[static_cast<size_t>(r)])[it.instrs[0]].act != Act::kAllToAllV) ++progress.started;
     for (uint8_t i = 0; i < it.ops; ++i) {
       if (Record* record = Find(r, it.record + i, slot, it.instrs[i], it.seqs[i])) record->start = at;
@@ -386,16 +420,27 @@ void Simulator::FinishCollective(const Event& event) {
                      [&](int32_t r) { return ranks_[static_cast<size_t>(r)].gpu_dead_at < event.at; }))
       return;
   }
+  const Instance over = *instance;
   *instance = run.open.back();
   run.open.pop_back();
   ++completed_collectives_;
-  const uint8_t stream = StreamOf(comm.slot);
   for (int32_t r : comm.members) {
     if (partly && ranks_[static_cast<size_t>(r)].gpu_dead_at < event.at) continue;
+    const uint8_t stream = StreamIn(r, comm.slot, over);
     Complete(r, stream, event.at + Jitter(r, 0, 2 * kMicro));
     Advance(r, stream);
     CheckWait(r);
   }
+}
+
+uint8_t Simulator::StreamIn(int32_t r, Slot slot, const Instance& instance) const {
+  const Gpu& gpu = gpus_[static_cast<size_t>(r)];
+  const int32_t head = gpu.streams[kComputeStream].head;
+  if (!job_.layout.shared_stream || head < 0) return StreamOf(slot);
+  const Item& it = gpu.items[static_cast<size_t>(head)];
+  if (it.work != Work::kCollective || it.slot != slot || it.seq != instance.seq) return StreamOf(slot);
+  const bool sizes = (*job_.programs[static_cast<size_t>(r)])[it.instrs[0]].act == Act::kAllToAllV;
+  return it.arrived && sizes == (instance.kind == 1) ? kComputeStream : StreamOf(slot);
 }
 
 void Simulator::FinishPartly(const Event& event) {
@@ -404,8 +449,9 @@ void Simulator::FinishPartly(const Event& event) {
   if (instance == nullptr || comms_[event.a].broken_at < event.at) return;
   const uint64_t most = instance->most_bytes;
   const Comm& comm = job_.comms[event.a];
-  const uint8_t stream = StreamOf(comm.slot);
+  const Instance part = *instance;
   for (int32_t r : comm.members) {
+    const uint8_t stream = StreamIn(r, comm.slot, part);
     const Gpu& gpu = gpus_[static_cast<size_t>(r)];
     const Item& it = gpu.items[static_cast<size_t>(gpu.streams[stream].head)];
     if (BytesOf((*job_.programs[static_cast<size_t>(r)])[it.instrs[0]]) == most) continue;
@@ -482,7 +528,7 @@ std::vector<Standing> Simulator::StandingStill() const {
       standing.comm = static_cast<int32_t>(c);
       for (int32_t r : comm.members) {
         const Gpu& gpu = gpus_[static_cast<size_t>(r)];
-        const int32_t head = gpu.streams[StreamOf(comm.slot)].head;
+        const int32_t head = gpu.streams[StreamIn(r, comm.slot, instance)].head;
         bool in = head >= 0;
         if (in) {
           const Item& it = gpu.items[static_cast<size_t>(head)];
@@ -515,6 +561,12 @@ void Simulator::Abort(int32_t r, Slot slot) {
   while (s.head >= 0) {
     Complete(r, StreamOf(slot), rank.now);  // the kernel gives up, and the stream goes on
   }
+  const Stream& compute = gpu.streams[kComputeStream];
+  if (!job_.layout.shared_stream || compute.head < 0) return;
+  const Item& it = gpu.items[static_cast<size_t>(compute.head)];
+  if (it.work != Work::kCollective || it.slot != slot || !it.arrived) return;
+  Complete(r, kComputeStream, rank.now);
+  Advance(r, kComputeStream);
 }
 
 void Simulator::Mark(int32_t r, uint32_t number, bool end) {
@@ -569,10 +621,7 @@ void Simulator::LaunchGraph(int32_t r, const Instr& in) {
     if (op.act == Act::kCompute) {
       Compute(r, static_cast<int64_t>(static_cast<double>(op.ns) * job_.compute_factor[static_cast<size_t>(r)]));
     } else if (op.act == Act::kJoin) {
-      const uint32_t joined = rank.joined[op.slot], at = rank.joined_at[op.slot];
-      Join(r, op.slot);
-      rank.joined[op.slot] = joined;
-      rank.joined_at[op.slot] = at;
+      WaitOnCompute(r, op.slot);
     } else if (op.act == Act::kCall && !ring::IsPointToPoint(op.kind)) {
       Progress& progress = rank.progress[op.slot];
       const uint32_t seq = ++progress.issued;

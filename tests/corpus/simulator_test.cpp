@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string>
 #include <tuple>
 
 #include "tests/corpus/capture.h"
@@ -13,10 +15,11 @@
 namespace lockstep::corpus {
 namespace {
 
-Job MakeJobOf(const std::string& text, int32_t ranks, int32_t steps, uint64_t seed) {
+Job MakeJobOf(const std::string& text, int32_t ranks, int32_t steps, uint64_t seed, bool shared_stream = false) {
   Layout layout;
   std::string error;
   EXPECT_TRUE(MakeLayout(text, ranks, seed, &layout, &error)) << error;
+  layout.shared_stream = shared_stream;
   return MakeJob(layout, ranks, steps, seed);
 }
 
@@ -50,7 +53,7 @@ void CheckRules(const Simulator& run) {
   const Job& job = run.job();
   std::map<std::tuple<int32_t, bool, uint32_t>, std::vector<const Ended*>> collectives;
   std::map<std::tuple<int32_t, int32_t, int32_t, uint32_t>, std::pair<const Ended*, const Ended*>> pairs;
-  std::map<std::pair<int32_t, Slot>, int64_t> last;
+  std::map<std::pair<int32_t, uint8_t>, int64_t> last;
   const std::vector<Ended> all = All(run);
   for (const Ended& e : all) {
     if (e.record.captured) continue;
@@ -63,7 +66,7 @@ void CheckRules(const Simulator& run) {
       EXPECT_GT(e.record.finish, e.record.start);
     }
     // Streams work in order.
-    int64_t& before = last[{e.rank, e.instr->slot}];
+    int64_t& before = last[{e.rank, e.record.replay != 0 ? StreamOf(e.instr->slot) : e.record.stream}];
     if (e.record.finish != kNever) {
       ASSERT_NE(before, kNever) << "completed behind something that did not";
       EXPECT_GE(e.record.finish, before);
@@ -114,6 +117,35 @@ TEST_P(Layouts, AHealthyJobComesToItsEnd) {
     EXPECT_TRUE(run.finished()) << GetParam().first << " seed " << seed;
     CheckRules(run);
     for (const Ended& e : All(run)) EXPECT_TRUE(e.record.finish != kNever || e.record.captured);
+  }
+}
+
+TEST_P(Layouts, OnASharedStreamToo) {
+  if (std::string(GetParam().first) == "graph") return;
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    const Job job = MakeJobOf(GetParam().first, GetParam().second, 3, seed, true);
+    Simulator run(job, WholeHistory());
+    run.Run();
+    EXPECT_TRUE(run.finished()) << GetParam().first << " seed " << seed;
+    CheckRules(run);
+    std::map<std::pair<int32_t, uint8_t>, uint32_t> tickets;
+    std::set<Slot> on_compute;
+    for (const Ended& e : All(run)) {
+      EXPECT_NE(e.record.finish, kNever);
+      const bool alone = !ring::IsPointToPoint(e.instr->kind) && !e.instr->async;
+      EXPECT_EQ(e.record.stream, alone ? kComputeStream : StreamOf(e.instr->slot));
+      if (alone) on_compute.insert(e.instr->slot);
+      // Launches of a stream are numbered through; those of a group share one.
+      uint32_t& ticket = tickets[{e.rank, e.record.stream}];
+      EXPECT_TRUE(e.record.ticket == ticket + 1 || (e.record.group != 0 && e.record.ticket == ticket));
+      ticket = e.record.ticket;
+    }
+    EXPECT_GE(on_compute.size(), job.layout.shape == Shape::kMegatron ? 3u : 1u);
+    for (const auto& [at, ticket] : tickets) {
+      const StreamRun& stream = run.ranks()[static_cast<size_t>(at.first)].streams[at.second];
+      EXPECT_EQ(stream.issued, ticket);
+      EXPECT_EQ(stream.done, ticket);
+    }
   }
 }
 
@@ -256,8 +288,8 @@ TEST(SimulatorTest, OtherCountsHangAndOtherReductionsDoNot) {
 }
 
 // What a later look sees is never less.
-TEST(CaptureTest, CountersOnlyRise) {
-  const Job job = MakeJobOf("interleaved", 8, 3, 8);
+void CountersOnlyRise(bool shared_stream) {
+  const Job job = MakeJobOf("interleaved", 8, 3, 8, shared_stream);
   Simulator run(job, WholeHistory());
   run.Run();
   for (int32_t r = 0; r < 8; r += 3) {
@@ -282,10 +314,16 @@ TEST(CaptureTest, CountersOnlyRise) {
       for (const StreamView& s : now.streams) {
         EXPECT_LE(s.completed, s.started);
         EXPECT_LE(s.started, s.issued);
+        for (const StreamView::Wait& wait : s.depends) {
+          EXPECT_LE(wait.ticket, now.streams.at(wait.stream).issued);
+          EXPECT_LE(wait.after, s.issued);
+        }
       }
       uint32_t seen[kSlots] = {};
       for (const OpView& op : now.ops) {
         EXPECT_LE(op.enter, options.at);
+        EXPECT_LE(op.ticket, op.stream < 0 ? UINT32_MAX : now.streams.at(static_cast<size_t>(op.stream)).issued);
+        EXPECT_LE(op.launch, op.comm < 0 ? UINT32_MAX : now.comms.at(static_cast<size_t>(op.comm)).launches);
         if (op.instr->act != Act::kCall || !ring::IsCollective(op.kind)) continue;
         EXPECT_EQ(op.seq, ++seen[op.slot]);
       }
@@ -294,6 +332,9 @@ TEST(CaptureTest, CountersOnlyRise) {
     }
   }
 }
+
+TEST(CaptureTest, CountersOnlyRise) { CountersOnlyRise(false); }
+TEST(CaptureTest, CountersOfASharedStreamOnlyRise) { CountersOnlyRise(true); }
 
 TEST(CaptureTest, MembersWhoDidTheSameHaveTheSameHash) {
   const Job job = MakeJobOf("3d", 8, 3, 8);

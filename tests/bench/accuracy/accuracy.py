@@ -29,7 +29,7 @@ import tables  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 VARIANTS = ("plain", "missing1", "missing10", "overwritten", "skew", "skewstep", "cut", "shuffled", "nostart", "firstfile", "rank0",
-            "lastrank", "twofaults")
+            "lastrank", "twofaults", "shared")
 FORMATS = ("lsd", "fr", "run")
 SCALES = (8, 16, 64, 1024, 24576)  # 16: played only
 ONE_PERCENT = 20  # with fewer ranks missing1 is missing10 once more: one rank
