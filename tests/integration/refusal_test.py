@@ -194,7 +194,7 @@ class RefusalTest(unittest.TestCase):
         """A root that may not become another user (a service whose unit forgot CAP_SETUID) reads that user's memory, and none of its files."""
         pid, _ = self.rank()
         text = self.look(pid, None, None)
-        native = r"#\d+ +(python3\S* at 0x|[a-z_]+ \(.*python3)"
+        native = r"(?m)^ +#\d+ +(?!.*(<string>|\.py):\d).+$"  # a frame of no Python file: whatever it is in at that moment
         self.assertRegex(text, native, "with all rights")
         text = self.look(pid, None, None, ["setpriv", "--bounding-set", "-setuid,-setgid", "--inh-caps", "-setuid,-setgid"])
         self.assertRegex(text, rf"native stacks were not unwound: root may not become user {NOBODY} .*CAP_SETUID")
