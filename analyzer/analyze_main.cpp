@@ -16,7 +16,7 @@
 #include "analyzer/engine.h"
 #include "analyzer/interrupt.h"
 #include "analyzer/load.h"
-#include "analyzer/load_parallel.h"
+#include "analyzer/load_large_pages.h"
 #include "analyzer/output_file.h"
 #include "analyzer/load_stacks.h"
 #include "analyzer/redact.h"
@@ -139,25 +139,6 @@ absl::Status Write(const std::string& path, std::string_view text) {
 int Complain(const std::string& text, int status) {
   fprintf(stderr, "lockstep analyze: %s\n", Printable(text).c_str());
   return status;
-}
-
-// What is read is a few large tables, and their first use would cost more than reading them: the C library is asked to take
-// memory in large pieces and of huge pages where the system has them. It listens to its environment alone, once.
-void UseLargePages(char** argv) {
-  constexpr char kName[] = "GLIBC_TUNABLES";
-  if (getenv(kName) != nullptr) return;
-  char program[4096];
-  const ssize_t length = readlink("/proc/self/exe", program, sizeof(program) - 1);
-  if (length <= 0) return;
-  program[length] = '\0';
-  // An arena for each processor: more of them hold memory that others have freed. Tables of a MiB and more have mappings of their
-  // own, which go back when they are freed.
-  const std::string tunables =
-      absl::StrCat("glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=1048576:glibc.malloc.trim_threshold=1073741824:"
-                   "glibc.malloc.top_pad=33554432:glibc.malloc.arena_max=", WorkerCount(SIZE_MAX));
-  setenv(kName, tunables.c_str(), 1);
-  execv(program, argv);
-  unsetenv(kName);  // it works without
 }
 
 int Run(int argc, char** argv) {
