@@ -406,7 +406,15 @@ Cause Causes::HostCause(uint32_t node) const {
       c.alternatives.push_back("its host waits for its own GPU, which work that is not NCCL's holds up");
       c.tells_apart = "its stack: inside a CUDA synchronization or elsewhere";
     }
-    if (idle) c.evidence.push_back({absl::StrCat(Who(r), " has nothing unfinished of its own"), {r}});
+    if (idle && rank.damaged && rank.source != Source::kFlightRecorder) {
+      // What its host and GPU are in is among what was lost: it may as well be a victim.
+      c.doubtful = true;
+      c.confidence = 0.5;
+      c.alternatives.push_back("it waits in something of which its damaged record holds no more");
+      c.tells_apart = "its whole record, or its stack";
+    } else if (idle) {
+      c.evidence.push_back({absl::StrCat(Who(r), " has nothing unfinished of its own"), {r}});
+    }
     const StoppedHost& stopped = graph_->stopped[r];
     if (stopped.witness >= 0) {
       const Rank& witness = bundle_.ranks[stopped.witness];

@@ -61,7 +61,7 @@ Cause Causes::FromCounts() {
 void Causes::NarrowByCounts(std::vector<Cause>* circle) {
   if (circle->size() != 1) return;
   Cause& c = circle->front();
-  if (c.kind != DEADLOCK_CYCLE || c.hypothesis || c.ranks.size() < 3) return;
+  if (c.kind != DEADLOCK_CYCLE || c.hypothesis || c.ranks.size() < 2) return;
   const bool lost = std::any_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) {
     const auto& memberships = bundle_.ranks[static_cast<size_t>(r)].memberships;
     return std::any_of(memberships.begin(), memberships.end(), [](const Membership& ms) { return ms.lost_records > 0; });

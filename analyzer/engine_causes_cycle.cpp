@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/engine_causes.h"
+#include "analyzer/engine_counts.h"
 
 namespace lockstep {
 
@@ -110,40 +111,6 @@ bool Opposite(const Order& a, const Order& b) {
   return false;
 }
 
-// A framework does not count by peer. As far as both records go, the rank and that peer have nothing but this call for each other, and
-// both exchange with others.
-bool MeetNowhereElse(const Model& model, int32_t rank_index, const Op& op, const Member& peer) {
-  if (peer.rank_index < 0 || peer.membership == kNoIndex) return false;
-  const auto others = [](const Rank& rank, uint32_t membership, int32_t with, const Op* but) {
-    size_t count = 0;
-    for (const Op& o : rank.ops) {
-      if (&o == but || o.membership != membership || !IsPointToPoint(o.kind)) continue;
-      if (o.root_or_peer == with) return size_t{0};
-      ++count;
-    }
-    return count;
-  };
-  const Rank& own = model.bundle.ranks[static_cast<size_t>(rank_index)];
-  const Rank& theirs = model.bundle.ranks[static_cast<size_t>(peer.rank_index)];
-  if (own.damaged || theirs.damaged) return false;
-  return others(own, op.membership, op.root_or_peer, &op) > 0 && others(theirs, peer.membership, own.memberships[op.membership].member_rank, nullptr) > 0;
-}
-
-// Another member waits in the other side of such a call, with this one: who took the wrong peer leaves the right one waiting.
-bool SomebodyElseExpects(const Model& model, uint32_t comm, int32_t me, const Op& op) {
-  const CallKind reverse = op.kind == CallKind::kSend ? CallKind::kRecv : CallKind::kSend;
-  for (const Member& m : model.comms[comm].members) {
-    if (m.rank_index < 0 || m.membership == kNoIndex || &m == &model.comms[comm].members[static_cast<size_t>(op.root_or_peer)]) continue;
-    const auto& in_flight = model.ranks[static_cast<size_t>(m.rank_index)].in_flight;
-    if (in_flight.empty()) continue;
-    const std::vector<Op>& ops = model.bundle.ranks[static_cast<size_t>(m.rank_index)].ops;
-    if (std::any_of(in_flight[0].ops.begin(), in_flight[0].ops.end(), [&](uint32_t i) {
-          return ops[i].membership == m.membership && ops[i].kind == reverse && ops[i].root_or_peer == me;
-        })) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 // The ranks of a pipeline exchange with the same peers all along. One of a circle that is in its first send to (or receive from) a peer
@@ -163,7 +130,7 @@ bool Causes::NarrowToStranger(const std::vector<uint32_t>& sink, Cause* c) const
       const int32_t me = bundle_.ranks[r].memberships[e.op->membership].member_rank;
       const Member& peer = members[static_cast<size_t>(e.op->root_or_peer)];
       if (bundle_.ranks[r].source == Source::kFlightRecorder) {
-        if (!MeetNowhereElse(model_, r, *e.op, peer) || !SomebodyElseExpects(model_, e.comm, me, *e.op)) continue;
+        if (!TookTheWrongPeer(model_, r, *e.op)) continue;
         if (stranger >= 0 && stranger != r) return false;
         stranger = r;
         first = &e;

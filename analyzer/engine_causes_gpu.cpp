@@ -7,12 +7,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "analyzer/engine_causes.h"
+#include "analyzer/engine_counts.h"
 #include "analyzer/engine_network.h"
 
 namespace lockstep {
 
 using ring::CallKind;
 using ring::IsCollective;
+using ring::IsPointToPoint;
 
 namespace {
 
@@ -291,6 +293,19 @@ Cause Causes::StuckCause(uint32_t node) const {
       c.advice = "1. Suspect the network between these ranks, or one of their GPUs: the record cannot tell which.\n"
                  "2. Read link and Xid errors on their hosts; full GPU marks or profiler data would tell more.";
     }
+  }
+  if (c.kind == COLLECTIVE_STUCK && c.doubtful && front.op != nullptr && IsPointToPoint(front.op->kind) && TookTheWrongPeer(model_, r, *front.op)) {
+    c.kind = P2P_UNMATCHED;
+    c.ranks = {r};
+    c.doubtful = false;
+    c.confidence = 0.7;
+    c.what = absl::StrCat("is in ", what, where, ", and neither record holds anything else between the two: most likely the wrong peer, and another "
+                          "rank waits for what it should have done instead");
+    c.evidence[0] = {absl::StrCat(Who(r), " and that rank exchange with others, and but for this call not with each other"), {r}};
+    c.alternatives = {"the network between these two ranks, or one of their GPUs inside the operation"};
+    c.tells_apart = "the program of both sides at that place; longer records";
+    c.advice = "1. Look at how the named rank computes the peer of that call.";
+    c.refuted_by = "the other side's program having a matching call";
   }
   if (c.kind == COLLECTIVE_STUCK) AddNetworkSteps(front, &c);
   if (c.kind == COLLECTIVE_STUCK) AddOtherOrders(r, front, &c);

@@ -24,6 +24,10 @@ std::vector<int32_t> FindOtherPrograms(const Model& model);
 // exchanged many with each of their peers: most likely the wrong peer. Own dumps alone count by pairs.
 std::vector<int32_t> FindStrangers(const Model& model);
 
+// Of a rank's send or receive in flight, of which a framework's dump does not tell the other side: whether the two have nothing but this
+// call for each other in records that hold exchanges of both with others, and another member waits for such a call of this rank.
+bool TookTheWrongPeer(const Model& model, int32_t rank_index, const Op& op);
+
 // Ranks that made fewer calls of one kind than a sibling had made before a call of another kind that both made, where both had made equally
 // many in each of the rounds before: one witness will do. At most two. Needs times of calls, and linear time in the ranks.
 std::vector<int32_t> FindLeftOut(const Model& model);

@@ -80,8 +80,8 @@ class Aligner {
   // when that is allowed for; 0 when the call does not come.
   size_t MovedRun(const Segment& early, size_t i, const Segment& late, size_t j) const {
     for (size_t d = 1; d < kLookAhead && j + d < late.size() && i + d < early.size(); ++d) {
-      if (SamePlace(late[j + d], early[i])) return d + 1 + Run(early, i + d + 1, late, j + d + 1);
       if (!SamePlace(early[i + d], late[j + d - 1])) return 0;
+      if (SamePlace(late[j + d], early[i])) return d + 1 + Run(early, i + d + 1, late, j + d + 1);
     }
     return 0;
   }
@@ -318,7 +318,8 @@ std::vector<Divergence> FindDivergences(const Model& model) {
           if (!turned.divergence) continue;
           d = *turned.divergence;
         }
-        if (keeps >= 0) d.by_history = true;
+        if (keeps < 0) continue;
+        d.by_history = true;
       }
       d.siblings_agreeing = static_cast<int32_t>(agreeing);
       d.family_size = static_cast<int32_t>(family.size());

@@ -104,6 +104,8 @@ const char* TellsApart(const Cause& cause) {
 // stands still does so on its host or its GPU unless its peers happen to show it; there the two are one way.
 bool OneFinding(const Bundle& bundle, const Cause& a, const Cause& b) {
   if (a.kind == b.kind && a.ranks == b.ranks) return true;
+  // What is certain is not drawn into doubt by what is not.
+  if (a.doubtful != b.doubtful) return false;
   auto still = [&](const Cause& c) {
     return (c.kind == RANK_NOT_ARRIVED || c.kind == GPU_STALL) && !c.ranks.empty() &&
            bundle.ranks[c.ranks[0]].source == Source::kFlightRecorder;
@@ -358,6 +360,11 @@ std::vector<Cause> Causes::FromMissing() const {
     for (const Member& m : view.members) {
       if (m.rank_index < 0 && m.global_rank >= 0) missing.insert(m.global_rank);
     }
+  }
+  // Nor is it known what those were in whose records lost that part.
+  for (size_t r = 0; r < bundle_.ranks.size() && !missing.empty(); ++r) {
+    const Rank& rank = bundle_.ranks[r];
+    if (rank.damaged && rank.source != Source::kFlightRecorder && model_.ranks[r].host == HostState::kUnknown) missing.insert(rank.rank);
   }
   for (int32_t rank : missing) {
     Cause c = NoDataCause(rank);

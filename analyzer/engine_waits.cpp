@@ -33,8 +33,28 @@ WaitGraph::WaitGraph(const Model& model, const std::vector<Mismatch>& mismatches
   MakeQueues();
   creations = FindPendingCreations(model, 0);
   // A rank that merely has not noticed its last completions is no cause, unless there is no other.
-  if (!Build(true) || !sinks.empty()) return;
+  stands_.resize(hosts_);
+  if (!Build(true)) return;
+  if (StandByThemselves()) Build(true);
+  if (!sinks.empty()) return;
   Build(false);
+}
+
+// Who waits for nobody but himself, once his unnoticed completions are passed over, has not merely failed to notice them.
+bool WaitGraph::StandByThemselves() {
+  bool any = false;
+  for (const auto& sink : sinks) {
+    int32_t only = -1;
+    bool one = sink.size() > 1;
+    for (const uint32_t v : sink) {
+      const int32_t r = RankOf(v);
+      one &= Kind(v) == NodeKind::kCollective || (r >= 0 && (only < 0 || only == r));
+      only = std::max(only, r);
+    }
+    if (!one || only < 0 || !forgiven_.contains(only)) continue;
+    stands_[static_cast<size_t>(only)] = any = true;
+  }
+  return any;
 }
 
 // Streams are told apart where it is recorded which of their operations started. Elsewhere what was issued first is taken to
@@ -146,9 +166,11 @@ bool WaitGraph::Build(bool forgive) {
   sinks.clear();
   for (uint32_t q = 0; q < n; ++q) BuildQueue(q, false);
   std::vector<std::pair<uint32_t, GpuFront>> forgiven;
+  forgiven_.clear();
   for (uint32_t q = 0; forgive && q < n; ++q) {
-    if (!OnlySlowToNotice(q)) continue;
+    if (stands_[static_cast<size_t>(queues[q].rank)] || !OnlySlowToNotice(q)) continue;
     forgiven.push_back({q, queues[q].front});
+    forgiven_.insert(queues[q].rank);
     BuildQueue(q, true);
   }
   HoldByFaultyGpus();
@@ -260,6 +282,7 @@ void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
     return;
   }
   GpuFront unnoticed;   // the first that was passed over
+  size_t passed = 0;    // how many were
   for (size_t k = 0; k < queue.units.size(); ++k) {
     out.clear();
     GpuFront here;
@@ -267,6 +290,7 @@ void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
     AddUnit(rank_index, queue.units[k], k > 0, &out, &here);
     if (skip_finished && here.front == Front::kPeersFinished) {
       if (unnoticed.front == Front::kIdle) unnoticed = here;
+      ++passed;
       continue;
     }
     if (here.front == Front::kMismatched || here.front == Front::kPeersFinished) {
@@ -279,7 +303,7 @@ void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
       front.front = Front::kWaits;
       // Who comes to an operation starts it, whoever is missing there. One that did not start it is held by work of its own ahead of it,
       // and needs nobody without data to explain that.
-      if (k == 0 && NotStarted(rank_index, queue.units[0]) && std::all_of(out.begin(), out.end(), [&](const Edge& e) { return OnlyUnknown(e.to); })) {
+      if (k == passed && NotStarted(rank_index, queue.units[k]) && std::all_of(out.begin(), out.end(), [&](const Edge& e) { return OnlyUnknown(e.to); })) {
         front.front = Front::kNotReached;
         out.clear();
         break;

@@ -117,6 +117,8 @@ class WaitGraph {
     bool peers_finished = false, any_started = false;
   };
 
+  // Of the last Build: marks in `stands_` who must not be forgiven; true when there are any.
+  bool StandByThemselves();
   void MakeQueues();
   void FindLost(size_t rank_index);
   // 0 not lost here, 1 it stands at the front of a queue of the rank's, 2 it stands behind what does.
@@ -157,6 +159,8 @@ class WaitGraph {
   const Model& model_;
   const std::vector<Mismatch>& mismatches_;
   bool full_rings_ = false;
+  std::vector<bool> stands_;                   // by rank: what it did not notice is what it stands in
+  absl::flat_hash_set<int32_t> forgiven_;      // ranks of the last Build
   uint32_t hosts_ = 0, fixed_ = 0;             // hosts; hosts and queues
   std::vector<Extra> extra_;
   std::vector<uint32_t> first_queue_, first_unit_;

@@ -326,9 +326,7 @@ bool FaultMaker::Slow(std::string*) {
   if (!timed_) {
     Unidentified(needs);
     plan_->truth.verdicts_allowed = {"HEALTHY", "SLOW"};
-  }
-  if (request_.fr && timed_) {
-    // Durations of operations are all that these dumps measure, and the watchdog writes them when it next looks, ten times a second.
+  } else {
     const Program& program = *job_.programs[static_cast<size_t>(rank)];
     size_t calls = 0;
     for (size_t i = StepBegin(rank, step_); i < program.size() && program[i].act != Act::kStep; ++i) {
@@ -337,8 +335,8 @@ bool FaultMaker::Slow(std::string*) {
     if (request_.variant == "overwritten" && calls > 16) {
       Unidentified("a record that holds two steps: longer rings");
       plan_->truth.verdicts_allowed = {"HEALTHY", "SLOW"};
-    } else if (scenario == 42 && job_.layout.shape == Shape::kFsdp) {
-      // Operations that run beside the computation end when the slowest is through: how long the others computed is in no duration.
+    } else if (request_.fr && scenario == 42 && job_.layout.shape == Shape::kFsdp) {
+      // Durations of operations are all that these dumps measure, and the watchdog writes them when it next looks, ten times a second. Operations that run beside the computation end when the slowest is through: how long the others computed is in no duration.
       Unidentified("own times of the GPUs' computation: where all operations run beside it, only the slowest rank shows");
       plan_->truth.verdicts_allowed = {"HEALTHY", "SLOW"};
     }

@@ -88,6 +88,17 @@ void SettleTruth(const Request& request, Outcome* outcome) {
                   ": nobody waits because of what it passed";
     return;
   }
+  // What is left of a host's file is its front: of several culprits there the first ranks may be all that can be read.
+  if (!request.fr) {
+    std::vector<int32_t> whole, front;
+    for (int32_t r : truth.culprit_ranks) (dump.cut.count(r) > 0 ? front : whole).push_back(r);
+    for (; !front.empty(); front.pop_back()) {
+      std::vector<int32_t> named = whole;
+      named.insert(named.end(), front.begin(), front.end());
+      std::sort(named.begin(), named.end());
+      truth.set_allowed.push_back(named);
+    }
+  }
   // The peers' records tell who it is where they are in something that nobody else holds up. Of several without data they tell no more
   // than that it is one of them.
   if (waited_for == truth.culprit_ranks) return;
@@ -258,7 +269,8 @@ bool Play(const Request& asked, Outcome* outcome, std::string* error) {
     if (outcome->truth.second_ranks.empty()) {
       SettleTruth(request, outcome);
       // The rings of the largest jobs are short, unless asked for otherwise: what they hold may be as little as where they are overwritten.
-      if (request.variant == "overwritten" || request.scenario == 31 || outcome->dump.capture.depth <= kShortDepth) SettleOverwritten(request, base, outcome);
+      // A job that goes on overwrites its records itself.
+      if (request.variant == "overwritten" || request.scenario == 31 || request.scenario == 5 || outcome->dump.capture.depth <= kShortDepth) SettleOverwritten(request, base, outcome);
     } else {
       Truth& truth = outcome->truth;
       if (request.scenario == 30) truth.verdicts_allowed.push_back("INCOMPLETE_DATA");

@@ -114,8 +114,13 @@ void SettleTwoFaults(const Request& request, const std::vector<std::shared_ptr<c
   auto lost = [&](const std::vector<int32_t>& ranks) {
     return std::any_of(ranks.begin(), ranks.end(), [&](int32_t r) { return unreadable.count(r) > 0; });
   };
+  truth.unseen_ranks.assign(unseen.begin(), unseen.end());
+  // Of several without data that others wait for it may be any of them.
+  const bool told_apart = std::all_of(unseen.begin(), unseen.end(), [&](int32_t r) {
+    return std::count(truth.culprit_ranks.begin(), truth.culprit_ranks.end(), r) + std::count(truth.second_ranks.begin(), truth.second_ranks.end(), r) > 0;
+  });
   auto waited_for = [&](const std::vector<int32_t>& ranks) {
-    return std::all_of(ranks.begin(), ranks.end(), [&](int32_t r) { return unreadable.count(r) == 0 || unseen.count(r) > 0; });
+    return std::all_of(ranks.begin(), ranks.end(), [&](int32_t r) { return unreadable.count(r) == 0 || (told_apart && unseen.count(r) > 0); });
   };
   static const std::string kNeeds = "its own dump: the other fault stopped the job before anybody else's record could show it";
   static const std::string kHidden = "a job that goes on without the other fault, which stopped everybody before this one could show";

@@ -69,7 +69,7 @@ def words(allowed):
 
 def default_set(scenario, ranks, form, variant):
     """What a full run holds: all at 8 and 64 ranks; at 1,024 every scenario plain and every second variant, the formats taking
-    turns; at more ranks every scenario plain in our own format."""
+    turns; at more ranks every scenario plain in our own format, and under one other variant, the variants and formats taking turns."""
     if form == "run":
         return True
     if ranks <= 64:
@@ -79,7 +79,10 @@ def default_set(scenario, ranks, form, variant):
             return True
         turn = scenario + VARIANTS.index(variant)
         return turn % 2 == 0 and form == ("lsd", "fr")[turn // 2 % 2]
-    return variant == "plain" and form == "lsd"
+    if variant == "plain":
+        return form == "lsd"
+    others = len(VARIANTS) - 1
+    return VARIANTS.index(variant) - 1 == scenario % others and form == ("lsd", "fr")[scenario // others % 2]
 
 
 def digest(path):

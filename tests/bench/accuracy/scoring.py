@@ -12,7 +12,9 @@ SMALL_SET = 2  # ranks that an abstention may name where they share no host and 
 def _truths(truth):
     """The independent faults of a case: one, or two."""
     second = truth.get("second_fault")
-    return [truth] + ([second] if isinstance(second, dict) and second else [])
+    if not isinstance(second, dict) or not second:
+        return [truth]
+    return [truth, {**second, "ranks": truth.get("ranks", 0), "unseen_ranks": truth.get("unseen_ranks")}]
 
 
 def identifiable(truth):
@@ -175,6 +177,13 @@ def score(truth, verdict):
         marks["abstained_well"] = any(abstained_well(first, each) for each in truths)
         wide = not marks["abstained_well"] and any(_holds(first, each) for each in truths if not each.get("identifiable", True))
         marks["false_blame"] = not marks["abstained_well"] and not wide and _blames_wrongly(first, truths)
+        # Of two faults the record hides one: a set that holds it, said with doubt, and right behind it the other one by name.
+        hidden = [each for each in truths if not each.get("identifiable", True)]
+        if len(hidden) == 1 and len(truths) == 2 and len(findings) > 1 and (abstained_well(first, hidden[0]) or _holds(first, hidden[0])):
+            other = next(each for each in truths if each is not hidden[0])
+            if culprit_is_right(findings[1], other):
+                marks["right_culprit"], marks["false_blame"], right = True, False, other
+                marks["right_kind"] = kind_is_right(findings[1], other)
     marks["right_kind"] = marks["right_kind"] and (right is not None or marks["abstained_well"])
     if right is not None:
         marks["outcome"] = "right" if marks["right_kind"] else "kind"
