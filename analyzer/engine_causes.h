@@ -73,6 +73,9 @@ class Causes {
   std::vector<Cause> FromEndsUnderWaits(const std::vector<Cause>& known, int64_t late_after_ns) const;
   // Collectives that some members finished and others never issued (records of a framework, taken after the fact).
   std::vector<Cause> FromAbsence();
+  // Of a job that is known to stand still though nothing in the record does: the one host that launched its CUDA graph less often than all
+  // others and is in no wait. Needs no wait graph.
+  std::vector<Cause> FromReplays() const;
   // Ranks that left no data, when nothing else is known to be wrong.
   std::vector<Cause> FromMissing() const;
   // Signature hashes that part although no record shows it; asynchronous errors of NCCL.

@@ -31,6 +31,22 @@ std::string GpuErrorOf(const Rank& rank) {
   return "";
 }
 
+// Of a framework's dump: a group of which the GPU has begun more than it completed, where that is among no entries; null: none.
+const Membership* BegunAndGone(const Rank& rank) {
+  if (rank.source != Source::kFlightRecorder) return nullptr;
+  for (const Membership& ms : rank.memberships) {
+    const auto index = static_cast<uint32_t>(&ms - rank.memberships.data());
+    const auto gone = [&](bool exchange, int64_t started, int64_t completed) {
+      if (started == kUnknown || completed == kUnknown || started <= completed) return false;
+      return std::none_of(rank.ops.begin(), rank.ops.end(), [&](const Op& op) {
+        return op.membership == index && IsPointToPoint(op.kind) == exchange && op.seq <= started && op.state != OpState::kCompleted;
+      });
+    };
+    if (gone(false, ms.started, ms.completed) || gone(true, ms.p2p_started, ms.p2p_completed)) return &ms;
+  }
+  return nullptr;
+}
+
 // Whether the GPU is known to have completed something that the rank issued after `op`.
 bool CompletedLater(const Rank& rank, const Op& op) {
   for (size_t i = rank.ops.size(); i-- > 0;) {
@@ -137,6 +153,12 @@ Cause Causes::GpuCause(uint32_t node) const {
       });
     });
     if (unseen || lost) c.confidence = 0.8;
+    if (const Membership* in = BegunAndGone(rank); in != nullptr) {
+      c.doubtful = true;
+      c.confidence = 0.5;
+      c.alternatives.push_back(absl::StrCat("its GPU is in an older operation on ", CommText(bundle_.comms[in->comm]), ", which its counters show begun and whose record is gone"));
+      c.tells_apart = "a longer record (a larger ring); its GPU's error log";
+    }
     if (front.lost_seq != kNone) {
       c.confidence = 0.8;
       c.evidence.push_back({absl::StrCat("the record of that operation is gone; by ", Who(r), "'s counters its GPU completed all that it started, and peers' GPUs are in it"), {r}});
@@ -327,7 +349,9 @@ Cause Causes::NotBegunCause(uint32_t node) const {
   c.op = front.op;
   c.op_rank = r;
   for (const Member& m : model_.comms[front.comm].members) {
-    if (m.rank_index >= 0) c.ranks.push_back(m.rank_index);
+    if (m.rank_index < 0) continue;
+    c.ranks.push_back(m.rank_index);
+    c.doubtful |= bundle_.ranks[static_cast<size_t>(m.rank_index)].damaged;  // what stands before it may be among what was lost
   }
   std::sort(c.ranks.begin(), c.ranks.end());
   const bool alone = c.ranks.size() == 1;

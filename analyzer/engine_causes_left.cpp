@@ -7,13 +7,54 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine_causes.h"
+#include "analyzer/engine_model.h"
 
 namespace lockstep {
+
+namespace {
+
+// What few ranks never issued and many are in.
+struct LeftOut {
+  uint32_t comm = kNoIndex;
+  int64_t seq = kUnknown;
+  std::set<int32_t> lacking, issuers;
+};
+
+// A rank in the same role stands at what this one waits in, and has made the call that this one lacks; nobody who stands there lacks it.
+// -1: none.
+int32_t WentByThere(const Model& model, int32_t rank_index, const Op& front, const LeftOut& left) {
+  const Bundle& bundle = model.bundle;
+  const Rank& own = bundle.ranks[static_cast<size_t>(rank_index)];
+  const Membership& at = own.memberships[front.membership];
+  const std::string &klass = model.comms[at.comm].klass, &lacked = model.comms[left.comm].klass;
+  int32_t witness = -1;
+  for (size_t s = 0; s < model.ranks.size(); ++s) {
+    const Rank& rank = bundle.ranks[s];
+    if (static_cast<int32_t>(s) == rank_index || rank.damaged || rank.memberships.size() != own.memberships.size()) continue;
+    const bool there = std::any_of(model.ranks[s].in_flight.begin(), model.ranks[s].in_flight.end(), [&](const Unit& unit) {
+      return std::any_of(unit.ops.begin(), unit.ops.end(), [&](uint32_t i) {
+        const Op& op = rank.ops[i];
+        if (op.kind != front.kind || op.seq != front.seq || model.comms[model.CommOf(rank, op)].klass != klass) return false;
+        return !ring::IsPointToPoint(op.kind) || (op.root_or_peer == front.root_or_peer && rank.memberships[op.membership].member_rank == at.member_rank);
+      });
+    });
+    if (!there) continue;
+    for (const Membership& ms : rank.memberships) {
+      if (model.comms[ms.comm].klass != lacked) continue;
+      if (ms.issued < left.seq) return -1;
+      if (witness < 0) witness = static_cast<int32_t>(s);
+    }
+  }
+  return witness;
+}
+
+}  // namespace
 
 std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink, bool beside) const {
   constexpr size_t kManyAgainstOne = 3;
   auto inside = [&](uint32_t v) { return std::binary_search(sink.begin(), sink.end(), v); };
-  std::set<int32_t> all, odd, never;
+  std::set<int32_t> all, odd, ahead, never;
+  std::vector<LeftOut> left_out;
   for (uint32_t v : sink) {
     if (graph_->RankOf(v) >= 0) all.insert(graph_->RankOf(v));
     for (const Edge& e : graph_->edges[v]) {
@@ -29,19 +70,37 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink, bool 
       if (!lacking.empty() && graph_->RankOf(from) >= 0) issuers.insert(graph_->RankOf(from));
     }
     if (beside) all.insert(issuers.begin(), issuers.end());
-    if (kManyAgainstOne * lacking.size() <= issuers.size()) odd.insert(lacking.begin(), lacking.end());
-    if (kManyAgainstOne * issuers.size() <= lacking.size()) odd.insert(issuers.begin(), issuers.end());
+    if (kManyAgainstOne * lacking.size() <= issuers.size()) {
+      odd.insert(lacking.begin(), lacking.end());
+      if (const Edge* in = FirstIn(v).edge; in != nullptr && in->op != nullptr) left_out.push_back({in->comm, in->op->seq, lacking, issuers});
+    }
+    if (kManyAgainstOne * issuers.size() <= lacking.size()) ahead.insert(issuers.begin(), issuers.end());
   }
+  // Who issued what many did not is merely ahead where others lack what many are in.
+  if (odd.empty()) odd = std::move(ahead);
   // All others have issued whatever is waited for.
   if ((kManyAgainstOne + 1) * never.size() <= all.size()) odd = never;
-  if (odd.empty() || (kManyAgainstOne + 1) * odd.size() > all.size()) return {};
+  if (odd.empty()) return {};
+  // Sends and receives that lack their other side are another matter, and two alone may each be wrong: unless a sibling shows what comes
+  // before that place.
+  bool alone = (kManyAgainstOne + 1) * odd.size() > all.size();
+  std::vector<int32_t> witnesses;
   for (int32_t r : odd) {
-    // Sends and receives that lack their other side are another matter.
     for (uint32_t q = graph_->FirstQueue(r); q < graph_->FirstQueue(r + 1); ++q) {
       const GpuFront& front = graph_->QueueOf(graph_->QueueNode(q)).front;
-      if (front.op != nullptr && ring::IsPointToPoint(front.op->kind)) return {};
+      if (front.op == nullptr) continue;
+      const auto left = std::find_if(left_out.begin(), left_out.end(), [&](const LeftOut& l) { return l.lacking.contains(r); });
+      const int32_t witness = left == left_out.end() ? -1 : WentByThere(model_, r, *front.op, *left);
+      if (witness >= 0) {
+        witnesses.push_back(witness);
+        all.insert(left->issuers.begin(), left->issuers.end());
+      } else if (alone || ring::IsPointToPoint(front.op->kind)) {
+        return {};
+      }
     }
   }
+  alone = (kManyAgainstOne + 1) * odd.size() > all.size();
+  if (alone) return {};
   // What the others lack of them: the place that was left first is in the smallest communicator.
   const Edge* missed = nullptr;
   int32_t waiter = -1;
@@ -81,6 +140,11 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink, bool 
                                      " ranks wait for them, directly or through others"),
                         {waiter}});
   c.evidence.push_back({absl::StrCat(Who(first), " waits in ", later), {first}});
+  if (!witnesses.empty()) {
+    c.confidence = 0.85;
+    c.evidence.push_back({absl::StrCat(Who(witnesses[0]), ", in the same role, stands at that place as well, and made the call that the named left out"),
+                          {witnesses[0]}});
+  }
   c.advice = "1. Find out why the named ranks came to that call: they ended the step or the loop early (uneven data, a condition that depends on local "
              "data), or nobody should make it there.\n"
              "2. Make every rank run the same number of steps, or agree on the end by a collective.";

@@ -34,6 +34,22 @@ std::set<uint32_t> Causes::SilentVictims() const {
   }
   std::set<uint32_t> victims;
   if (waited.size() < 2) return victims;
+  // Who is waited for by damaged records alone, whose lost parts others wait for: what those stand in may be another thing.
+  std::set<int32_t> lost;
+  for (const auto& [node, comms] : waited) lost.insert(graph_->MissingRank(node));
+  const auto waits_in_vain = [&](uint32_t from) {
+    const int32_t r = graph_->RankOf(from);
+    return r < 0 || (bundle_.ranks[static_cast<size_t>(r)].damaged && lost.contains(bundle_.ranks[static_cast<size_t>(r)].rank));
+  };
+  for (const auto& [node, comms] : waited) {
+    bool in_vain = !damaged_.contains(graph_->MissingRank(node));
+    for (uint32_t from : graph_->back[node]) {
+      in_vain &= waits_in_vain(from);
+      if (graph_->Kind(from) != WaitGraph::NodeKind::kCollective) continue;
+      for (uint32_t behind : graph_->back[from]) in_vain &= waits_in_vain(behind);
+    }
+    if (in_vain) victims.insert(node);
+  }
   std::map<std::string, int64_t> used;
   for (const CommView& view : model_.comms) {
     int64_t& most = used[view.klass];

@@ -208,7 +208,7 @@ void Causes::AddFromSplits(std::vector<Cause>* causes) {
     }
     Cause* same = nullptr;
     for (Cause& known : found) {
-      if (known.ranks == fault.ranks) same = &known;
+      if (known.ranks == fault.ranks && known.missing == fault.missing) same = &known;
     }
     if (same != nullptr) {
       same->evidence.push_back({fault.evidence, fault.ranks});
@@ -219,6 +219,7 @@ void Causes::AddFromSplits(std::vector<Cause>* causes) {
     c.comm = fault.comm;
     c.op_name = ring::CallName(ring::CallKind::kCommSplit);
     c.ranks = fault.ranks;
+    c.missing = fault.missing;
     c.confidence = fault.confidence;
     c.what = std::move(fault.what);
     c.evidence.push_back({std::move(fault.evidence), fault.ranks});

@@ -1,6 +1,8 @@
 // What a finding says of CUDA graphs: in which replay of which graph, at which of its operations, and how far the others came.
 #include <algorithm>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine_causes.h"
@@ -22,6 +24,37 @@ const Replay* NewestReplay(const Rank& rank, uint32_t comm) {
 std::string Times(uint64_t count) { return absl::StrCat(count, count == 1 ? " time" : " times"); }
 
 }  // namespace
+
+std::vector<Cause> Causes::FromReplays() const {
+  constexpr size_t kMany = 3;
+  constexpr double kFits = 0.6;
+  if (!bundle_.known_stalled) return {};
+  std::map<uint64_t, std::vector<int32_t>> launched;
+  for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
+    const Rank& rank = bundle_.ranks[r];
+    if (rank.damaged || rank.graphs.size() != 1) continue;
+    launched[rank.graphs[0].launches].push_back(static_cast<int32_t>(r));
+  }
+  if (launched.size() != 2) return {};
+  const auto& [few, behind] = *launched.begin();
+  const auto& [most, others] = *launched.rbegin();
+  if (behind.size() != 1 || others.size() < kMany || model_.ranks[static_cast<size_t>(behind[0])].host != HostState::kElsewhere) return {};
+  const ring::ThreadSnapshot* thread = model_.ranks[static_cast<size_t>(behind[0])].thread;
+  Cause c;
+  c.kind = HOST_STALL;
+  c.ranks = behind;
+  c.hypothesis = true;
+  c.confidence = kFits;
+  c.what = absl::StrCat("launched its CUDA graph ", Times(few), ", and its host is in no NCCL call and no GPU wait",
+                        Seconds(bundle_.ranks[static_cast<size_t>(behind[0])], thread != nullptr ? thread->last_call_ns : 0));
+  c.evidence.push_back({absl::StrCat("the ", others.size(), " other ranks that can be read launched theirs ", Times(most)), others});
+  c.alternatives = {"a rank without data stands still, and this one works on what is its own"};
+  c.tells_apart = "the dumps of the ranks without data";
+  c.advice = "1. Look at this rank's Python and native stacks: data loader, checkpoint, lock, garbage collection.";
+  c.refuted_by = "that rank having less to launch by design";
+  AddHostEvidence(behind[0], &c);
+  return {c};
+}
 
 void Causes::DescribeReplay(const Cause& cause, Finding* finding) const {
   if (cause.op == nullptr || cause.op_rank < 0) return;

@@ -42,6 +42,18 @@ double ChanceOf(const std::vector<int64_t>& values) {
   return 1.4826 * static_cast<double>(Median(std::move(deviations))) / std::sqrt(static_cast<double>(values.size()));
 }
 
+// How far the slower ones of a role stand clear of the rest: the widest gap between neighbours of these values, up to `value`, against all
+// that the values below it differ by. Two groups stand apart; one that merely spreads has no such gap.
+bool StandsClear(std::vector<int64_t> values, int64_t value) {
+  std::erase_if(values, [&](int64_t v) { return v > value; });
+  std::sort(values.begin(), values.end());
+  int64_t gap = 0, below = 0;
+  for (size_t i = 1; i < values.size(); ++i) {
+    if (values[i] - values[i - 1] > gap) gap = values[i] - values[i - 1], below = values[i - 1] - values[0];
+  }
+  return gap >= 2 * below;
+}
+
 }  // namespace
 
 // Durations of few steps tell a rank's own work badly: what it waits for in operations without any is in what they leave.
@@ -213,7 +225,7 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
     if (s.excess_ns <= s.uncertainty_ns || s.slowdown < 1 + kWorthOwn) continue;
     if (static_cast<double>(s.excess_ns) < kWorthSaying * static_cast<double>(pace.step_ns)) continue;
     // Few steps do not even out what hits a rank now and then.
-    if (pace.durations_only && pace.own_ns.size() < kFewSteps && s.slowdown < 1 + kWorthOfFew) continue;
+    if (pace.durations_only && pace.own_ns.size() < kFewSteps && (s.slowdown < 1 + kWorthOfFew || !StandsClear(usual, usual_of(r)))) continue;
     if (pace.durations_only) {
       const auto waits = WaitsItself(pace, inside, s.excess_ns);
       s.doubtful = !waits.empty();

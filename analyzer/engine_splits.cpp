@@ -17,6 +17,8 @@ using ring::CommState;
 // Patterns tried per split; what most communicators look like is among the first few.
 constexpr size_t kMaxPatterns = 12;
 constexpr size_t kRanksShown = 8;
+// Confidence where a group left no data, or the rank itself.
+constexpr double kUnseen = 0.8;
 
 // One parent member's part in a split.
 struct Entry {
@@ -46,9 +48,10 @@ std::string RankList(const Bundle& bundle, const CommView& view) {
 
 class Split {
  public:
-  // `parent` kNoIndex: groups of one description in a framework's dumps, places are global ranks.
-  Split(const Model& model, std::vector<Entry> entries, uint32_t parent, uint32_t ordinal)
-      : model_(model), bundle_(model.bundle), entries_(std::move(entries)), parent_(parent), ordinal_(ordinal) {
+  // `parent` kNoIndex: groups of one description in a framework's dumps, places are global ranks. `unseen`: members of the parent of
+  // which nothing tells in what they are.
+  Split(const Model& model, std::vector<Entry> entries, uint32_t parent, uint32_t ordinal, std::vector<int32_t> unseen = {})
+      : model_(model), bundle_(model.bundle), entries_(std::move(entries)), unseen_(std::move(unseen)), parent_(parent), ordinal_(ordinal) {
     std::sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) { return a.place < b.place; });
     for (size_t i = 0; i < entries_.size(); ++i) {
       if (entries_[i].comm != kNoIndex) children_[entries_[i].comm].push_back(i);
@@ -78,8 +81,13 @@ class Split {
     std::set<uint32_t> affected;
     for (size_t i : best.odd) {
       const Entry& e = entries_[i];
-      if (e.rank < 0) return;  // of whom nothing else is known is not blamed
-      fault.ranks.push_back(e.rank);
+      if (e.rank >= 0) {
+        fault.ranks.push_back(e.rank);
+      } else if (e.place >= 0 && parent_ != kNoIndex && best.odd.size() == 1 && strong) {
+        fault.missing.push_back(model_.comms[parent_].members[static_cast<size_t>(e.place)].global_rank);
+      } else {
+        return;  // of whom nothing else is known is not blamed
+      }
       if (e.comm != kNoIndex) affected.insert(e.comm);
       auto home = best.owner.find(best.pattern.ClassOf(e.place));
       if (home != best.owner.end()) affected.insert(home->second);
@@ -90,7 +98,12 @@ class Split {
     if (fault.comm == kNoIndex) fault.comm = fault.home;
     fault.affected.assign(affected.begin(), affected.end());
     fault.confidence = strong ? (best.exact >= 4 ? 0.95 : 0.9) : 0.7;
-    if (parent_ == kNoIndex) {
+    // What is known of those that left no data is less.
+    if (fault.home == kNoIndex || !fault.missing.empty()) fault.confidence = std::min(fault.confidence, kUnseen);
+    if (!fault.missing.empty()) {
+      fault.what = absl::StrCat("left no data; by its size it is a member of ", CommName(bundle_.comms[fault.comm]), " (ranks ",
+                                RankList(bundle_, model_.comms[fault.comm]), "), not of the group of its neighbours");
+    } else if (parent_ == kNoIndex) {
       fault.what = absl::StrCat("is a member of ", CommName(bundle_.comms[fault.comm]), " (ranks ", RankList(bundle_, model_.comms[fault.comm]),
                                 "), not of the group of its neighbours");
     } else {
@@ -248,9 +261,22 @@ class Split {
     for (size_t i = 0; i < entries_.size(); ++i) {
       const int64_t klass = pattern.ClassOf(entries_[i].place);
       auto it = fit.owner.find(klass);
-      if (it != fit.owner.end() ? it->second != entries_[i].comm : disputed.contains(klass)) fit.odd.push_back(i);
+      if (it != fit.owner.end() ? it->second != entries_[i].comm : disputed.contains(klass) || IsGuest(i, fit, class_size)) fit.odd.push_back(i);
     }
     return fit;
+  }
+
+  // Beside all of another class, while others of its own, which left no data, are not there: all members there are known.
+  bool IsGuest(size_t i, const Fit& fit, const absl::flat_hash_map<int64_t, size_t>& class_size) const {
+    const Entry& e = entries_[i];
+    const int64_t klass = fit.pattern.ClassOf(e.place);
+    if (e.rank < 0 || e.comm == kNoIndex || parent_ == kNoIndex) return false;
+    const std::vector<size_t>& here = children_.at(e.comm);
+    if (here.size() != static_cast<size_t>(std::max(bundle_.comms[e.comm].size, 0))) return false;
+    if (std::none_of(unseen_.begin(), unseen_.end(), [&](int32_t place) { return fit.pattern.ClassOf(place) == klass; })) return false;
+    return std::any_of(fit.owner.begin(), fit.owner.end(), [&](const auto& owner) {
+      return owner.second == e.comm && owner.first != klass && class_size.at(owner.first) == static_cast<size_t>(fit.pattern.size);
+    });
   }
 
   int32_t ColourOf(uint32_t comm) const {
@@ -291,9 +317,42 @@ class Split {
   const Model& model_;
   const Bundle& bundle_;
   std::vector<Entry> entries_;                       // ascending by place
+  std::vector<int32_t> unseen_;                      // places
   std::map<uint32_t, std::vector<size_t>> children_;  // communicator: its members, into entries_
   uint32_t parent_, ordinal_;
 };
+
+// Places of the parent that no entry has.
+std::vector<int32_t> Unplaced(const Model& model, uint32_t parent, const std::vector<Entry>& entries) {
+  std::vector<bool> placed(model.comms[parent].members.size());
+  for (const Entry& e : entries) {
+    if (static_cast<size_t>(e.place) < placed.size()) placed[static_cast<size_t>(e.place)] = true;
+  }
+  std::vector<int32_t> unseen;
+  for (size_t place = 0; place < placed.size(); ++place) {
+    if (!placed[place]) unseen.push_back(static_cast<int32_t>(place));
+  }
+  return unseen;
+}
+
+// One member of the parent in none of its communicators, and one member of these unknown: they are one.
+void PlaceByElimination(const Model& model, const std::vector<uint32_t>& children, std::vector<int32_t>* unseen, std::vector<Entry>* entries) {
+  if (unseen->size() != 1) return;
+  std::map<uint32_t, int64_t> open;
+  for (uint32_t c : children) open[c] = model.bundle.comms[c].size;
+  for (const Entry& e : *entries) {
+    if (e.comm != kNoIndex) --open[e.comm];
+  }
+  uint32_t into = kNoIndex;
+  for (const auto& [comm, left] : open) {
+    if (left == 0) continue;
+    if (left != 1 || into != kNoIndex) return;
+    into = comm;
+  }
+  if (into == kNoIndex) return;
+  entries->push_back({unseen->front(), -1, into, -1, 0, 0});
+  unseen->clear();
+}
 
 void FromSplits(const Model& model, bool stalled, std::vector<SplitFault>* faults) {
   const Bundle& bundle = model.bundle;
@@ -357,7 +416,9 @@ void FromSplits(const Model& model, bool stalled, std::vector<SplitFault>* fault
     }
     std::erase_if(entries, [](const Entry& e) { return e.place < 0; });
     if (entries.size() < 3 || pending) continue;
-    const Split split(model, std::move(entries), key.first, key.second);
+    std::vector<int32_t> unseen = Unplaced(model, key.first, entries);
+    PlaceByElimination(model, children, &unseen, &entries);
+    const Split split(model, std::move(entries), key.first, key.second, std::move(unseen));
     const size_t before = faults->size();
     split.Colours(stalled, faults);
     if (faults->size() == before) split.Keys(faults);

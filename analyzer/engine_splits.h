@@ -14,6 +14,7 @@ namespace lockstep {
 
 struct SplitFault {
   std::vector<int32_t> ranks;         // into Bundle::ranks; those that differ
+  std::vector<int32_t> missing;       // global ranks without data that differ
   uint32_t comm = kNoIndex;           // what the first of them is in
   uint32_t home = kNoIndex;           // where it belongs; kNoIndex: nobody made that
   std::vector<uint32_t> affected;     // communicators with a member too many or too few, or out of order

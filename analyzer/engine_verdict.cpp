@@ -364,7 +364,7 @@ std::vector<Cause> Causes::FromMissing() const {
   // Nor is it known what those were in whose records lost that part.
   for (size_t r = 0; r < bundle_.ranks.size() && !missing.empty(); ++r) {
     const Rank& rank = bundle_.ranks[r];
-    if (rank.damaged && rank.source != Source::kFlightRecorder && model_.ranks[r].host == HostState::kUnknown) missing.insert(rank.rank);
+    if (rank.damaged && rank.source != Source::kFlightRecorder) missing.insert(rank.rank);
   }
   for (int32_t rank : missing) {
     Cause c = NoDataCause(rank);

@@ -442,6 +442,8 @@ void WaitGraph::AddCreations() {
     }
     for (int32_t r : creation.waiting) {
       const HostState host = model_.ranks[r].host;
+      // Who waits for its GPU is in no such call, whatever a damaged record says of the communicator.
+      if (host == HostState::kInWait) continue;
       // A call that does not block is only asked after.
       if (host == HostState::kElsewhere && !MakesWithoutBlocking(model_.bundle.ranks[r])) continue;
       if (host != HostState::kDead && host != HostState::kStopped) edges[HostNode(r)] = {{node, Why::kIn, nullptr, creation.comm}};

@@ -35,15 +35,17 @@ void Add(ReportBlock* block, std::string label, std::vector<std::string> lines) 
 
 // Whose data is missing, and what that means for them.
 std::string MissingText(const Verdict& verdict, const std::vector<int32_t>& missing) {
-  std::set<int32_t> suspects;
+  std::set<int32_t> suspects, named;
   for (const Finding& finding : verdict.findings()) {
-    for (int32_t rank : finding.culprit_ranks()) suspects.insert(rank);
+    const bool waits = finding.kind() != RANK_NO_DATA || finding.chain_size() > 0;
+    for (int32_t rank : finding.culprit_ranks()) (waits ? suspects : named).insert(rank);
   }
-  std::vector<int32_t> waited_for, others;
-  for (int32_t rank : missing) (suspects.count(rank) ? waited_for : others).push_back(rank);
+  std::vector<int32_t> waited_for, unknown, others;
+  for (int32_t rank : missing) (suspects.count(rank) ? waited_for : named.count(rank) ? unknown : others).push_back(rank);
   std::vector<std::string> parts;
   if (!waited_for.empty())
     parts.push_back(absl::StrCat("no data of ", RanksText(waited_for), ", for whom others wait"));
+  if (!unknown.empty()) parts.push_back(absl::StrCat("no data of ", RanksText(unknown), ": nobody else is seen to hold anything up"));
   if (!others.empty()) {
     parts.push_back(
         absl::StrCat("no data of ", RanksText(others),

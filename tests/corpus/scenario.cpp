@@ -82,10 +82,11 @@ void SettleTruth(const Request& request, Outcome* outcome) {
   truth.unseen_ranks = waited_for;
   if (!lost || !truth.identifiable) return;
   // The job goes on: whoever waits at the moment waits for reasons of its own, and what was passed is in the culprit's record alone.
-  if (request.scenario == 5) {
+  const bool all_lost = std::all_of(truth.culprit_ranks.begin(), truth.culprit_ranks.end(), [&](int32_t r) { return unreadable.count(r) > 0; });
+  if (request.scenario == 5 || ((request.scenario == 33 || request.scenario == 42) && all_lost)) {
     truth.identifiable = false;
     truth.needs = "the culprit's own dump, which is " + std::string(dump.cut.count(truth.culprit_ranks[0]) > 0 ? "damaged" : "missing") +
-                  ": nobody waits because of what it passed";
+                  ": nobody stands still because of it";
     return;
   }
   // What is left of a host's file is its front: of several culprits there the first ranks may be all that can be read.
