@@ -123,6 +123,7 @@ class Causes {
   Cause HostCause(uint32_t node) const;
   std::vector<int32_t> FinishedByCountsAlone(const GpuFront& front) const;
   Cause GpuCause(uint32_t node) const;
+  Cause FinishedAloneCause(uint32_t node, int32_t alone) const;
   Cause StuckCause(uint32_t node) const;
   Cause NotBegunCause(uint32_t node) const;
   bool OnlyFirstOperationsWaitFor(uint32_t node) const;

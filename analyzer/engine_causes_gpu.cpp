@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "analyzer/engine_causes.h"
 #include "analyzer/engine_counts.h"
+#include "analyzer/engine_finished.h"
 #include "analyzer/engine_network.h"
 
 namespace lockstep {
@@ -83,9 +84,34 @@ std::vector<int32_t> Causes::FinishedByCountsAlone(const GpuFront& front) const 
   return counted.size() == 1 ? counted : std::vector<int32_t>();
 }
 
+// The members that are in it stand still because one made another call there.
+Cause Causes::FinishedAloneCause(uint32_t node, int32_t alone) const {
+  const GpuFront& front = graph_->QueueOf(node).front;
+  const int32_t r = graph_->RankOf(node);
+  Cause c;
+  c.kind = SILENT_DESYNC;
+  c.nodes = {node};
+  c.ranks = {alone};
+  c.comm = front.comm;
+  c.op = front.op;
+  c.op_rank = r;
+  c.confidence = 0.8;
+  const std::string what = absl::StrCat(OpText(bundle_, bundle_.ranks[static_cast<size_t>(r)], *front.op), " on ", CommText(bundle_.comms[front.comm]));
+  c.what = absl::StrCat("alone is done with ", what, ", in which all others are: its call there, whose record is gone, was most likely another one");
+  c.evidence.push_back({absl::StrCat(Who(alone), " counts it as completed; ", Who(r), " and the others are in it, and it ends for all or for none"), {alone, r}});
+  c.alternatives = {"the network or a GPU inside the operation, after this rank had all that it needed"};
+  c.tells_apart = "a longer record of the named rank (a larger ring); the profiler's network steps";
+  c.advice = "1. Look for what this rank passes to that call and the others do not: a size, a datatype, another operation.\n2. Record with a larger ring.";
+  c.refuted_by = "that rank's record of the call being the same as the others'";
+  return c;
+}
+
 Cause Causes::GpuCause(uint32_t node) const {
   const GpuFront& front = graph_->QueueOf(node).front;
   const bool failed = front.front == Front::kFailed;
+  if (front.front == Front::kPeersFinished && front.op != nullptr && IsCollective(front.op->kind)) {
+    if (const int32_t alone = FinishedAlone(model_, front.comm, front.op->seq); alone >= 0) return FinishedAloneCause(node, alone);
+  }
   if (front.front != Front::kPeersFinished && front.front != Front::kNotReached && !failed) return StuckCause(node);
   const int32_t r = graph_->RankOf(node);
   const Rank& rank = bundle_.ranks[r];
@@ -443,6 +469,16 @@ std::vector<Cause> Causes::FromOverwritten() {
       }
       return {odd};
     }
+  }
+  // One alone, whose file lost what it is in, is one without data.
+  if (causes.empty() && all.ranks.size() == 1 && bundle_.ranks[static_cast<size_t>(all.ranks[0])].damaged) {
+    Cause c = NoDataCause(bundle_.ranks[static_cast<size_t>(all.ranks[0])].rank);
+    c.nodes = all.nodes;
+    c.what = "others wait for it, and the part of its data that would tell is lost";
+    c.confidence = 0.5;
+    c.first_only = true;
+    AddWaiterEvidence(all.nodes[0], &c);
+    return {c};
   }
   std::vector<int32_t> stood;
   // Several pairs at once have something in common that is not recorded.

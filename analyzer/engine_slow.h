@@ -69,6 +69,8 @@ class Slowness {
   void FindSlowLately(std::vector<Straggler>* found) const;
   Beside DropDoubtful(std::vector<Straggler>* found) const;
   std::vector<Straggler> Costly(std::vector<Straggler> found, const Beside& beside) const;
+  bool WaitersUnseen(uint32_t rank) const;
+  void AddUnseen(const std::vector<Straggler>& unseen, std::vector<Straggler>* kept) const;
   std::map<uint32_t, int64_t> UsuallyInside(const std::vector<uint32_t>& role) const;
   void FindLongPlaces(std::vector<Straggler>* found) const;
   bool FewSteps(uint32_t rank) const;

@@ -375,9 +375,10 @@ std::vector<Slowness::Straggler> Slowness::Costly(std::vector<Straggler> found, 
       among.last += others - t.Duration() > 2 * noise_ns_[who.rank];
     }
   }
-  std::vector<Straggler> kept;
+  std::vector<Straggler> kept, unseen;
   for (Straggler& s : found) {
     const RankPace& pace = paces_.ranks[s.rank];
+    if (WaitersUnseen(s.rank)) unseen.push_back(s);
     const double steps = pace.own_ns.empty() ? 1 : static_cast<double>(pace.own_ns.size());
     int64_t most = 0, sum = 0;
     for (const auto& [comm, ns] : waited[s.rank]) {
@@ -400,7 +401,41 @@ std::vector<Slowness::Straggler> Slowness::Costly(std::vector<Straggler> found, 
     if (const Among& among = among_others[s.rank]; few && among.compared >= kFewMeetings && among.last * 5 < among.compared) continue;
     kept.push_back(s);
   }
+  AddUnseen(unseen, &kept);
   return kept;
+}
+
+// Whether a member of one of its groups left no data: who waited for the rank may have been that one.
+bool Slowness::WaitersUnseen(uint32_t rank) const {
+  const auto& memberships = timing_.model.bundle.ranks[rank].memberships;
+  return std::any_of(memberships.begin(), memberships.end(), [&](const Membership& ms) {
+    const auto& members = timing_.model.comms[ms.comm].members;
+    return std::any_of(members.begin(), members.end(), [&](const Member& m) { return m.rank_index < 0 || timing_.ranks[static_cast<size_t>(m.rank_index)].ops.empty(); });
+  });
+}
+
+// Both of a pair are as slow: for the one others are seen to wait, and those who wait for the other left no data.
+void Slowness::AddUnseen(const std::vector<Straggler>& unseen, std::vector<Straggler>* kept) const {
+  const size_t seen = kept->size();
+  const auto& ranks = timing_.model.bundle.ranks;
+  for (const Straggler& s : unseen) {
+    const auto& own = ranks[s.rank].memberships;
+    for (size_t k = 0; k < seen; ++k) {
+      const Straggler& other = (*kept)[k];
+      if (other.rank == s.rank) break;
+      const bool as_slow = std::min(s.excess_ns, other.excess_ns) * 2 >= std::max(s.excess_ns, other.excess_ns);
+      const bool pair = as_slow && ranks[other.rank].host == ranks[s.rank].host && std::any_of(own.begin(), own.end(), [&](const Membership& ms) {
+        const auto& members = timing_.model.comms[ms.comm].members;
+        return members.size() < kLeastGroup && std::any_of(members.begin(), members.end(), [&](const Member& m) { return m.rank_index == static_cast<int32_t>(other.rank); });
+      });
+      if (!pair) continue;
+      if (std::any_of(kept->begin(), kept->end(), [&](const Straggler& known) { return known.rank == s.rank; })) break;
+      kept->push_back(s);
+      kept->back().cost_ns = std::min(s.excess_ns, other.cost_ns);
+      kept->back().comm = other.comm;
+      break;
+    }
+  }
 }
 
 std::vector<Slowness::Straggler> Slowness::FindStragglers() const {

@@ -19,6 +19,8 @@ constexpr size_t kMaxPatterns = 12;
 constexpr size_t kRanksShown = 8;
 // Confidence where a group left no data, or the rank itself.
 constexpr double kUnseen = 0.8;
+// A dump may claim any number of ranks.
+constexpr int32_t kMostExpected = 1 << 20;
 
 // One parent member's part in a split.
 struct Entry {
@@ -270,7 +272,7 @@ class Split {
   bool IsGuest(size_t i, const Fit& fit, const absl::flat_hash_map<int64_t, size_t>& class_size) const {
     const Entry& e = entries_[i];
     const int64_t klass = fit.pattern.ClassOf(e.place);
-    if (e.rank < 0 || e.comm == kNoIndex || parent_ == kNoIndex) return false;
+    if (e.rank < 0 || e.comm == kNoIndex) return false;
     const std::vector<size_t>& here = children_.at(e.comm);
     if (here.size() != static_cast<size_t>(std::max(bundle_.comms[e.comm].size, 0))) return false;
     if (std::none_of(unseen_.begin(), unseen_.end(), [&](int32_t place) { return fit.pattern.ClassOf(place) == klass; })) return false;
@@ -450,7 +452,15 @@ void FromDescriptions(const Model& model, std::vector<SplitFault>* faults) {
         entries.push_back({rank, members[m].rank_index, c, static_cast<int32_t>(m), 0, 0});
       }
     }
-    if (apart) Split(model, std::move(entries), kNoIndex, 0).Colours(false, faults);
+    if (!apart) continue;
+    std::vector<int32_t> unseen;
+    for (const int32_t expected = std::min<int32_t>(bundle.ranks_expected, kMostExpected); static_cast<int32_t>(unseen.size() + taken.size()) < expected;) {
+      int32_t rank = unseen.empty() ? 0 : unseen.back() + 1;
+      while (taken.contains(rank)) ++rank;
+      if (rank >= expected) break;
+      unseen.push_back(rank);
+    }
+    Split(model, std::move(entries), kNoIndex, 0, std::move(unseen)).Colours(false, faults);
   }
 }
 

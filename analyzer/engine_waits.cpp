@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "analyzer/engine_activity.h"
+#include "analyzer/engine_finished.h"
 #include "analyzer/engine_lost.h"
 
 namespace lockstep {
@@ -325,7 +326,9 @@ void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
 // when the GPU, or the watchdog with it, stands still.
 bool WaitGraph::OnlySlowToNotice(uint32_t queue) {
   constexpr int32_t kBetweenLooks = 2;
-  return queues[queue].front.front == Front::kPeersFinished &&
+  const GpuFront& front = queues[queue].front;
+  if (front.op != nullptr && front.comm != kNoIndex && FinishedAlone(model_, front.comm, front.op->seq) >= 0) return false;
+  return front.front == Front::kPeersFinished &&
          model_.bundle.ranks[queues[queue].rank].source == Source::kFlightRecorder && CountUnnoticed(queue) <= kBetweenLooks;
 }
 
