@@ -370,6 +370,7 @@ Cause Causes::HostCause(uint32_t node) const {
   } else if (view.host == HostState::kInCall && view.thread != nullptr) {
     const bool init = ring::IsCommInit(view.thread->call);
     c.kind = init ? INIT_INCOMPLETE : HOST_STALL;
+    c.doubtful = rank.damaged;  // for whom it waits there may be among what was lost
     c.what = absl::StrCat("is inside nccl", ring::CallName(view.thread->call), Seconds(rank, view.thread->since_ns),
                           never.empty() ? "" : "; it ", never);
     c.confidence = 0.6;

@@ -205,7 +205,7 @@ Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vec
       const Things::Thing& thing = things.things[t];
       if (std::string_view(thing.kind) == "rail" || !explains(t)) continue;
       // A rack with its own switch is one set of ranks under two names; what carries the traffic is listed first.
-      if (!fits.empty() && thing.ranks == fits[0]->ranks) continue;
+      if (std::any_of(fits.begin(), fits.end(), [&](const Things::Thing* known) { return known->ranks == thing.ranks; })) continue;
       // Two of a kind explain it equally well, however many ranks of each left data.
       const bool alike = !fits.empty() && std::string_view(thing.kind) == fits[0]->kind;
       if (fits.empty() || alike || thing.ranks.size() <= fits[0]->ranks.size()) {

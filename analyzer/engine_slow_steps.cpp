@@ -22,6 +22,8 @@ constexpr double kWorthOfFew = 0.15;
 constexpr double kByChance = 1e-3;
 // Of two or three the first to come may well be as slow as the rest.
 constexpr size_t kLeastGroup = 4;
+// Groups of so many leave their operations together, most likely inside one host.
+constexpr size_t kMostBeside = 8;
 // Work and waiting that come to the same do so within this part of the work in question.
 constexpr int64_t kClosely = 10;
 // Own times of few steps that differ by more than this share of what they are longer by are chance.
@@ -42,16 +44,15 @@ double ChanceOf(const std::vector<int64_t>& values) {
   return 1.4826 * static_cast<double>(Median(std::move(deviations))) / std::sqrt(static_cast<double>(values.size()));
 }
 
-// How far the slower ones of a role stand clear of the rest: the widest gap between neighbours of these values, up to `value`, against all
-// that the values below it differ by. Two groups stand apart; one that merely spreads has no such gap.
+// Whether those of a role that take as long as `value` stand clear of the rest: a gap below it that is twice as wide as all that the values
+// under the gap, which are half of them or more, differ by. Two groups have one; a role that merely spreads has not.
 bool StandsClear(std::vector<int64_t> values, int64_t value) {
-  std::erase_if(values, [&](int64_t v) { return v > value; });
+  const size_t half = (values.size() + 1) / 2;
   std::sort(values.begin(), values.end());
-  int64_t gap = 0, below = 0;
-  for (size_t i = 1; i < values.size(); ++i) {
-    if (values[i] - values[i - 1] > gap) gap = values[i] - values[i - 1], below = values[i - 1] - values[0];
+  for (size_t i = half; i < values.size() && values[i] <= value; ++i) {
+    if (values[i] - values[i - 1] >= 2 * (values[i - 1] - values[0])) return true;
   }
-  return gap >= 2 * below;
+  return false;
 }
 
 }  // namespace
@@ -123,7 +124,7 @@ const Slowness::Straggler* Slowness::SlowBesideASlower(const Straggler& s, const
       if (model.comms[comm].used_for_p2p && it != certain_in.end() && it->second > 0) return nullptr;
       continue;
     }
-    if (members.size() >= kLeastGroup || members.size() * 2 > model.bundle.ranks.size()) continue;
+    if (members.size() > kMostBeside || members.size() * 2 > model.bundle.ranks.size()) continue;
     for (const Straggler& other : found) {
       if (other.doubtful || (other.brief && s.brief) || (slower != nullptr && other.excess_ns <= slower->excess_ns)) continue;
       if (std::any_of(members.begin(), members.end(), [&](const Member& m) { return m.rank_index == static_cast<int32_t>(other.rank); })) slower = &other;

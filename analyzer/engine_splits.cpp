@@ -77,7 +77,9 @@ class Split {
     }
     if (!have || best.odd.empty() || best.odd.size() * 4 > entries_.size()) return;
     // Two communicators that fit exactly, and most of all: a pattern. Less may be chance, or meant so.
-    const bool strong = best.exact >= 2 && 2 * best.exact + 2 * best.odd.size() >= children_.size();
+    // A class that left no data at all speaks for a pattern that another one fits: there is room for it, and nothing else.
+    const size_t whole = best.exact == 1 ? UnseenClasses(best.pattern) : 0;
+    const bool strong = best.exact + whole >= 2 && 2 * best.exact + 2 * best.odd.size() >= children_.size();
     if (!strong && !(stalled && best.odd.size() == 1 && equals == 1)) return;
     SplitFault fault;
     std::set<uint32_t> affected;
@@ -101,7 +103,7 @@ class Split {
     fault.affected.assign(affected.begin(), affected.end());
     fault.confidence = strong ? (best.exact >= 4 ? 0.95 : 0.9) : 0.7;
     // What is known of those that left no data is less.
-    if (fault.home == kNoIndex || !fault.missing.empty()) fault.confidence = std::min(fault.confidence, kUnseen);
+    if (fault.home == kNoIndex || !fault.missing.empty() || whole > 0) fault.confidence = std::min(fault.confidence, kUnseen);
     if (!fault.missing.empty()) {
       fault.what = absl::StrCat("left no data; by its size it is a member of ", CommName(bundle_.comms[fault.comm]), " (ranks ",
                                 RankList(bundle_, model_.comms[fault.comm]), "), not of the group of its neighbours");
@@ -268,6 +270,14 @@ class Split {
     return fit;
   }
 
+  // Classes of which nobody is seen, and that are whole.
+  size_t UnseenClasses(const Pattern& pattern) const {
+    std::map<int64_t, int64_t> unseen;
+    for (const int32_t place : unseen_) ++unseen[pattern.ClassOf(place)];
+    for (const Entry& e : entries_) unseen.erase(pattern.ClassOf(e.place));
+    return static_cast<size_t>(std::count_if(unseen.begin(), unseen.end(), [&](const auto& klass) { return klass.second == pattern.size; }));
+  }
+
   // Beside all of another class, while others of its own, which left no data, are not there: all members there are known.
   bool IsGuest(size_t i, const Fit& fit, const absl::flat_hash_map<int64_t, size_t>& class_size) const {
     const Entry& e = entries_[i];
@@ -337,22 +347,16 @@ std::vector<int32_t> Unplaced(const Model& model, uint32_t parent, const std::ve
   return unseen;
 }
 
-// One member of the parent in none of its communicators, and one member of these unknown: they are one.
+// Members of the parent that are in none of its communicators, and as many members unknown, all of one communicator: they are the same.
 void PlaceByElimination(const Model& model, const std::vector<uint32_t>& children, std::vector<int32_t>* unseen, std::vector<Entry>* entries) {
-  if (unseen->size() != 1) return;
   std::map<uint32_t, int64_t> open;
   for (uint32_t c : children) open[c] = model.bundle.comms[c].size;
   for (const Entry& e : *entries) {
     if (e.comm != kNoIndex) --open[e.comm];
   }
-  uint32_t into = kNoIndex;
-  for (const auto& [comm, left] : open) {
-    if (left == 0) continue;
-    if (left != 1 || into != kNoIndex) return;
-    into = comm;
-  }
-  if (into == kNoIndex) return;
-  entries->push_back({unseen->front(), -1, into, -1, 0, 0});
+  std::erase_if(open, [](const auto& left) { return left.second == 0; });
+  if (unseen->empty() || open.size() != 1 || open.begin()->second != static_cast<int64_t>(unseen->size())) return;
+  for (const int32_t place : *unseen) entries->push_back({place, -1, open.begin()->first, -1, 0, 0});
   unseen->clear();
 }
 

@@ -4,6 +4,8 @@
 #include <map>
 #include <tuple>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/load_parallel.h"
 
@@ -187,6 +189,22 @@ void Timing::FindMeetings() {
   attendance.resize(kept);
 }
 
+namespace {
+
+// Groups of calls that exchange with more than one peer, by thread and number: they run as one, so that their times tell of no pair.
+absl::flat_hash_set<std::pair<uint32_t, uint32_t>> GroupsOfSeveral(const Rank& rank) {
+  absl::flat_hash_map<std::pair<uint32_t, uint32_t>, std::pair<uint32_t, int32_t>> with;   // membership and peer
+  absl::flat_hash_set<std::pair<uint32_t, uint32_t>> several;
+  for (const Op& op : rank.ops) {
+    if (op.group == 0 || !IsPointToPoint(op.kind)) continue;
+    const std::pair<uint32_t, int32_t> peer = {op.membership, op.root_or_peer};
+    if (const auto [it, fresh] = with.try_emplace({op.thread, op.group}, peer); !fresh && it->second != peer) several.insert(it->first);
+  }
+  return several;
+}
+
+}  // namespace
+
 void Timing::FindHandovers() {
   struct Side {
     uint32_t comm;
@@ -199,12 +217,13 @@ void Timing::FindHandovers() {
   for (uint32_t r = 0; r < ranks.size(); ++r) {
     const Rank& rank = model.bundle.ranks[r];
     if (rank.source == Source::kFlightRecorder) continue;  // its numbers do not pair sends with receives
+    const auto several = GroupsOfSeveral(rank);
     for (uint32_t i = 0; i < ranks[r].ops.size(); ++i) {
       const TimedOp& t = ranks[r].ops[i];
       const Op& op = rank.ops[t.op];
       if (!IsPointToPoint(op.kind) || op.seq < 0 || t.start_ns == 0) continue;
       const int32_t own = rank.memberships[op.membership].member_rank;
-      if (own < 0 || op.root_or_peer < 0) continue;
+      if (own < 0 || op.root_or_peer < 0 || (op.group != 0 && several.contains({op.thread, op.group}))) continue;
       const bool receives = op.kind == CallKind::kRecv;
       sides.push_back({t.comm, receives ? op.root_or_peer : own, receives ? own : op.root_or_peer, op.seq, receives, {r, i}});
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "tests/corpus/faults.h"
 #include "tests/corpus/held.h"
@@ -60,18 +61,24 @@ void SettleTruth(const Request& request, Outcome* outcome) {
   if (request.variant == "missing1" || request.variant == "missing10" || request.variant == "cut" || request.scenario == 30)
     truth.verdicts_allowed.push_back("INCOMPLETE_DATA");
   if (truth.healthy) return;
+  // Without start marks a network and a GPU that stand still leave one record.
+  auto& kinds = truth.kinds_allowed;
+  if (request.variant == "nostart" && std::find(kinds.begin(), kinds.end(), "COLLECTIVE_STUCK") != kinds.end()) kinds.push_back("GPU_STALL");
   const std::set<int32_t> unreadable = Unreadable(*outcome->run, dump, request.fr);
   bool lost = false;
   for (int32_t r : truth.culprit_ranks) {
     truth.culprit_data_lost |= dump.missing.count(r) > 0 || dump.cut.count(r) > 0;
     lost |= unreadable.count(r) > 0;
   }
+  // Without the sizes of one member sums tell nothing either.
+  if (request.scenario == 6 && request.fr && !dump.cut.empty()) kinds.push_back("COLLECTIVE_STUCK");
   // Sizes of an all-to-all differ lawfully everywhere: what is wrong about one row shows only beside its peer's.
   if (request.scenario == 6 && truth.identifiable) {
     for (int32_t r : truth.set_allowed.back()) {
       if (unreadable.count(r) == 0 || r == truth.culprit_ranks[0]) continue;
       truth.identifiable = false;
       truth.needs = "the dump of rank " + std::to_string(r) + ", whose sizes disagree with the culprit's";
+      truth.kinds_allowed.push_back("COLLECTIVE_STUCK");
     }
   }
   // A framework whose process ended, or does not answer, writes no dump: that it is missing is all that is known of it.
@@ -87,6 +94,16 @@ void SettleTruth(const Request& request, Outcome* outcome) {
     truth.identifiable = false;
     truth.needs = "the culprit's own dump, which is " + std::string(dump.cut.count(truth.culprit_ranks[0]) > 0 ? "damaged" : "missing") +
                   ": nobody stands still because of it";
+    return;
+  }
+  // It came to what the others are in, and what it passed there can no longer be read.
+  const std::vector<Standing> standing = outcome->run->StandingStill();
+  const int32_t culprit = truth.culprit_ranks[0];
+  const auto waits_for = [&](const Standing& s) { return std::find(s.absent.begin(), s.absent.end(), culprit) != s.absent.end(); };
+  if (request.scenario <= 6 && dump.cut.count(culprit) > 0 && std::none_of(standing.begin(), standing.end(), waits_for)) {
+    truth.identifiable = false;
+    truth.kinds_allowed.push_back("COLLECTIVE_STUCK");
+    truth.needs = "the culprit's own dump, which is damaged: what it passed to the call that all are in";
     return;
   }
   // What is left of a host's file is its front: of several culprits there the first ranks may be all that can be read.
