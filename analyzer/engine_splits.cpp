@@ -67,11 +67,11 @@ class Split {
     size_t equals = 0;
     for (const Pattern& pattern : Candidates()) {
       Fit fit = Measure(pattern);
-      if (!have || fit.odd.size() < best.odd.size()) {
+      if (!have || fit.Against() < best.Against()) {
         best = std::move(fit);
         have = true;
         equals = 1;
-      } else if (fit.odd.size() == best.odd.size()) {
+      } else if (fit.Against() == best.Against()) {
         ++equals;
       }
     }
@@ -193,7 +193,9 @@ class Split {
     Pattern pattern;
     std::vector<size_t> odd;                       // into entries_
     size_t exact = 0;                              // communicators that are one whole class
+    size_t elsewhere = 0;                          // members of which nothing is seen, and for whom their class's communicator has no room
     absl::flat_hash_map<int64_t, uint32_t> owner;  // class: the communicator that holds most of it
+    size_t Against() const { return odd.size() + elsewhere; }
   };
 
   std::vector<Pattern> Candidates() const {
@@ -266,6 +268,10 @@ class Split {
       const int64_t klass = pattern.ClassOf(entries_[i].place);
       auto it = fit.owner.find(klass);
       if (it != fit.owner.end() ? it->second != entries_[i].comm : disputed.contains(klass) || IsGuest(i, fit, class_size)) fit.odd.push_back(i);
+    }
+    for (const int32_t place : unseen_) {
+      const auto it = fit.owner.find(pattern.ClassOf(place));
+      fit.elsewhere += it != fit.owner.end() && children_.at(it->second).size() >= static_cast<size_t>(std::max(bundle_.comms[it->second].size, 0));
     }
     return fit;
   }
