@@ -105,6 +105,7 @@ class Causes {
   Cause FromDivergence(const Divergence& d) const;
   Cause FromMismatch(const Mismatch& m) const;
   std::vector<Cause> Explain(const Mismatch& m) const;
+  void PreferCounted(const Mismatch& m, Cause* cause) const;
   // What made the host leave its program, where that shows: the call it came to last was one on which the calls differ, or
   // one that a rank without data had to take part in. Empty: nothing of the kind.
   std::vector<Cause> WhyItLeft(uint32_t node) const;
@@ -190,6 +191,7 @@ class Causes {
   std::vector<bool> out_of_order_;   // made when first needed
   absl::flat_hash_set<int32_t> damaged_;                                // global ranks
   std::vector<int32_t> divergence_of_rank_;                             // into divergences_, -1 none
+  mutable std::optional<std::vector<int32_t>> counted_;                 // FindOtherPrograms, made when first needed
   mutable absl::flat_hash_map<uint32_t, Waiter> first_in_;              // by node of a collective
 };
 

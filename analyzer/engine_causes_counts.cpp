@@ -68,6 +68,8 @@ void Causes::NarrowByCounts(std::vector<Cause>* circle) {
   });
   if (!lost) return;
   const Cause odd = FromCounts();
+  // Two that send to each other count their sends apart from the rest because they stopped.
+  if (c.ranks.size() == 2 && odd.kind != SILENT_DESYNC) return;
   if (odd.ranks.empty() || !std::includes(c.ranks.begin(), c.ranks.end(), odd.ranks.begin(), odd.ranks.end())) return;
   c.evidence.insert(c.evidence.end(), odd.evidence.begin(), odd.evidence.end());
   c.alternatives = {"the order of calls of any rank of the circle"};

@@ -32,6 +32,13 @@ std::string GpuErrorOf(const Rank& rank) {
   return "";
 }
 
+// Whether a damaged dump lacks entries before that one.
+bool HasHoleBefore(const Rank& rank, const Op* op) {
+  if (op == nullptr || rank.ops.empty() || op->record_id < 0) return true;
+  const int64_t before = std::count_if(rank.ops.begin(), rank.ops.end(), [&](const Op& o) { return o.record_id < op->record_id; });
+  return op->record_id - rank.ops.front().record_id > before;
+}
+
 // Of a framework's dump: a group of which the GPU has begun more than it completed, where that is among no entries; null: none.
 const Membership* BegunAndGone(const Rank& rank) {
   if (rank.source != Source::kFlightRecorder) return nullptr;
@@ -179,6 +186,16 @@ Cause Causes::GpuCause(uint32_t node) const {
       });
     });
     if (unseen || lost) c.confidence = 0.8;
+    bool other_lost = rank.damaged && (rank.source != Source::kFlightRecorder || HasHoleBefore(rank, front.op));
+    for (uint32_t q = graph_->FirstQueue(static_cast<size_t>(r)); q < graph_->FirstQueue(static_cast<size_t>(r) + 1); ++q) {
+      other_lost |= graph_->QueueNode(q) != node && graph_->queues[q].overwritten;
+    }
+    if (other_lost) {
+      c.doubtful = true;
+      c.confidence = 0.5;
+      c.alternatives.push_back("it waits for another stream of its GPU, and the record of what that one is in is gone");
+      c.tells_apart = "a longer record (a larger ring); its GPU's error log";
+    }
     if (const Membership* in = BegunAndGone(rank); in != nullptr) {
       c.doubtful = true;
       c.confidence = 0.5;
@@ -186,7 +203,7 @@ Cause Causes::GpuCause(uint32_t node) const {
       c.tells_apart = "a longer record (a larger ring); its GPU's error log";
     }
     if (front.lost_seq != kNone) {
-      c.confidence = 0.8;
+      c.confidence = std::min(c.confidence, 0.8);
       c.evidence.push_back({absl::StrCat("the record of that operation is gone; by ", Who(r), "'s counters its GPU completed all that it started, and peers' GPUs are in it"), {r}});
     }
     c.advice = "1. Look for a kernel or host callback that never ends on this GPU, ahead of the collective.\n"

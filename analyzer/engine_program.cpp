@@ -245,6 +245,33 @@ void DropMajorities(const Model& model, std::vector<Divergence>* found) {
   });
 }
 
+// The reference's own divergence from those who left it in one way, who are `many`; nothing where as many others made its call.
+std::optional<Divergence> ReferenceLeft(const Aligner& aligner, const std::vector<Program>& family, const std::vector<Divergence>& differ, size_t many) {
+  if (many < 2) return std::nullopt;
+  const auto biggest = std::find_if(differ.begin(), differ.end(), [&](const Divergence& d) {
+    return static_cast<size_t>(std::count_if(differ.begin(), differ.end(), [&](const Divergence& other) { return aligner.Alike(other, d); })) == many;
+  });
+  if (biggest == differ.end()) return std::nullopt;
+  const auto program_of = [&](int32_t rank) { return std::find_if(family.begin(), family.end(), [&](const Program& p) { return p.rank == rank; }); };
+  const auto ref = program_of(biggest->sibling_rank), other = program_of(biggest->rank);
+  if (ref == family.end() || other == family.end()) return std::nullopt;
+  const Token* call = nullptr;
+  for (const Segment& segment : ref->segments) {
+    for (const Token& token : segment) {
+      if (token.op == biggest->sibling) call = &token;
+    }
+  }
+  if (call == nullptr) return std::nullopt;
+  size_t made = 1;
+  for (const Program& p : family) {
+    if (&p == &*ref || std::any_of(differ.begin(), differ.end(), [&](const Divergence& d) { return d.rank == p.rank; })) continue;
+    made += std::any_of(p.segments.begin(), p.segments.end(), [&](const Segment& segment) {
+      return std::any_of(segment.begin(), segment.end(), [&](const Token& token) { return PlaceKey(token) == PlaceKey(*call) && aligner.SameCall(token, *call); });
+    });
+  }
+  return made < many ? aligner.Compare(*other, *ref).divergence : std::nullopt;
+}
+
 }  // namespace
 
 std::vector<Divergence> FindDivergences(const Model& model) {
@@ -298,6 +325,13 @@ std::vector<Divergence> FindDivergences(const Model& model) {
       auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const auto& k) { return aligner.Alike(d, *k.first); });
       if (kind == kinds.end()) kind = kinds.insert(kinds.end(), {&d, 0});
       biggest_other = std::max(biggest_other, ++kind->second);
+    }
+    // Who stopped before that place agrees with both. Where more ranks made the other call than the reference's, it is the one that left.
+    if (const std::optional<Divergence> turned = ReferenceLeft(aligner, family, best, biggest_other)) {
+      found.push_back(*turned);
+      found.back().siblings_agreeing = static_cast<int32_t>(biggest_other);
+      found.back().family_size = static_cast<int32_t>(family.size());
+      continue;
     }
     if (agreeing < 2 || agreeing <= biggest_other) continue;
     for (Divergence& d : best) {

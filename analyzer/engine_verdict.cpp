@@ -8,6 +8,7 @@
 #include "absl/strings/str_replace.h"
 #include "analyzer/engine_causes.h"
 #include "analyzer/engine_chain.h"
+#include "analyzer/engine_counts.h"
 
 namespace lockstep {
 
@@ -406,7 +407,26 @@ std::vector<Cause> Causes::Explain(const Mismatch& m) const {
     if (here.empty() && !m.majority && d != nullptr) here.push_back(FromDivergence(*d));
   }
   if (here.empty()) here.push_back(FromMismatch(m));
+  if (m.by_siblings && here.size() == 1 && here[0].kind == m.kind) PreferCounted(m, &here[0]);
   return here;
+}
+
+// What a few siblings' records say of one call weighs less than that another member counted what their program nowhere counts.
+void Causes::PreferCounted(const Mismatch& m, Cause* cause) const {
+  if (!counted_) counted_ = FindOtherPrograms(model_);
+  std::vector<int32_t> here;
+  for (const Member& member : model_.comms[m.comm].members) {
+    if (member.rank_index >= 0 && std::binary_search(counted_->begin(), counted_->end(), member.rank_index)) here.push_back(member.rank_index);
+  }
+  if (here.size() != 1 || here == cause->ranks) return;
+  cause->kind = SILENT_DESYNC;
+  cause->ranks = here;
+  cause->confidence = 0.75;
+  cause->what = absl::StrCat("counted what the program of the ranks in the same role nowhere counts: it left out or added a call, so that its calls differ "
+                             "from its peers' in collective #", m.seq, " on ", CommText(bundle_.comms[m.comm]));
+  cause->evidence.push_back({"most ranks in the same role agree with each other on how many collectives come before which", here});
+  cause->advice = "1. Look for a call of this rank that depends on local data.\n2. Record with a larger ring.";
+  cause->refuted_by = "the ranks in the same role running a different program by design";
 }
 
 std::vector<Cause> Causes::FromDisagreement(const std::vector<Cause>& known) {
