@@ -144,7 +144,18 @@ class Finder {
     for (size_t m = 0; m < members.size(); ++m) {
       if (excluded.contains(static_cast<int32_t>(m))) continue;
       if (members[m].rank_index >= 0) {
-        if (!entered.contains(members[m].rank_index)) Missing(members[m].rank_index, creation);
+        if (entered.contains(members[m].rank_index)) continue;
+        // Who passed no colour gets no communicator, and has nothing to show for the call that it is in.
+        const auto& threads = bundle_.ranks[members[m].rank_index].threads;
+        const bool inside = std::any_of(threads.begin(), threads.end(), [&](const auto& t) {
+          const auto& memberships = bundle_.ranks[members[m].rank_index].memberships;
+          return t.call == creation->call && (t.comm >= memberships.size() || memberships[t.comm].comm == creation->parent);
+        });
+        if (inside) {
+          creation->waiting.push_back(members[m].rank_index);
+        } else {
+          Missing(members[m].rank_index, creation);
+        }
       } else if (members[m].global_rank >= 0) {
         creation->unseen.push_back(members[m].global_rank);
       } else {
@@ -152,6 +163,7 @@ class Finder {
       }
     }
     std::sort(creation->absent.begin(), creation->absent.end());
+    std::sort(creation->waiting.begin(), creation->waiting.end());
   }
 
   int32_t PlaceIn(int32_t rank, uint32_t comm) const {

@@ -524,6 +524,7 @@ std::vector<Cause> Causes::FromAbsence() {
         if (list[m] != most) continue;
         const Member& member = view.members[m];
         const Rank& rank = bundle_.ranks[member.rank_index];
+        if (rank.damaged) continue;  // what it alone holds may be the damage's
         int32_t nth = 0;
         const int32_t lacking = list[0] == most ? 0 : list[0];
         for (uint32_t i : model_.ranks[member.rank_index].collectives[member.membership]) {
