@@ -274,6 +274,66 @@ TEST(Splits, AnotherColour) {
   }
 }
 
+// The only other member of rank 4's group left no data, so that nobody tells of that group.
+TEST(Splits, AnotherColourWhereTheGroupLeftNoData) {
+  Start start(8);
+  start.World();
+  start.Split(1, {0, 0, 1, 1, 3, -1, 3, 3});
+  start.b.ranks.erase(start.b.ranks.begin() + 5);
+  const Verdict v = Analyze(start.b);
+  ExpectOnly(v, SPLIT_MISMATCH, {4});
+  EXPECT_LT(v.findings(0).confidence(), 0.9);
+}
+
+// A group of three by design beside a rank without data: there is room for that one elsewhere.
+TEST(Splits, AnUnevenRestIsHealthyWithoutADump) {
+  for (const int missing : {1, 3}) {
+    Start start(7);
+    start.World();
+    start.Split(1, {0, 0, 1, 1, 2, 2, 2});
+    for (Communicator& comm : start.b.comms) {
+      if (comm.id != "world") std::replace(comm.members.begin(), comm.members.end(), missing, -1);
+    }
+    start.b.ranks.erase(start.b.ranks.begin() + missing);
+    const Verdict v = Analyze(start.b);
+    EXPECT_EQ(v.findings_size(), 0) << v.DebugString();
+  }
+}
+
+// Rank 3 left no data; one place is free in all groups, in the group of ranks 4 and 5.
+TEST(Splits, WhoLeftNoDataIsPlacedByElimination) {
+  Start start(8);
+  start.World();
+  start.Split(1, {0, 0, 1, 2, 2, 2, 3, 3});
+  for (Communicator& comm : start.b.comms) {
+    if (comm.id != "world") std::replace(comm.members.begin(), comm.members.end(), 3, -1);
+  }
+  start.b.ranks.erase(start.b.ranks.begin() + 3);
+  const Verdict v = Analyze(start.b);
+  ExpectOnly(v, SPLIT_MISMATCH, {3});
+  EXPECT_LT(v.findings(0).confidence(), 0.9);
+  EXPECT_EQ(v.findings(0).culprits(0).state(), "no data");
+}
+
+// Ranks 4 to 6 pass no colour: they are inside the call, and have nothing to show for it. Rank 7 is not.
+TEST(Creations, WhoPassesNoColourIsInsideTheSplit) {
+  for (const bool parent_told : {true, false}) {
+    Start start(8);
+    start.World();
+    const uint32_t ends = start.Comm("s1/0", 4, CallKind::kCommSplit, "world", 1);
+    for (int r = 0; r < 4; ++r) start.Enter(r, ends, r, 3 * kSecond, 0);
+    for (int r = 4; r < 7; ++r) {
+      ring::ThreadSnapshot& thread = start.b.ranks[r].threads[0];
+      thread.call = CallKind::kCommSplit;
+      thread.comm = parent_told ? 0 : UINT32_MAX;
+      thread.since_ns = 3 * kSecond;
+    }
+    const Verdict v = Analyze(start.b);
+    ExpectOnly(v, INIT_INCOMPLETE, {7});
+    EXPECT_EQ(v.findings(0).victim_count(), 7);
+  }
+}
+
 TEST(Splits, AnotherKey) {
   Start start(16);
   start.World();

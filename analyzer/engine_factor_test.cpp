@@ -58,6 +58,25 @@ TEST(Factor, RailsByIndexByAddressOrByNumberOnTheHost) {
   EXPECT_EQ(Common(Things(bundle), {2, 6}), "none");
 }
 
+// Every operation that stands still goes from one switch to the other; a rank of the second left no data, as its rack shows.
+TEST(Factor, TwoSwitchesThatExplainItEquallyAreNone) {
+  Bundle bundle;
+  for (int r = 0; r < 15; ++r) {
+    Rank rank;
+    rank.rank = r;
+    rank.host = "node" + std::to_string(r / 4);
+    bundle.ranks.push_back(rank);
+  }
+  for (int h = 0; h < 4; ++h) {
+    const std::string half = std::to_string(h / 2);
+    bundle.places.push_back({"node" + std::to_string(h), "rack" + half, "leaf" + half});
+  }
+  std::vector<std::vector<int32_t>> bad;
+  for (int32_t r = 0; r < 7; ++r) bad.push_back({r, r + 8});
+  const Crossing c = FindCrossing(bundle, Things(bundle), bad, {});
+  EXPECT_EQ(c.thing, nullptr) << c.thing->kind << " " << c.thing->name;
+}
+
 TEST(Factor, ARailWhoseRingsAllStandStillWhileOtherRailsGoOn) {
   const Bundle bundle = Cluster();
   const Things things(bundle);

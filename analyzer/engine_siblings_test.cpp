@@ -119,6 +119,26 @@ TEST(Siblings, ACompletionNoticedLateIsNoCause) {
   job.Expect(RANK_NOT_ARRIVED, {3});
 }
 
+// Its peers completed #9 with it, and it would wait for nobody but itself.
+TEST(Siblings, ACompletionThatNothingElseExplainsIsACause) {
+  Job job;
+  for (int r = 0; r < 4; ++r) job.Done(r, 0, r == 1 ? 8 : 9).Done(r, 1, 20);
+  job.Add(1, 0, 9);
+  for (int r = 0; r < 4; ++r) job.Add(r, 0, 10);
+  job.Expect(GPU_STALL, {1});
+}
+
+// A collective ends for all of its members or for none.
+TEST(Siblings, AMemberThatAloneIsDoneMadeAnotherCall) {
+  Job job;
+  for (int r = 0; r < 4; ++r) job.Done(r, 0, r == 2 ? 10 : 9).Done(r, 1, 20);
+  for (int r = 0; r < 4; ++r) {
+    if (r != 2) job.Add(r, 0, 10);
+  }
+  job.Add(2, 0, 11);
+  job.Expect(SILENT_DESYNC, {2});
+}
+
 TEST(Siblings, ManyCompletionsNotNoticedAre) {
   Job job;
   for (int r = 0; r < 4; ++r) job.Done(r, 0, r == 1 ? 5 : 9).Done(r, 1, 20);

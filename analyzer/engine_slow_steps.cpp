@@ -417,6 +417,7 @@ bool Slowness::WaitersUnseen(uint32_t rank) const {
 
 // Both of a pair are as slow: for the one others are seen to wait, and those who wait for the other left no data.
 void Slowness::AddUnseen(const std::vector<Straggler>& unseen, std::vector<Straggler>* kept) const {
+  constexpr int64_t kAlike = 4;   // GPUs of one hot host differ by as much
   const size_t seen = kept->size();
   const auto& ranks = timing_.model.bundle.ranks;
   for (const Straggler& s : unseen) {
@@ -424,7 +425,7 @@ void Slowness::AddUnseen(const std::vector<Straggler>& unseen, std::vector<Strag
     for (size_t k = 0; k < seen; ++k) {
       const Straggler& other = (*kept)[k];
       if (other.rank == s.rank) break;
-      const bool as_slow = std::min(s.excess_ns, other.excess_ns) * 2 >= std::max(s.excess_ns, other.excess_ns);
+      const bool as_slow = std::min(s.excess_ns, other.excess_ns) * kAlike >= std::max(s.excess_ns, other.excess_ns);
       const bool pair = as_slow && ranks[other.rank].host == ranks[s.rank].host && std::any_of(own.begin(), own.end(), [&](const Membership& ms) {
         const auto& members = timing_.model.comms[ms.comm].members;
         return members.size() < kLeastGroup && std::any_of(members.begin(), members.end(), [&](const Member& m) { return m.rank_index == static_cast<int32_t>(other.rank); });

@@ -174,7 +174,8 @@ std::vector<Cause> Causes::FromSinks() {
     }
     std::vector<Cause> here;
     // A group that was never ended says why the calls behind it came nowhere, whatever else looks odd in that rank's record.
-    const bool open = sink.size() == 1 && graph_->IsHost(sink[0]) && HasOpenGroup(bundle_.ranks[sink[0]]);
+    const bool open = sink.size() == 1 && graph_->IsHost(sink[0]) &&
+                      (HasOpenGroup(bundle_.ranks[sink[0]]) || (bundle_.ranks[sink[0]].source == Source::kFlightRecorder && HasQueued(bundle_.ranks[sink[0]])));
     if (!ended && !open) {
       for (int32_t r : ranks) {
         if (const Divergence* d = DivergenceOf(r)) here.push_back(FromDivergence(*d));

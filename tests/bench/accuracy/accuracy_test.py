@@ -118,6 +118,14 @@ class Scoring(unittest.TestCase):
         self.assertFalse(scoring.score(two, verdict(finding(ranks=(3, 9, 17))))["second_found"], "a set that holds everybody finds nobody")
         self.assertEqual(scoring.score(two, verdict(finding(), finding(ranks=(17,))))["blame_behind"], True)
 
+    def test_of_two_faults_the_hidden_one_may_come_first(self):
+        two = truth(unseen_ranks=[7, 9], second_fault={"culprit_ranks": [9], "kinds_allowed": ["RANK_DEAD"], "identifiable": False})
+        hidden = finding(kind="RANK_NO_DATA", ranks=(7, 9), confidence=0.5)
+        marks = scoring.score(two, verdict(hidden, finding()))
+        self.assertEqual((marks["outcome"], marks["right_culprit"], marks["false_blame"]), ("right", True, False))
+        self.assertEqual(scoring.score(two, verdict(hidden, finding(ranks=(4,))))["outcome"], "set", "nobody names the other one")
+        self.assertEqual(scoring.score(two, verdict(finding(ranks=(17,)), finding()))["outcome"], "blame")
+
     def test_activity(self):
         seen = truth(activity_allowed=["data loading"], moving_allowed=["not moving"])
         right = finding(activity="data loading", moving="not moving")
