@@ -45,9 +45,9 @@ double ChanceOf(const std::vector<int64_t>& values) {
 }
 
 // Whether those of a role that take as long as `value` stand clear of the rest: a gap below it that is twice as wide as all that the values
-// under the gap, which are half of them or more, differ by. Two groups have one; a role that merely spreads has not.
+// under the gap, which are half of them or more, differ by. Two groups have one; a role that merely spreads has not. Of three two may be slow.
 bool StandsClear(std::vector<int64_t> values, int64_t value) {
-  const size_t half = (values.size() + 1) / 2;
+  const size_t half = values.size() <= 3 ? 1 : (values.size() + 1) / 2;
   std::sort(values.begin(), values.end());
   for (size_t i = half; i < values.size() && values[i] <= value; ++i) {
     if (values[i] - values[i - 1] >= 2 * (values[i - 1] - values[0])) return true;
