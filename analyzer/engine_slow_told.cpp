@@ -55,6 +55,7 @@ Cause Slowness::ToCause(const std::vector<Straggler>& group) const {
   // What durations leave of a step is its own work by inference: of a slow host whose ranks' operations all lie beside their work only
   // the slowest rank shows.
   if (pace.durations_only) c.confidence = std::min(c.confidence, 0.88);
+  if (pace.own_ns.size() < 2) c.confidence = std::min(c.confidence, 0.85);   // one step may be any
   if (worst->excess_ns < 3 * worst->uncertainty_ns) c.confidence -= 0.1;
   const Lateness& late = lateness_[worst->rank];
   if (worst->habit) {
