@@ -55,6 +55,9 @@ struct Cause {
   std::vector<int32_t> waiting;
 };
 
+// What the record says is wrong with the GPU itself; empty: nothing.
+std::string GpuErrorOf(const Rank& rank);
+
 class Causes {
  public:
   Causes(const Model& model, const std::vector<Mismatch>& mismatches, const std::vector<Divergence>& divergences,
