@@ -313,12 +313,17 @@ Cause Causes::HostCause(uint32_t node) const {
     AddWaiterEvidence(node, &c);
     // What a damaged record shows in flight may stand behind what it lost: then it is its own rank that holds the others up.
     std::set<int32_t> waiting;
-    for (uint32_t w : graph_->back[node]) {
-      if (graph_->Kind(w) != WaitGraph::NodeKind::kCollective) waiting.insert(graph_->RankOf(w));
-      for (uint32_t behind : graph_->Kind(w) == WaitGraph::NodeKind::kCollective ? graph_->back[w] : std::vector<uint32_t>()) waiting.insert(graph_->RankOf(behind));
-    }
-    const auto lost_some = [&](int32_t r) { return r >= 0 && bundle_.ranks[static_cast<size_t>(r)].damaged && bundle_.ranks[static_cast<size_t>(r)].source != Source::kFlightRecorder; };
-    if (!waiting.empty() && std::all_of(waiting.begin(), waiting.end(), lost_some)) {
+    const auto lost_some = [&](uint32_t w) {
+      const int32_t r = graph_->RankOf(w);
+      if (r < 0 || !bundle_.ranks[static_cast<size_t>(r)].damaged || bundle_.ranks[static_cast<size_t>(r)].source == Source::kFlightRecorder) return false;
+      waiting.insert(r);
+      return true;
+    };
+    const auto& back = graph_->back;
+    const bool all = std::all_of(back[node].begin(), back[node].end(), [&](uint32_t w) {
+      return graph_->Kind(w) == WaitGraph::NodeKind::kCollective ? std::all_of(back[w].begin(), back[w].end(), lost_some) : lost_some(w);
+    });
+    if (all && !waiting.empty()) {
       for (int32_t r : waiting) c.missing.push_back(bundle_.ranks[static_cast<size_t>(r)].rank);
       c.what = "left no data, or lost the part of it that would tell, and all others wait for one of them";
     }

@@ -5,7 +5,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine_causes.h"
-#include "analyzer/engine_finished.h"
 
 namespace lockstep {
 
@@ -98,9 +97,7 @@ Cause Causes::FinishedAloneCause(uint32_t node, int32_t alone) const {
 Cause Causes::GpuCause(uint32_t node) const {
   const GpuFront& front = graph_->QueueOf(node).front;
   const bool failed = front.front == Front::kFailed;
-  if (front.front == Front::kPeersFinished && front.op != nullptr && IsCollective(front.op->kind)) {
-    if (const int32_t alone = FinishedAlone(model_, front.comm, front.op->seq); alone >= 0) return FinishedAloneCause(node, alone);
-  }
+  if (const int32_t alone = front.front == Front::kPeersFinished ? graph_->AloneDone(front) : -1; alone >= 0) return FinishedAloneCause(node, alone);
   if (front.front != Front::kPeersFinished && front.front != Front::kNotReached && !failed) return StuckCause(node);
   const int32_t r = graph_->RankOf(node);
   const Rank& rank = bundle_.ranks[r];

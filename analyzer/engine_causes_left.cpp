@@ -83,6 +83,7 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink, bool 
   if (odd.empty()) return {};
   // Sends and receives that lack their other side are another matter, and two alone may each be wrong: unless a sibling shows what comes
   // before that place.
+  constexpr size_t kFew = 16;  // more are looked at as a whole, not one by one
   bool alone = (kManyAgainstOne + 1) * odd.size() > all.size();
   std::vector<int32_t> witnesses;
   for (int32_t r : odd) {
@@ -90,7 +91,7 @@ std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink, bool 
       const GpuFront& front = graph_->QueueOf(graph_->QueueNode(q)).front;
       if (front.op == nullptr) continue;
       const auto left = std::find_if(left_out.begin(), left_out.end(), [&](const LeftOut& l) { return l.lacking.contains(r); });
-      const int32_t witness = left == left_out.end() ? -1 : WentByThere(model_, r, *front.op, *left);
+      const int32_t witness = left == left_out.end() || odd.size() > kFew ? -1 : WentByThere(model_, r, *front.op, *left);
       if (witness >= 0) {
         witnesses.push_back(witness);
         all.insert(left->issuers.begin(), left->issuers.end());

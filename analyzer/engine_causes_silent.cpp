@@ -37,18 +37,17 @@ std::set<uint32_t> Causes::SilentVictims() const {
   // Who is waited for by damaged records alone, whose lost parts others wait for: what those stand in may be another thing.
   std::set<int32_t> lost;
   for (const auto& [node, comms] : waited) lost.insert(graph_->MissingRank(node));
-  const auto waits_in_vain = [&](uint32_t from) {
+  const auto in_vain = [&](uint32_t from) {
     const int32_t r = graph_->RankOf(from);
     return r < 0 || (bundle_.ranks[static_cast<size_t>(r)].damaged && lost.contains(bundle_.ranks[static_cast<size_t>(r)].rank));
   };
+  const auto& back = graph_->back;
   for (const auto& [node, comms] : waited) {
-    bool in_vain = !damaged_.contains(graph_->MissingRank(node));
-    for (uint32_t from : graph_->back[node]) {
-      in_vain &= waits_in_vain(from);
-      if (graph_->Kind(from) != WaitGraph::NodeKind::kCollective) continue;
-      for (uint32_t behind : graph_->back[from]) in_vain &= waits_in_vain(behind);
-    }
-    if (in_vain) victims.insert(node);
+    if (damaged_.contains(graph_->MissingRank(node))) continue;
+    const bool all = std::all_of(back[node].begin(), back[node].end(), [&](uint32_t from) {
+      return in_vain(from) && (graph_->Kind(from) != WaitGraph::NodeKind::kCollective || std::all_of(back[from].begin(), back[from].end(), in_vain));
+    });
+    if (all) victims.insert(node);
   }
   std::map<std::string, int64_t> used;
   for (const CommView& view : model_.comms) {

@@ -326,10 +326,16 @@ void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
 // when the GPU, or the watchdog with it, stands still.
 bool WaitGraph::OnlySlowToNotice(uint32_t queue) {
   constexpr int32_t kBetweenLooks = 2;
-  const GpuFront& front = queues[queue].front;
-  if (front.op != nullptr && front.comm != kNoIndex && FinishedAlone(model_, front.comm, front.op->seq) >= 0) return false;
-  return front.front == Front::kPeersFinished &&
-         model_.bundle.ranks[queues[queue].rank].source == Source::kFlightRecorder && CountUnnoticed(queue) <= kBetweenLooks;
+  return queues[queue].front.front == Front::kPeersFinished && model_.bundle.ranks[queues[queue].rank].source == Source::kFlightRecorder &&
+         AloneDone(queues[queue].front) < 0 && CountUnnoticed(queue) <= kBetweenLooks;
+}
+
+int32_t WaitGraph::AloneDone(const GpuFront& front) const {
+  if (front.op == nullptr || front.comm == kNoIndex || !IsCollective(front.op->kind)) return -1;
+  // The members are looked at once, not once for each of them.
+  const auto [it, fresh] = alone_done_.try_emplace({front.comm, front.op->seq}, -1);
+  if (fresh) it->second = FinishedAlone(model_, front.comm, front.op->seq);
+  return it->second;
 }
 
 int32_t WaitGraph::CountUnnoticed(uint32_t queue) {

@@ -97,6 +97,9 @@ class WaitGraph {
   // The queue that holds a unit of the rank's, and the unit's place in it.
   std::pair<uint32_t, uint32_t> PlaceOf(size_t rank_index, uint32_t unit) const { return place_of_unit_[first_unit_[rank_index] + unit]; }
 
+  // The one member that is done with the collective at this front, in which others are: see FinishedAlone. -1: none. Not thread-safe.
+  int32_t AloneDone(const GpuFront& front) const;
+
   std::vector<std::vector<Edge>> edges;
   std::vector<std::vector<uint32_t>> back;     // reverse adjacency
   std::vector<Queue> queues;                   // by rank, then by first use
@@ -167,6 +170,7 @@ class WaitGraph {
   std::vector<std::pair<uint32_t, uint32_t>> place_of_unit_;
   absl::flat_hash_map<int32_t, uint32_t> missing_nodes_;
   absl::flat_hash_map<std::pair<uint64_t, int64_t>, Collective> collectives_;   // (2 * comm + absent_only, seq)
+  mutable absl::flat_hash_map<std::pair<uint32_t, int64_t>, int32_t> alone_done_;   // (comm, seq)
   absl::flat_hash_set<std::pair<uint32_t, int64_t>> not_held_;   // (comm, seq) that no faulty GPU holds, in one pass over the queues
   absl::flat_hash_map<std::pair<uint32_t, int64_t>, std::vector<int32_t>> mismatch_at_;
   // (class, number, class, number, role): whether some rank in that role is in both at once
