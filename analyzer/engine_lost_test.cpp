@@ -79,7 +79,9 @@ TEST(Lost, RecentOperationsAreNotTheFrontOfTheirStream) {
     }
     const LostFront front = LostFrontOf(rank, view, 0);
     EXPECT_EQ(front.lost, ticket_known);
-    if (ticket_known) EXPECT_EQ(front.seq, 11);
+    if (ticket_known) {
+      EXPECT_EQ(front.seq, 11);
+    }
   }
 }
 
