@@ -34,6 +34,15 @@ class Held {
     return CountersTell(culprit);
   }
 
+  // Whether its ring still holds the call that went wrong.
+  bool HoldsItsCall(int32_t culprit) {
+    const Program& program = *job_.programs[static_cast<size_t>(culprit)];
+    const std::vector<OpView>& ops = View(culprit).ops;
+    return std::any_of(ops.begin(), ops.end(), [&](const OpView& op) {
+      return op.instr >= program.data() && op.instr < program.data() + program.size() && op.instr->fault == 1;
+    });
+  }
+
  private:
   bool Skips() const { return request_.scenario == 1 || request_.scenario == 31; }
 
@@ -250,6 +259,8 @@ void SettleOverwritten(const Request& request, const std::vector<std::shared_ptr
   // Nor whether the call in which it waits is one too many, or one to which the others come much later.
   if (request.scenario == 2) kinds.push_back("RANK_NOT_ARRIVED");
   Held held(request, base, *outcome);
+  // Of a job that goes on, with rings as long as usual, the question is only whether it has overwritten the call itself.
+  if (request.scenario == 5 && request.variant != "overwritten" && held.HoldsItsCall(truth.culprit_ranks[0])) return;
   if (std::any_of(truth.culprit_ranks.begin(), truth.culprit_ranks.end(), [&](int32_t r) { return held.Tells(r); })) return;
   truth.identifiable = false;
   truth.needs = "longer rings: the call that went wrong, or those of its siblings, are overwritten, and no counter differs by it";

@@ -232,6 +232,61 @@ TEST(ScenarioTest, WhatACulpritOfAJobThatGoesOnPassedIsInItsOwnDumpAlone) {
   EXPECT_GT(lost, 0);
 }
 
+// Slow is who is slower than others that do the same work.
+TEST(ScenarioTest, ASlowGpuIsToldBesideSiblingsWithData) {
+  int without = 0;
+  for (const bool fr : {false, true}) {
+    Request request;
+    request.scenario = 33;
+    request.variant = "missing10";
+    request.marks = Marks::kTimed;
+    request.fr = fr;
+    for (request.seed = 1; request.seed <= 40; ++request.seed) {
+      Outcome outcome;
+      std::string error;
+      ASSERT_TRUE(Play(request, &outcome, &error)) << error;
+      const int32_t culprit = outcome.truth.culprit_ranks[0];
+      int siblings = 0;
+      for (int32_t r = 0; r < outcome.job.ranks; ++r) {
+        siblings += r != culprit && outcome.dump.missing.count(r) == 0 &&
+                    outcome.job.programs[static_cast<size_t>(r)] == outcome.job.programs[static_cast<size_t>(culprit)];
+      }
+      const bool lost = outcome.dump.missing.count(culprit) > 0;
+      without += siblings == 0 || lost;
+      EXPECT_FALSE(outcome.truth.identifiable && (siblings == 0 || lost)) << "seed " << request.seed;
+    }
+  }
+  EXPECT_GT(without, 0);
+}
+
+// What it passed to a call that all are in is in its own dump alone, which is cut.
+TEST(ScenarioTest, ACulpritThatCameAndWhoseDumpIsCutIsNotTold) {
+  int came = 0;
+  Request request;
+  request.scenario = 4;
+  request.variant = "cut";
+  request.fr = true;
+  for (request.seed = 1; request.seed <= 60; ++request.seed) {
+    Outcome outcome;
+    std::string error;
+    ASSERT_TRUE(Play(request, &outcome, &error)) << error;
+    const auto& culprits = outcome.truth.culprit_ranks;
+    if (outcome.dump.cut.count(culprits[0]) == 0) {
+      EXPECT_TRUE(outcome.truth.identifiable) << "seed " << request.seed;
+      continue;
+    }
+    bool waited_for = false;
+    for (const Standing& standing : outcome.run->StandingStill())
+      waited_for |= std::count(standing.absent.begin(), standing.absent.end(), culprits[0]) > 0;
+    if (waited_for) continue;
+    ++came;
+    EXPECT_FALSE(outcome.truth.identifiable) << "seed " << request.seed;
+    const auto& kinds = outcome.truth.kinds_allowed;
+    EXPECT_NE(std::find(kinds.begin(), kinds.end(), "COLLECTIVE_STUCK"), kinds.end()) << "seed " << request.seed;
+  }
+  EXPECT_GT(came, 0);
+}
+
 // Of several culprits those without data are in no record: the others are an answer.
 TEST(ScenarioTest, OfACulpritHostThoseWithDataAreAnAnswer) {
   Request request;
