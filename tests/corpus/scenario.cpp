@@ -114,9 +114,11 @@ void SettleTruth(const Request& request, Outcome* outcome) {
   const std::vector<Standing> standing = outcome->run->StandingStill();
   const int32_t culprit = truth.culprit_ranks[0];
   const auto waits_for = [&](const Standing& s) { return std::find(s.absent.begin(), s.absent.end(), culprit) != s.absent.end(); };
-  if (request.scenario <= 6 && dump.cut.count(culprit) > 0 && std::none_of(standing.begin(), standing.end(), waits_for)) {
+  const auto holds = [&](const Standing& s) { return std::find(s.inside.begin(), s.inside.end(), culprit) != s.inside.end(); };
+  const bool cut_inside = request.scenario <= 6 && dump.cut.count(culprit) > 0;
+  if (cut_inside && std::any_of(standing.begin(), standing.end(), holds)) truth.kinds_allowed.push_back("COLLECTIVE_STUCK");
+  if (cut_inside && std::none_of(standing.begin(), standing.end(), waits_for)) {
     truth.identifiable = false;
-    truth.kinds_allowed.push_back("COLLECTIVE_STUCK");
     truth.needs = "the culprit's own dump, which is damaged: what it passed to the call that all are in";
     return;
   }

@@ -263,8 +263,9 @@ TEST(ScenarioTest, ASlowGpuIsToldBesideSiblingsWithData) {
 TEST(ScenarioTest, ACulpritThatCameAndWhoseDumpIsCutIsNotTold) {
   int came = 0;
   Request request;
-  request.scenario = 4;
+  request.scenario = 2;
   request.variant = "cut";
+  request.layout = "ddp";
   request.fr = true;
   for (request.seed = 1; request.seed <= 60; ++request.seed) {
     Outcome outcome;
