@@ -353,5 +353,65 @@ TEST(Lost, ACallThatEndedWellIsNoReasonToBlameWhoLeftNoData) {
   }
 }
 
+// Ranks 0 to 3 of five, each with one CUDA graph that issues all their calls, which are over as far as the rings tell; rank 2 launched its
+// graph `behind` times less often.
+Bundle Graphs(uint64_t behind) {
+  Bundle b;
+  b.ranks_expected = 5;
+  b.known_stalled = true;
+  b.stalled_ns = 60'000'000'000;
+  b.comms.resize(1);
+  b.comms[0].name = b.comms[0].id = "world";
+  b.comms[0].size = 5;
+  b.comms[0].members = {0, 1, 2, 3, 4};
+  for (int r = 0; r < 4; ++r) {
+    Rank rank;
+    rank.rank = r;
+    rank.host_waits = true;
+    rank.captured_ns = 100'000'000'000;
+    rank.process.life = Life::kRunning;
+    rank.memberships.resize(1);
+    rank.memberships[0].comm = 0;
+    rank.memberships[0].member_rank = r;
+    rank.memberships[0].issued = 3;
+    ring::ThreadSnapshot thread;
+    thread.calls = 9;
+    thread.last_call_ns = 40'000'000'000;
+    if (r != 2) {
+      thread.wait = ring::CallKind::kStreamSynchronize;
+      thread.wait_since_ns = 41'000'000'000;
+    }
+    rank.threads.push_back(thread);
+    ring::GraphSnapshot graph;
+    graph.operations = 2;
+    graph.launches = r == 2 ? 9 - behind : 9;
+    rank.graphs.push_back(graph);
+    b.ranks.push_back(std::move(rank));
+  }
+  return b;
+}
+
+TEST(Lost, WhoLaunchedItsGraphLessOftenIsNamedWhereTheWaitersLeftNoData) {
+  const Verdict v = Analyze(Graphs(1));
+  ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+  EXPECT_EQ(v.findings(0).kind(), HOST_STALL) << v.DebugString();
+  EXPECT_EQ(Culprits(v.findings(0)), (std::vector<int32_t>{2}));
+  EXPECT_LT(v.findings(0).confidence(), 0.7) << "nobody is seen to wait for it";
+}
+
+TEST(Lost, GraphsLaunchedAlikeAccuseNobodyThatLeftData) {
+  const auto blamed = [](const Bundle& b) {
+    const Verdict v = Analyze(b);
+    return v.findings_size() > 0 && v.findings(0).kind() == HOST_STALL;
+  };
+  EXPECT_FALSE(blamed(Graphs(0)));
+  Bundle waits = Graphs(1);
+  waits.ranks[2].threads[0] = waits.ranks[1].threads[0];
+  EXPECT_FALSE(blamed(waits)) << "it waits for its GPU as the others do";
+  Bundle two = Graphs(1);
+  two.ranks[1].graphs[0].launches = 7;
+  EXPECT_FALSE(blamed(two)) << "ranks that differ in more than one way";
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -7,6 +7,8 @@
 #include <string>
 #include <tuple>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine_mismatch.h"
 #include "analyzer/engine_program_read.h"
@@ -245,32 +247,44 @@ void DropMajorities(const Model& model, std::vector<Divergence>* found) {
   });
 }
 
-// The reference's own divergence from those who left it in one way, who are `many`; nothing where as many others made its call.
-std::optional<Divergence> ReferenceLeft(const Aligner& aligner, const std::vector<Program>& family, const std::vector<Divergence>& differ, size_t many) {
-  if (many < 2) return std::nullopt;
-  const auto biggest = std::find_if(differ.begin(), differ.end(), [&](const Divergence& d) {
-    return static_cast<size_t>(std::count_if(differ.begin(), differ.end(), [&](const Divergence& other) { return aligner.Alike(other, d); })) == many;
-  });
-  if (biggest == differ.end()) return std::nullopt;
-  const auto program_of = [&](int32_t rank) { return std::find_if(family.begin(), family.end(), [&](const Program& p) { return p.rank == rank; }); };
-  const auto ref = program_of(biggest->sibling_rank), other = program_of(biggest->rank);
-  if (ref == family.end() || other == family.end()) return std::nullopt;
-  const Token* call = nullptr;
-  for (const Segment& segment : ref->segments) {
-    for (const Token& token : segment) {
-      if (token.op == biggest->sibling) call = &token;
+// How many of a family made each call of the reference that others left, the reference and ranks that leave it nowhere. Who stopped before
+// a place agrees with both sides of it and is witness to neither.
+class Makers {
+ public:
+  Makers(const Aligner& aligner, const std::vector<Program>& family, const Program& ref, const std::vector<Divergence>& differ) {
+    absl::flat_hash_set<const Op*> left;
+    absl::flat_hash_set<int32_t> leavers;
+    for (const Divergence& d : differ) {
+      left.insert(d.sibling);
+      leavers.insert(d.rank);
+    }
+    absl::flat_hash_map<uint64_t, Token> places;
+    for (const Segment& segment : ref.segments) {
+      for (const Token& token : segment) {
+        if (left.contains(token.op)) places.emplace(PlaceKey(token), token);
+      }
+    }
+    for (const auto& [key, token] : places) made_[token.op] = 1;
+    for (const Program& p : family) {
+      if (&p == &ref || leavers.contains(p.rank)) continue;
+      absl::flat_hash_set<const Op*> seen;   // a thread's record may hold a place twice
+      for (const Segment& segment : p.segments) {
+        for (const Token& token : segment) {
+          const auto at = places.find(PlaceKey(token));
+          if (at != places.end() && aligner.SameCall(token, at->second) && seen.insert(at->second.op).second) ++made_[at->second.op];
+        }
+      }
     }
   }
-  if (call == nullptr) return std::nullopt;
-  size_t made = 1;
-  for (const Program& p : family) {
-    if (&p == &*ref || std::any_of(differ.begin(), differ.end(), [&](const Divergence& d) { return d.rank == p.rank; })) continue;
-    made += std::any_of(p.segments.begin(), p.segments.end(), [&](const Segment& segment) {
-      return std::any_of(segment.begin(), segment.end(), [&](const Token& token) { return PlaceKey(token) == PlaceKey(*call) && aligner.SameCall(token, *call); });
-    });
+
+  size_t Of(const Op* call) const {
+    const auto at = made_.find(call);
+    return at == made_.end() ? 1 : at->second;
   }
-  return made < many ? aligner.Compare(*other, *ref).divergence : std::nullopt;
-}
+
+ private:
+  absl::flat_hash_map<const Op*, size_t> made_;
+};
 
 }  // namespace
 
@@ -301,6 +315,7 @@ std::vector<Divergence> FindDivergences(const Model& model) {
                      [](const Program* a, const Program* b) { return a->calls > b->calls; });
     if (candidates.size() > kCandidates) candidates.resize(kCandidates);
     std::vector<Divergence> best;
+    const Program* reference = nullptr;
     size_t agreeing = 0;
     for (const Program* ref : candidates) {
       std::vector<Divergence> differ;
@@ -314,49 +329,51 @@ std::vector<Divergence> FindDivergences(const Model& model) {
       if (agree > agreeing || (agree == agreeing && differ.size() > best.size())) {
         best = std::move(differ);
         agreeing = agree;
+        reference = ref;
       }
       if (2 * agreeing > family.size()) break;
     }
     if (best.empty()) continue;
     // Each against the first of every kind: thousands may differ in one way.
     std::vector<std::pair<const Divergence*, size_t>> kinds;
-    size_t biggest_other = 0;
+    const auto kind_of = [&](const Divergence& d) { return std::find_if(kinds.begin(), kinds.end(), [&](const auto& k) { return aligner.Alike(d, *k.first); }); };
     for (const Divergence& d : best) {
-      auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const auto& k) { return aligner.Alike(d, *k.first); });
+      auto kind = kind_of(d);
       if (kind == kinds.end()) kind = kinds.insert(kinds.end(), {&d, 0});
-      biggest_other = std::max(biggest_other, ++kind->second);
+      ++kind->second;
     }
-    // Who stopped before that place agrees with both. Where more ranks made the other call than the reference's, it is the one that left.
-    if (const std::optional<Divergence> turned = ReferenceLeft(aligner, family, best, biggest_other)) {
-      found.push_back(*turned);
-      found.back().siblings_agreeing = static_cast<int32_t>(biggest_other);
-      found.back().family_size = static_cast<int32_t>(family.size());
-      continue;
-    }
-    if (agreeing < 2 || agreeing <= biggest_other) continue;
-    for (Divergence& d : best) {
-      // Siblings whose records end before that place agree with both. Where only these two came to it they are two witnesses against
-      // each other, as in a family of two.
-      const Program *own = nullptr, *ref = nullptr;
-      for (const Program& p : family) {
-        if (p.rank == d.rank) own = &p;
-        if (p.rank == d.sibling_rank) ref = &p;
+    const auto biggest = std::max_element(kinds.begin(), kinds.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    const Makers makers(aligner, family, *reference, best);
+    const auto program_of = [&](int32_t rank) { return std::find_if(family.begin(), family.end(), [&](const Program& p) { return p.rank == rank; }); };
+    // Where more ranks made the other call than the reference's, it is the one that left.
+    if (biggest->second >= 2 && makers.Of(biggest->first->sibling) < biggest->second) {
+      if (const auto told = aligner.Compare(*program_of(biggest->first->rank), *reference).divergence) {
+        found.push_back(*told);
+        found.back().siblings_agreeing = static_cast<int32_t>(biggest->second);
+        found.back().family_size = static_cast<int32_t>(family.size());
+        continue;
       }
-      const bool seconded = best.size() > 1 || own == nullptr || ref == nullptr || std::any_of(family.begin(), family.end(), [&](const Program& p) {
-        return &p != own && &p != ref && !aligner.Compare(p, *own).same;
-      });
-      if (!seconded) {
-        const int keeps = aligner.Precedent(aligner.Compare(*ref, *own));
+    }
+    if (agreeing < 2 || agreeing <= biggest->second) continue;
+    for (Divergence& d : best) {
+      const size_t alike = kind_of(d)->second, made = makers.Of(d.sibling);
+      d.siblings_agreeing = static_cast<int32_t>(made);
+      d.family_size = static_cast<int32_t>(family.size());
+      // As many witnesses on one side as on the other: as in a family of two.
+      if (made <= alike) {
+        const Program &own = *program_of(d.rank), &ref = *reference;
+        const int keeps = aligner.Precedent(aligner.Compare(ref, own));
+        if (keeps < 0) continue;
         if (keeps == 1) {
-          const Aligner::Comparison turned = aligner.Compare(*own, *ref);
+          if (alike > 1) continue;
+          const Aligner::Comparison turned = aligner.Compare(own, ref);
           if (!turned.divergence) continue;
           d = *turned.divergence;
+          d.siblings_agreeing = static_cast<int32_t>(alike);
+          d.family_size = static_cast<int32_t>(family.size());
         }
-        if (keeps < 0) continue;
         d.by_history = true;
       }
-      d.siblings_agreeing = static_cast<int32_t>(agreeing);
-      d.family_size = static_cast<int32_t>(family.size());
       found.push_back(d);
     }
   }

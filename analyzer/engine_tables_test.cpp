@@ -199,5 +199,29 @@ TEST(Tables, MeetingsAreThoseOfEqualNumbersInTheirOrder) {
   }
 }
 
+// A group's calls run as one on the GPU: its times tell how long its slowest took, and of a group with several peers nothing about a pair.
+TEST(Tables, AGroupOfSeveralPeersHandsOverNothing) {
+  const auto exchange = [](CallKind kind, int32_t peer, uint32_t group) {
+    Op op = AllReduce(1, 100);
+    op.kind = kind;
+    op.reduction = ring::kNoReduction;
+    op.root_or_peer = peer;
+    op.group = group;
+    return op;
+  };
+  const auto pairs = [&](uint32_t first_group, uint32_t second_group) {
+    std::vector<std::vector<Op>> calls(kMembers);
+    calls[0] = {exchange(CallKind::kSend, 1, 0)};
+    calls[1] = {exchange(CallKind::kRecv, 0, first_group), exchange(CallKind::kSend, 2, second_group)};
+    calls[2] = {exchange(CallKind::kRecv, 1, 0)};
+    const Bundle bundle = BundleOf(calls);
+    const Model model(bundle, AnalyzeOptions());
+    return Timing(model).handovers.size();
+  };
+  EXPECT_EQ(pairs(0, 0), 2u) << "each alone";
+  EXPECT_EQ(pairs(1, 2), 2u) << "each in a group of its own";
+  EXPECT_EQ(pairs(3, 3), 0u) << "in one group";
+}
+
 }  // namespace
 }  // namespace lockstep
