@@ -42,7 +42,9 @@ class ByLane {
   absl::flat_hash_map<LaneKey, Value> exchanges_;
 };
 
+// What was captured into a graph has no number and is called as often as the graph is launched: its replays count.
 bool Counts(const Op& op) {
+  if (op.state == OpState::kCaptured) return false;
   return op.membership != kNoIndex && !op.recent_only && op.state != OpState::kFailed && (IsCollective(op.kind) || IsPointToPoint(op.kind));
 }
 
