@@ -279,7 +279,7 @@ class StillSide {
     JoinStorage(&causes);
     if (causes.empty()) Append(finder->FromAbsence());
     if (causes.empty()) Append(finder->FromHashes());
-    if (causes.empty()) Append(finder->FromAsyncErrors());
+    PreferReported();
   }
   StillSide(const StillSide&) = delete;
   StillSide& operator=(const StillSide&) = delete;
@@ -294,6 +294,12 @@ class StillSide {
   std::vector<Cause> causes;
 
  private:
+  // An error that NCCL reported says more than waits of which nothing is known.
+  void PreferReported() {
+    if (std::any_of(causes.begin(), causes.end(), [](const Cause& c) { return !c.doubtful || c.confidence >= kAnyone; })) return;
+    if (std::vector<Cause> reported = finder->FromAsyncErrors(); !reported.empty()) causes = std::move(reported);
+  }
+
   // Who is named only because the records of what they are in are gone need no naming beside one that is seen to stand still.
   void DropUnseenBesideSeen() {
     if (std::none_of(causes.begin(), causes.end(), [](const Cause& c) { return c.beside && !c.doubtful && c.confidence >= kProven; })) return;

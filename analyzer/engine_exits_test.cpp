@@ -322,5 +322,35 @@ TEST(Exits, WhoLeftWhileAllOthersWaitForTheirGpusIsNamedWithoutMarks) {
   EXPECT_EQ(Analyze(young).findings_size(), 0);
 }
 
+// Without marks, hosts that wait for their GPUs short of a send are all that is seen of a GPU that fails behind them.
+TEST(Exits, AnErrorThatNcclReportedSaysMoreThanWaitsOfWhichNothingIsKnown) {
+  Job job(2, 3, 1, 4);
+  job.ranks[4].gpu_stall_at = job.Find(4, "tp", 2);
+  for (const int r : {2, 3}) {
+    auto& program = job.ranks[r].program;   // waits for what stage 2 sends before it sends itself
+    program.insert(program.begin() + static_cast<std::ptrdiff_t>(job.Find(r, "pp", 2, 4)) + 1, testing::Call{});
+  }
+  Bundle b = job.Run();
+  for (Rank& rank : b.ranks) {
+    rank.gpu_marks = ring::GpuMarks::kOff;
+    rank.streams.clear();
+    for (Membership& ms : rank.memberships) ms.started = ms.completed = kUnknown;
+    for (Op& op : rank.ops) op.state = OpState::kUnknown, op.stream = kNoIndex, op.ticket = 0;
+  }
+  const Verdict unknown = Analyze(b);
+  ASSERT_EQ(unknown.findings_size(), 1) << unknown.DebugString();
+  EXPECT_LT(unknown.findings(0).confidence(), 0.5);
+  for (Membership& ms : b.ranks[4].memberships) {
+    if (b.comms[ms.comm].name.rfind("tp", 0) != 0) continue;
+    ms.recorded.Mutable().async_error_ns = 5'000'000;
+    ms.async_error = 1;
+  }
+  const Verdict told = Analyze(b);
+  ASSERT_EQ(told.findings_size(), 1) << told.DebugString();
+  EXPECT_EQ(told.findings(0).kind(), ASYNC_ERROR);
+  EXPECT_EQ(told.findings(0).cause(), "gpu");
+  EXPECT_EQ(Culprits(told.findings(0)), std::vector<int32_t>{4});
+}
+
 }  // namespace
 }  // namespace lockstep

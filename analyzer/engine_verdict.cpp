@@ -572,8 +572,15 @@ std::vector<Cause> Causes::FromAsyncErrors() {
   c.ranks = {first_rank};
   c.comm = first->comm;
   c.confidence = 0.5;
-  c.what = absl::StrCat("NCCL reported asynchronous error ", first->async_error, " on ", CommText(bundle_.comms[first->comm]));
-  c.advice = "1. Read NCCL's own log (NCCL_DEBUG=WARN) of this rank; the peer it names may be the cause.";
+  constexpr int32_t kNcclUnhandledCudaError = 1;
+  if (first->async_error == kNcclUnhandledCudaError) {
+    c.cause = "gpu";
+    c.what = absl::StrCat("NCCL reported an unhandled CUDA error on ", CommText(bundle_.comms[first->comm]));
+    c.advice = "1. Look for Xid errors of this GPU in the host's kernel log, and for the CUDA error in this rank's output.";
+  } else {
+    c.what = absl::StrCat("NCCL reported asynchronous error ", first->async_error, " on ", CommText(bundle_.comms[first->comm]));
+    c.advice = "1. Read NCCL's own log (NCCL_DEBUG=WARN) of this rank; the peer it names may be the cause.";
+  }
   c.refuted_by = "an earlier error on another rank";
   causes.push_back(std::move(c));
   return causes;
