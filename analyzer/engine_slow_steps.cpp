@@ -17,7 +17,7 @@ namespace {
 constexpr double kWorthSaying = 0.02, kWorthOwn = 0.04;
 // Where fewer steps than that were measured, this much of its own work.
 constexpr size_t kFewSteps = 3;
-constexpr double kWorthOfFew = 0.15;
+constexpr double kWorthOfFew = 0.15, kWorthOfVeryFew = 0.25;
 // What chance does to one of all ranks more seldom than that is not chance.
 constexpr double kByChance = 1e-3;
 // Of two or three the first to come may well be as slow as the rest.
@@ -225,8 +225,9 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
     s.slowdown = 1 + static_cast<double>(s.excess_ns) / base;
     if (s.excess_ns <= s.uncertainty_ns || s.slowdown < 1 + kWorthOwn) continue;
     if (static_cast<double>(s.excess_ns) < kWorthSaying * static_cast<double>(pace.step_ns)) continue;
-    // Few steps do not even out what hits a rank now and then.
-    if (pace.durations_only && pace.own_ns.size() < kFewSteps && (s.slowdown < 1 + kWorthOfFew || !StandsClear(usual, usual_of(r)))) continue;
+    // Few steps do not even out what hits a rank now and then: fewer than many tell a little only of who stands clear of the others.
+    if (pace.durations_only && pace.own_ns.size() < kFewSteps && (s.slowdown < 1 + kWorthOfVeryFew || !StandsClear(usual, usual_of(r)))) continue;
+    if (!pace.durations_only && pace.own_ns.size() < kManySteps && s.slowdown < 1 + kWorthOfFew && !StandsClear(usual, usual_of(r))) continue;
     if (pace.durations_only) {
       const auto waits = WaitsItself(pace, inside, s.excess_ns);
       s.doubtful = !waits.empty();
