@@ -167,7 +167,7 @@ int Run(int argc, char** argv) {
     // Never freed: the program ends soon, and millions of small pieces take their time.
     static auto& bundle = *new absl::StatusOr<Bundle>(LoadPaths(options.paths, &load));
     const auto complain = [&](const absl::Status& wrong, int exit_status) {
-      progress.EndLine();
+      const auto quiet = progress.EndLine();
       return Complain(std::string(wrong.message()), exit_status);
     };
     if (!bundle.ok()) return complain(bundle.status(), kFailed);

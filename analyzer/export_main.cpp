@@ -149,7 +149,7 @@ std::string Write(const std::string& path, Exporter exporter, const Bundle& bund
                                   counts->ranks == 1 ? " rank" : " ranks");
   if (counts->without_time > 0) absl::StrAppend(&text, "; ", counts->without_time, " carry no time");
   if (counts->left_out > 0) absl::StrAppend(&text, "; ", counts->left_out, " left out, too many at once on one row");
-  progress->EndLine();
+  const auto quiet = progress->EndLine();
   fprintf(stderr, "lockstep export: %s\n", Printable(text).c_str());
   return "";
 }
@@ -175,14 +175,16 @@ int Run(int argc, char** argv) {
   TerminalProgress progress("lockstep export", load);
   absl::StatusOr<Bundle> bundle = LoadPaths(options.paths, &load);
   const auto fail = [&progress](const std::string& wrong) {
-    progress.EndLine();
+    const auto quiet = progress.EndLine();
     return Complain(wrong, kFailed);
   };
   if (!bundle.ok()) return fail(std::string(bundle.status().message()));
-  progress.EndLine();
   redactor->Redact(&*bundle);
-  for (const Problem& problem : bundle->problems) {
-    if (problem.note && problem.path.empty()) fprintf(stderr, "lockstep export: %s\n", Printable(problem.text).c_str());
+  {
+    const auto quiet = progress.EndLine();
+    for (const Problem& problem : bundle->problems) {
+      if (problem.note && problem.path.empty()) fprintf(stderr, "lockstep export: %s\n", Printable(problem.text).c_str());
+    }
   }
   progress.Doing(absl::StrCat("analysing ", bundle->ranks.size(), bundle->ranks.size() == 1 ? " rank" : " ranks"));
   const Verdict verdict = Analyze(*bundle);

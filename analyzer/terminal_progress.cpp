@@ -21,7 +21,7 @@ TerminalProgress::~TerminalProgress() {
   }
   done_.notify_all();
   if (thread_.joinable()) thread_.join();
-  EndLine();
+  const auto ended = EndLine();
 }
 
 void TerminalProgress::Doing(std::string what) {
@@ -29,10 +29,11 @@ void TerminalProgress::Doing(std::string what) {
   what_ = std::move(what);
 }
 
-void TerminalProgress::EndLine() {
-  const std::lock_guard lock(mutex_);
+std::unique_lock<std::mutex> TerminalProgress::EndLine() {
+  std::unique_lock lock(mutex_);
   if (shown_ > 0) fputc('\n', stderr);
   shown_ = 0;
+  return lock;
 }
 
 void TerminalProgress::Show() {

@@ -22,8 +22,8 @@ class TerminalProgress {
   ~TerminalProgress();
   // What is done from now on ("analysing 8 ranks"), printable. Any thread.
   void Doing(std::string what);
-  // Ends the line, for what else is to be written there; the next is begun after a second. Any thread.
-  void EndLine();
+  // Ends the line, for what else is to be written there: while what is returned lives, nothing is shown. Any thread.
+  [[nodiscard]] std::unique_lock<std::mutex> EndLine();
 
  private:
   void Show();
