@@ -11,7 +11,7 @@
 namespace lockstep {
 namespace {
 
-// Ranks in pairs ("tp") that all belong to one "world"; each makes the calls of its text, of one rank the next in time: a, b, c all-reduce
+// Ranks in pairs ("tp") that all belong to one "world"; each makes the calls of its text in this order: a, b, c all-reduce
 // 16, 32, 64 numbers in the pair, w in the world, g gathers in the pair. In capitals: recorded into a CUDA graph, not launched.
 Bundle Programs(const std::vector<std::string>& texts) {
   Bundle b;
@@ -102,7 +102,7 @@ TEST(Program, WhoStoppedBeforeAPlaceIsNoWitnessOfIt) {
 }
 
 TEST(Program, AReferenceThatMoreContradictIsTheOneThatLeft) {
-  // Rank 0, whose record goes farthest, is compared with; four of seven agree with it.
+  // Rank 0, whose record goes farthest, is compared with; with itself four of six agree with it.
   EXPECT_EQ(Find({"aabwaagww", "aabwaab", "aabwaab", "aabwaa", "aabwaa", "aabwaa"}), (std::vector<Told>{{0, kChanged, 2}}));
   EXPECT_EQ(Find({"aabwaabww", "aabwaag", "aabwaab", "aabwaab", "aabwaa", "aabwaa"}), (std::vector<Told>{{1, kChanged, 3}}));
 }
