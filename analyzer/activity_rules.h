@@ -50,16 +50,20 @@ inline constexpr Rule kPythonFiles[] = {
     {"datasets/arrow_dataset.py", Stall::kDataLoading},
     {"torchdata/", Stall::kDataLoading},
     {"grain/_src/", Stall::kDataLoading},
+    {"torch/distributed/rendezvous.py", Stall::kRendezvous},
+    {"torch/distributed/elastic/rendezvous/", Stall::kRendezvous},
 };
 
 // Python functions whose own name says it, in whichever file.
 inline constexpr Rule kPythonNames[] = {
     {"save_checkpoint", Stall::kCheckpoint}, {"load_checkpoint", Stall::kCheckpoint}, {"gc.collect", Stall::kGarbageCollection},
+    {"_store_based_barrier", Stall::kRendezvous},
 };
 
 // Native functions. CPython: the collector is gc_collect_main from 3.9 to 3.14 (collect before; gc_collect_internal without
 // the interpreter lock), in Modules/gcmodule.c and Python/gc.c; a thread that wants the lock is in take_gil of
-// Python/ceval_gil. LLVM, ptxas' library, NVRTC and XLA compile.
+// Python/ceval_gil. LLVM, ptxas' library, NVRTC and XLA compile. PyTorch hands NCCL's unique ids around in a store of keys (TCPStore and its
+// like), JAX through its coordination service, programs on MPI by a broadcast.
 inline constexpr Rule kNative[] = {
     {"gc_collect_main", Stall::kGarbageCollection},
     {"gc_collect_internal", Stall::kGarbageCollection},
@@ -78,6 +82,20 @@ inline constexpr Rule kNative[] = {
     {"xla::gpu::GpuCompiler", Stall::kCompilation},
     {"cuModuleLoadData", Stall::kCompilation},
     {"cuLinkComplete", Stall::kCompilation},
+    {"TCPStore::", Stall::kRendezvous},
+    {"c10d::PrefixStore::", Stall::kRendezvous},
+    {"c10d::FileStore::", Stall::kRendezvous},
+    {"c10d::detail::TCPClient::", Stall::kRendezvous},
+    {"gloo::", Stall::kRendezvous},
+    {"CoordinationServiceAgent::", Stall::kRendezvous},
+    {"MPI_Bcast", Stall::kRendezvous},
+    {"MPI_Barrier", Stall::kRendezvous},
+    {"MPI_Allreduce", Stall::kRendezvous},
+    {"MPI_Allgather", Stall::kRendezvous},
+    {"MPI_Recv", Stall::kRendezvous},
+    {"MPI_Wait", Stall::kRendezvous},
+    {"PMIx_Fence", Stall::kRendezvous},
+    {"PMIx_Get", Stall::kRendezvous},
 };
 
 inline constexpr absl::string_view kCheckpointPaths[] = {"checkpoint", "ckpt",         ".distcp",    ".safetensors", "global_step",

@@ -167,6 +167,7 @@ const char* StallName(Stall stall) {
     case Stall::kCompilation: return "compilation";
     case Stall::kGarbageCollection: return "garbage collection";
     case Stall::kInterpreterLock: return "interpreter lock";
+    case Stall::kRendezvous: return "rendezvous";
   }
   return "";
 }
@@ -196,6 +197,9 @@ const char* StallAdvice(Stall stall) {
     case Stall::kInterpreterLock:
       return "1. Find the thread that holds the interpreter lock: native code that does not release it.\n"
              "2. A framework's own dump may never come from this process, because it needs the same lock.";
+    case Stall::kRendezvous:
+      return "1. Find out which process it waits for there: who sets the key that it asks for, who lacks in the barrier (its stack names the call).\n"
+             "2. Look whether all ranks of the group come to this place: a branch that only some take, a group made on some ranks only.";
   }
   return nullptr;
 }
@@ -224,7 +228,8 @@ ActivityView ClassifyActivity(const Process& process) {
     }
   }
   // Native code that is certain goes first: a collection or a wait for the lock can come at any Python line.
-  if (native.stall == Stall::kGarbageCollection || (native.stall == Stall::kInterpreterLock && !brief_lock)) {
+  // So does a wait for another process, whatever the Python line is for.
+  if (native.stall == Stall::kGarbageCollection || native.stall == Stall::kRendezvous || (native.stall == Stall::kInterpreterLock && !brief_lock)) {
     view.stall = native.stall;
     parts.push_back(absl::StrCat("in ", native.frame));
   } else if (python.stall != Stall::kUnknown) {

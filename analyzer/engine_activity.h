@@ -21,6 +21,7 @@ enum class Stall : uint8_t {
   kCompilation,
   kGarbageCollection,
   kInterpreterLock,
+  kRendezvous,  // waits for another process by other means than NCCL: a store of keys, MPI, gloo
 };
 
 enum class Moving : uint8_t { kUnknown, kNo, kYes };

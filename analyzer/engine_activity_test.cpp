@@ -43,6 +43,11 @@ TEST(Activity, InnermostFrameDecides) {
       {"llvm", Stall::kCompilation, {"llvm::SelectionDAGISel::runOnMachineFunction"}, {}},
       {"torch.save", Stall::kCheckpoint, {"__write"}, {"_save (torch/serialization.py:850)", "train (train.py:10)"}},
       {"dcp", Stall::kCheckpoint, {}, {"write_data (torch/distributed/checkpoint/filesystem.py:598)"}},
+      {"unique id", Stall::kRendezvous, {"poll", "c10d::detail::TCPClient::receiveValueWithTimeout", "c10d::TCPStore::doWait", "c10d::TCPStore::get"}, {}},
+      {"barrier of a checkpoint", Stall::kRendezvous, {"gloo::transport::tcp::UnboundBuffer::waitRecv", "gloo::barrier"},
+       {"barrier (torch/distributed/checkpoint/utils.py:99)"}},
+      {"mpi", Stall::kRendezvous, {"opal_progress", "PMPI_Bcast", "main"}, {}},
+      {"torchrun", Stall::kRendezvous, {}, {"_create_c10d_store (torch/distributed/rendezvous.py:189)"}},
       {"own code", Stall::kUnknown, {"clock_nanosleep"}, {"wait (train.py:10)"}},
   };
   for (const Case& c : cases) {

@@ -49,6 +49,27 @@ Part PartOf(const Model& model, uint32_t comm, int32_t member, CallKind kind, in
   return part;
 }
 
+// The one member that is part of every pair whose sizes differ, where it differs from two others or more; -1: none, or several are.
+int32_t AtOddsWithSeveral(const std::vector<Part>& parts) {
+  const auto size = static_cast<int32_t>(parts.size());
+  std::vector<int32_t> differs(parts.size());   // from how many others
+  const auto size_of = [](const std::vector<int64_t>& by_peer, int32_t peer) { return by_peer.empty() ? -1 : by_peer[static_cast<size_t>(peer)]; };
+  int32_t pairs = 0;
+  for (int32_t i = 0; i < size; ++i) {
+    for (int32_t j = i + 1; j < size; ++j) {
+      const auto fits = [&](int32_t from, int32_t to) {
+        const int64_t sent = size_of(parts[from].sent, to), received = size_of(parts[to].received, from);
+        return sent < 0 || received < 0 || sent == received;
+      };
+      if (fits(i, j) && fits(j, i)) continue;
+      ++pairs, ++differs[i], ++differs[j];
+    }
+  }
+  const auto most = std::max_element(differs.begin(), differs.end());
+  // Of three members two pairs have one in common whatever is wrong; the two others fit with each other then.
+  return pairs >= 2 && *most == pairs ? static_cast<int32_t>(most - differs.begin()) : -1;
+}
+
 }  // namespace
 
 bool IsExchangeOfAll(const Model& model, uint32_t comm, int32_t member, const Op& op) {
@@ -67,6 +88,12 @@ SplitVerdict JudgeSplits(const Model& model, uint32_t comm, int32_t sender, int3
     const bool known = members[m].rank_index >= 0 && members[m].membership != kNoIndex;
     now.push_back(known ? PartOf(model, comm, m, kind, peer, send.seq, 0) : Part());
     before.push_back(known ? PartOf(model, comm, m, kind, peer, send.seq, -1) : Part());
+  }
+  // One whose sizes differ from several others', all of which fit with each other.
+  if (const int32_t odd = AtOddsWithSeveral(now); odd == sender || odd == receiver) {
+    return {odd == sender ? SplitSide::kSender : SplitSide::kReceiver,
+            absl::StrCat("the sizes of several others do not fit with ", odd == sender ? "the sender's" : "the receiver's",
+                         " either, and all of those fit with each other")};
   }
   // What a rank routes is the same amount everywhere (tokens times experts a token goes to), wherever it goes.
   std::map<int64_t, int> totals;

@@ -65,7 +65,7 @@ Causes::Waiter Causes::FirstWaiter(uint32_t node) const {
       continue;
     }
     for (const Edge& e : graph_->edges[w]) {
-      if (e.to == node && e.why != Why::kOwnGpu) consider(e, w);
+      if (e.to == node && e.why != Why::kOwnGpu && e.why != Why::kOutside) consider(e, w);
     }
   }
   return first;
@@ -290,7 +290,7 @@ bool Causes::OnlyFirstOperationsWaitFor(uint32_t node) const {
       continue;
     }
     for (const Edge& e : graph_->edges[w]) {
-      if (e.to != node || e.why == Why::kOwnGpu || lost(e, w)) continue;
+      if (e.to != node || e.why == Why::kOwnGpu || e.why == Why::kOutside || lost(e, w)) continue;
       if (!first(e, w)) return false;
       any = true;
     }
@@ -459,6 +459,11 @@ Cause Causes::HostCause(uint32_t node) const {
     c.moving = activity.moving == Moving::kYes;
     // Where the host's place is not recorded, its stack shows it as well.
     if (c.stall != Stall::kUnknown && view.host == HostState::kUnknown) c.kind = HOST_STALL, c.confidence = 0.9;
+    if (c.stall == Stall::kRendezvous) {
+      c.confidence = std::min(c.confidence, 0.8);
+      c.alternatives.push_back("whom it waits for there, outside of NCCL, is at fault: a process that waits in NCCL itself, or that left no data");
+      c.tells_apart = "which process sets that key, or lacks in that barrier";
+    }
   }
   return c;
 }

@@ -325,6 +325,32 @@ TEST(Splits, TheSideThatDoesNotAddUpIsNamed) {
   }
 }
 
+// One rank with a size of its own towards everybody: each pair by itself would not tell which side is wrong.
+TEST(Splits, WhoDiffersFromSeveralIsNamed) {
+  for (const int ranks : {3, 4, 8}) {
+    for (const int odd : {0, ranks - 1}) {
+      for (const bool receives : {false, true}) {
+        Job job = Exchange(ranks, 1);
+        for (int r = 0; r < ranks; ++r) {
+          for (Call& c : job.ranks[r].program) {
+            if (c.kind == CallKind::kNone) continue;
+            // Sums tell nothing here.
+            c.count += c.kind == CallKind::kSend ? 3 * r : 3 * c.root_or_peer;
+            if (r == odd && (c.kind == CallKind::kSend || receives)) c.count /= 2;
+          }
+        }
+        SCOPED_TRACE(absl::StrCat(ranks, " ranks, rank ", odd));
+        const Verdict v = Analyze(job.Run());
+        Expect(v, MISMATCH_SPLITS, {odd});
+        // That the others stand in the exchange with it follows from that.
+        EXPECT_EQ(v.findings_size(), 1) << v.DebugString();
+        EXPECT_EQ(v.findings(0).victim_count(), ranks - 1) << v.DebugString();
+        EXPECT_GE(v.findings(0).confidence(), 0.9) << v.DebugString();
+      }
+    }
+  }
+}
+
 TEST(Splits, ThePairIsNamedWhereNothingTellsTheSide) {
   Job job = Exchange(4, 1);
   for (int r = 0; r < 4; ++r) {

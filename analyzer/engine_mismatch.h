@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analyzer/engine_model.h"
@@ -16,6 +17,8 @@ struct Mismatch {
   int64_t seq = kUnknown;
   // Of a send and its receive: member ranks. -1 for a collective.
   int32_t sender = -1, receiver = -1;
+  // Of an exchange of all in which one member is odd: the other pairs of senders and receivers with this number that do not fit, ascending.
+  std::vector<std::pair<int32_t, int32_t>> pairs;
   // Members whose call differs from what most issued; all members where there is no majority.
   std::vector<int32_t> odd_ranks;      // into Bundle::ranks
   bool majority = false;

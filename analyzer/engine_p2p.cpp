@@ -71,6 +71,8 @@ class Siblings {
   std::map<std::tuple<std::string, int32_t, int, int32_t, int64_t>, Vote> votes_;
 };
 
+bool Fits(const Op& send, const Op& recv) { return send.count == recv.count && send.datatype == recv.datatype; }
+
 // What one member sent to, or received from, one peer: in the order of the numbers.
 using Lane = std::vector<const Op*>;
 // By (member, peer).
@@ -88,6 +90,11 @@ void Sort(Lanes* lanes) {
   for (auto& [key, lane] : *lanes) {
     if (!std::is_sorted(lane.begin(), lane.end(), by_number)) std::stable_sort(lane.begin(), lane.end(), by_number);
   }
+}
+
+const Op* At(const Lane& lane, int64_t seq) {
+  const auto it = std::lower_bound(lane.begin(), lane.end(), seq, [](const Op* op, int64_t n) { return op->seq < n; });
+  return it != lane.end() && (*it)->seq == seq ? *it : nullptr;
 }
 
 }  // namespace
@@ -121,7 +128,7 @@ void FindPointToPointMismatches(const Model& model, std::vector<Mismatch>* found
           ++(s.seq < r.seq ? i : j);
           continue;
         }
-        if (s.count != r.count || s.datatype != r.datatype) {
+        if (!Fits(s, r)) {
           if (send == nullptr || std::tie(s.seq, key) < std::tie(send->seq, pair)) send = &s, recv = &r, pair = key;
           break;
         }
@@ -152,6 +159,15 @@ void FindPointToPointMismatches(const Model& model, std::vector<Mismatch>* found
     first.odd_ranks = !first.majority ? std::vector<int32_t>{std::min(from, to), std::max(from, to)}
                       : sender_odd    ? std::vector<int32_t>{from}
                                       : std::vector<int32_t>{to};
+    const int32_t odd = sender_odd ? pair.first : pair.second;
+    for (const auto& [key, lane] : sends) {
+      if (first.kind != MISMATCH_SPLITS || !first.majority || key == pair || (key.first != odd && key.second != odd)) continue;
+      const auto other = receives.find({key.second, key.first});
+      const Op* s = At(lane, first.seq);
+      const Op* r = other == receives.end() ? nullptr : At(other->second, first.seq);
+      if (s != nullptr && r != nullptr && !Fits(*s, *r)) first.pairs.push_back(key);
+    }
+    std::sort(first.pairs.begin(), first.pairs.end());
     const bool tell_sender = first.odd_ranks[0] == from;
     first.odd_op = tell_sender ? send : recv;
     first.odd_rank = first.odd_ranks[0];

@@ -87,6 +87,23 @@ void Causes::Merge(std::vector<Cause>* causes, Cause c) const {
 
 namespace {
 
+// Hosts that stand still together before any of them issued an operation: the program hands unique ids around, and waits in barriers, by
+// means that are not recorded, so one of them may wait for another there.
+void DoubtTogetherAtStart(const Model& model, Cause* c) {
+  constexpr double kSome = 0.85;
+  if ((c->kind != HOST_STALL && c->kind != RANK_NOT_ARRIVED) || c->ranks.size() < 2 || c->stall != Stall::kUnknown || c->confidence <= kSome) return;
+  const bool at_start = std::all_of(c->ranks.begin(), c->ranks.end(), [&](int32_t r) {
+    const auto& memberships = model.bundle.ranks[static_cast<size_t>(r)].memberships;
+    const HostState host = model.ranks[static_cast<size_t>(r)].host;
+    return host != HostState::kStopped && host != HostState::kDead && model.ranks[static_cast<size_t>(r)].in_flight.empty() &&
+           std::all_of(memberships.begin(), memberships.end(), [](const Membership& ms) { return ms.issued <= 0 && ms.peers.empty(); });
+  });
+  if (!at_start) return;
+  c->confidence = kSome;
+  c->alternatives.push_back("one of them waits for another outside of NCCL, in the store that hands unique ids around or in a barrier, and is a victim");
+  if (c->tells_apart.empty()) c->tells_apart = "their stacks: who of them is inside a store, MPI or gloo";
+}
+
 // Whom all of them wait for outside the circle may stand in what their damaged records lost.
 void DoubtDamagedCircle(const Bundle& bundle, Cause* c) {
   constexpr double kLow = 0.35;
@@ -234,6 +251,7 @@ std::vector<Cause> Causes::FromSinks() {
     if (c.doubtful && certain) return true;
     return c.kind == COLLECTIVE_STUCK && std::any_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) { return still.contains(r); });
   });
+  for (Cause& c : causes) DoubtTogetherAtStart(model_, &c);
   return causes;
 }
 

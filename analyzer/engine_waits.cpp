@@ -188,12 +188,43 @@ bool WaitGraph::Build(bool forgive) {
   stopped = FindStoppedHosts(model_, distrusted);
   for (size_t r = 0; r < hosts_; ++r) BuildHost(r);
   AddCreations();
-  back.resize(edges.size());
+  Reverse();
+  FindSinks();
+  if (HoldFromOutside()) {
+    Reverse();
+    sinks.clear();
+    FindSinks();
+  }
+  return !forgiven.empty();
+}
+
+void WaitGraph::Reverse() {
+  back.assign(edges.size(), {});
   for (uint32_t from = 0; from < edges.size(); ++from) {
     for (const Edge& e : edges[from]) back[e.to].push_back(from);
   }
-  FindSinks();
-  return !forgiven.empty();
+}
+
+// Whom it waits for there is not recorded. Where somebody stands still who does not wait like that, it is one of those: the store's key, the
+// barrier's missing process. Where all do, they are named as they are.
+bool WaitGraph::HoldFromOutside() {
+  std::vector<uint32_t> waiting, others;
+  for (const auto& sink : sinks) {
+    const uint32_t v = sink[0];
+    const bool one = sink.size() == 1;
+    const HostState host = IsHost(v) ? model_.ranks[v].host : HostState::kDead;
+    if (one && (host == HostState::kElsewhere || host == HostState::kUnknown) &&
+        ClassifyActivity(model_.bundle.ranks[v].process).stall == Stall::kRendezvous) {
+      waiting.push_back(v);
+    } else if (!one || IsHost(v) || Kind(v) == NodeKind::kMissing || (Kind(v) == NodeKind::kQueue && IsFaulty(QueueOf(v).front.front))) {
+      others.push_back(v);
+    }
+  }
+  if (waiting.empty() || others.empty()) return false;
+  for (const uint32_t v : waiting) {
+    for (const uint32_t other : others) edges[v].push_back({other, Why::kOutside, nullptr, kNoIndex});
+  }
+  return true;
 }
 
 uint32_t WaitGraph::AddNode(NodeKind kind, int32_t missing) {

@@ -31,6 +31,7 @@ enum class Why : uint8_t {
   kIn,           // from a queue to the collective that it is in, from a host to the making of a communicator
   kStreamOrder,  // another stream of the same GPU must get further first
   kLaunchOrder,  // another stream of the same GPU runs something that was issued later: perhaps it must end first
+  kOutside,      // its host is seen to wait for another process, by other means than NCCL: for one of those that stand still by themselves
 };
 
 struct Edge {
@@ -145,6 +146,10 @@ class WaitGraph {
   bool Failed(const Queue& queue) const;
   void BuildHost(size_t rank_index);
   void AddCreations();
+  // Of the sinks, hosts that are seen to wait for another process outside of NCCL: with edges to whatever else stands still, they are none.
+  // True when there are such.
+  bool HoldFromOutside();
+  void Reverse();
   void AddUnit(size_t rank_index, uint32_t unit, bool absent_only, std::vector<Edge>* out, GpuFront* front);
   void AddSendOrReceive(size_t rank_index, const Op& op, bool absent_only, std::vector<Edge>* out, GpuFront* front);
   const Collective& CollectiveOf(uint32_t comm, int64_t seq, bool absent_only);

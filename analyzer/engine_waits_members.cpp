@@ -30,8 +30,8 @@ void WaitGraph::AddUnit(size_t rank_index, uint32_t unit, bool absent_only, std:
       for (int32_t index : it->second) {
         const Mismatch& m = mismatches_[index];
         const bool send = op.kind == CallKind::kSend;
-        const bool here = IsPointToPoint(op.kind) ? m.sender == (send ? ms.member_rank : op.root_or_peer) &&
-                                                        m.receiver == (send ? op.root_or_peer : ms.member_rank)
+        const std::pair pair(send ? ms.member_rank : op.root_or_peer, send ? op.root_or_peer : ms.member_rank);
+        const bool here = IsPointToPoint(op.kind) ? pair == std::pair(m.sender, m.receiver) || std::binary_search(m.pairs.begin(), m.pairs.end(), pair)
                                                   : m.sender < 0;
         if (!here) continue;
         *front = {Front::kMismatched, &op, ms.comm, index};

@@ -36,6 +36,7 @@ const char* WhyText(Why why) {
     case Why::kIn: return "in it";
     case Why::kStreamOrder: return "behind another stream";
     case Why::kLaunchOrder: return "runs in another order";
+    case Why::kOutside: return "outside of NCCL";
   }
   return "";
 }

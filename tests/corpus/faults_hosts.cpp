@@ -259,9 +259,23 @@ bool FaultMaker::InitHang(std::string*) {
     if (program[i].act == Act::kInit || program[i].act == Act::kSplit) places.push_back(i);
   }
   const size_t at = world || places.size() < 2 ? places[0] : places[static_cast<size_t>(random_.Between(1, static_cast<int64_t>(places.size()) - 1))];
+  // The first member hands the unique id out. Where it did not come to that either, the others wait for it outside of NCCL.
+  const Instr making = program[at];
+  const Comm* comm = job_.CommOf(rank, making.slot);
+  if (at != places[0] && making.act == Act::kInit && comm->members[0] == rank && random_.Chance(0.5)) {
+    for (int32_t other : comm->members) {
+      if (other == rank) continue;
+      const Program& theirs = *job_.programs[static_cast<size_t>(other)];
+      const auto there = std::find_if(theirs.begin(), theirs.end(), [&](const Instr& in) { return in.act == Act::kInit && in.slot == making.slot; });
+      Insert(other, static_cast<size_t>(there - theirs.begin()), {Instr{.act = Act::kStall}});
+      plan_->facts[other] = StoreFacts();
+    }
+    plan_->truth.what = ", nor to handing out its id";
+  }
   if (!Stall(rank, at, ElsewhereFacts())) return false;
   Blame({rank}, {"HUNG", "LATE"}, {"INIT_INCOMPLETE", "RANK_NOT_ARRIVED", "HOST_STALL", "RANK_NO_DATA"});
-  plan_->truth.what = "rank " + std::to_string(rank) + " never comes to the making of " + (at == places[0] ? "the world's communicator" : "a communicator");
+  plan_->truth.what = "rank " + std::to_string(rank) + " never comes to the making of " +
+                      (at == places[0] ? "the world's communicator" : "a communicator") + plan_->truth.what;
   if (request_.fr) {
     Unidentified("a Flight Recorder dump knows a group only once its communicator is made: own dumps");
     // Of the communicators that were made what was called is in order and over, or none was used yet: then no dump holds anything.

@@ -109,4 +109,12 @@ ProcessFacts InitFacts() {
                   {"__poll (libc.so.6)", "bootstrapInit (libnccl.so.2)", "ncclCommInitRankConfig (libnccl.so.2)"});
 }
 
+ProcessFacts StoreFacts() {
+  return Sleeping({"new_group (/opt/torch/distributed/distributed_c10d.py:4870)",
+                   "initialize_model_parallel (/opt/train/megatron/core/parallel_state.py:812)"},
+                  {"__poll (libc.so.6)", "c10d::detail::TCPClient::receiveValueWithTimeout<c10d::detail::WaitResponseType> (libtorch_cpu.so)",
+                   "c10d::TCPStore::doWait (libtorch_cpu.so)", "c10d::TCPStore::get (libtorch_cpu.so)",
+                   "c10d::ProcessGroupNCCL::broadcastUniqueNCCLID (libtorch_cuda.so)"});
+}
+
 }  // namespace lockstep::corpus

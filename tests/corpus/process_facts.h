@@ -17,6 +17,7 @@ ProcessFacts TeardownFacts();
 ProcessFacts ExceptionFacts();
 ProcessFacts ElsewhereFacts();        // stands still in code that says nothing
 ProcessFacts InitFacts();
+ProcessFacts StoreFacts();            // asks the store for a unique id that nobody has set
 
 }  // namespace lockstep::corpus
 

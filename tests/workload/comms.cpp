@@ -17,7 +17,7 @@ ncclConfig_t ConfigNamed([[maybe_unused]] const std::string& name) {
 }
 
 // The first member makes the id, the others read it.
-ncclUniqueId ExchangeId(const Comm& comm, StoreClient* store) {
+ncclUniqueId ExchangeId(const Comm& comm, TCPStore* store) {
   const std::string key = "id/" + comm.name;
   ncclUniqueId id{};
   std::string value;
@@ -79,7 +79,7 @@ Group GroupOf(const Options& options, CommKind kind, int rank) {
   return group;
 }
 
-Communicators::Communicators(const Options& options, const Environment& environment, StoreClient* store)
+Communicators::Communicators(const Options& options, const Environment& environment, TCPStore* store)
     : options_(options), rank_(environment.rank) {
   for (int i = 0; i < kCommKinds; ++i) {
     Comm& comm = comms_[i];

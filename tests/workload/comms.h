@@ -49,7 +49,7 @@ class Communicators {
  public:
   // Collective over the job: makes world from a unique id of rank 0, splits tp, dp and ep from it, and makes pp from
   // unique ids of its own. Exits the process with status 1 on an error.
-  Communicators(const Options& options, const Environment& environment, StoreClient* store);
+  Communicators(const Options& options, const Environment& environment, TCPStore* store);
   Communicators(const Communicators&) = delete;
   Communicators& operator=(const Communicators&) = delete;
 

@@ -110,7 +110,7 @@ int PortOf(int fd) {
 
 }  // namespace
 
-StoreServer::~StoreServer() {
+TCPStoreServer::~TCPStoreServer() {
   if (thread_.joinable()) {
     uint64_t one = 1;
     while (write(stop_fd_, &one, sizeof one) < 0 && errno == EINTR) {
@@ -121,7 +121,7 @@ StoreServer::~StoreServer() {
   if (stop_fd_ >= 0) close(stop_fd_);
 }
 
-bool StoreServer::Start(const std::string& address, int port, std::string* error) {
+bool TCPStoreServer::Start(const std::string& address, int port, std::string* error) {
   Addresses addresses = Resolve(address, port, AI_PASSIVE, error);
   if (!addresses) return false;
   for (addrinfo* each = addresses.get(); each != nullptr && listen_fd_ < 0; each = each->ai_next) {
@@ -146,7 +146,7 @@ bool StoreServer::Start(const std::string& address, int port, std::string* error
   return true;
 }
 
-void StoreServer::Serve() {
+void TCPStoreServer::Serve() {
   pollfd fds[2] = {{listen_fd_, POLLIN, 0}, {stop_fd_, POLLIN, 0}};
   while (true) {
     if (poll(fds, 2, -1) < 0 && errno != EINTR) return;
@@ -159,7 +159,7 @@ void StoreServer::Serve() {
   }
 }
 
-void StoreServer::Answer(int connection) {
+void TCPStoreServer::Answer(int connection) {
   unsigned char head[kRequestHead];
   if (!ReadAll(connection, head, sizeof head)) return;
   const size_t key_size = head[1];
@@ -185,7 +185,7 @@ void StoreServer::Answer(int connection) {
   }
 }
 
-StoreClient::Outcome StoreClient::Ask(char verb, const std::string& key, const std::string& value, std::string* answer,
+TCPStore::Outcome TCPStore::Ask(char verb, const std::string& key, const std::string& value, std::string* answer,
                                       std::string* error) {
   Addresses addresses = Resolve(address_, port_, 0, error);
   if (!addresses) return Outcome::kUnreachable;
@@ -217,7 +217,7 @@ StoreClient::Outcome StoreClient::Ask(char verb, const std::string& key, const s
   return Outcome::kUnreachable;
 }
 
-bool StoreClient::Retry(char verb, const std::string& key, const std::string& value, std::string* answer,
+bool TCPStore::Retry(char verb, const std::string& key, const std::string& value, std::string* answer,
                         std::string* error) {
   if (key.size() > kMaxKey || value.size() > kMaxValue) {
     *error = "key or value too long for the store: '" + key + "'";
@@ -237,12 +237,12 @@ bool StoreClient::Retry(char verb, const std::string& key, const std::string& va
   }
 }
 
-bool StoreClient::Set(const std::string& key, const std::string& value, std::string* error) {
+bool TCPStore::Set(const std::string& key, const std::string& value, std::string* error) {
   std::string answer;
   return Retry('S', key, value, &answer, error);
 }
 
-bool StoreClient::Get(const std::string& key, std::string* value, std::string* error) {
+bool TCPStore::Get(const std::string& key, std::string* value, std::string* error) {
   return Retry('G', key, "", value, error);
 }
 

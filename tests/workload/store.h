@@ -1,5 +1,6 @@
 // A key-value store over TCP, just big enough to hand NCCL unique ids around: one request per connection, keys of at
-// most kMaxKey bytes, values of at most kMaxValue bytes, at most kMaxEntries of them.
+// most kMaxKey bytes, values of at most kMaxValue bytes, at most kMaxEntries of them. Named as PyTorch names what does this there, so that
+// stacks of ranks that wait in it read alike.
 #ifndef LOCKSTEP_TESTS_WORKLOAD_STORE_H_
 #define LOCKSTEP_TESTS_WORKLOAD_STORE_H_
 
@@ -14,12 +15,12 @@ inline constexpr size_t kMaxValue = 256;
 inline constexpr size_t kMaxEntries = 1 << 16;
 
 // Serves from a thread of its own until destroyed.
-class StoreServer {
+class TCPStoreServer {
  public:
-  StoreServer() = default;
-  ~StoreServer();
-  StoreServer(const StoreServer&) = delete;
-  StoreServer& operator=(const StoreServer&) = delete;
+  TCPStoreServer() = default;
+  ~TCPStoreServer();
+  TCPStoreServer(const TCPStoreServer&) = delete;
+  TCPStoreServer& operator=(const TCPStoreServer&) = delete;
 
   // Listens on address:port (0: any free one, see port()). False with *error set when the address cannot be had.
   bool Start(const std::string& address, int port, std::string* error);
@@ -37,9 +38,9 @@ class StoreServer {
 };
 
 // Talks to a server. Not thread-safe. Every call gives up timeout_s seconds after it began, with *error set.
-class StoreClient {
+class TCPStore {
  public:
-  StoreClient(std::string address, int port, double timeout_s)
+  TCPStore(std::string address, int port, double timeout_s)
       : address_(std::move(address)), port_(port), timeout_s_(timeout_s) {}
 
   // Retries until the server is up. A key is set once; setting it again replaces the value.

@@ -25,7 +25,7 @@ class StoreTest : public ::testing::Test {
     ASSERT_GT(server_.port(), 0);
   }
 
-  StoreClient Client(double timeout_s = kPatience) const { return {"127.0.0.1", server_.port(), timeout_s}; }
+  TCPStore Client(double timeout_s = kPatience) const { return {"127.0.0.1", server_.port(), timeout_s}; }
 
   // Sends raw bytes and returns what comes back.
   std::string Raw(const std::string& request) const {
@@ -45,11 +45,11 @@ class StoreTest : public ::testing::Test {
     return answer;
   }
 
-  StoreServer server_;
+  TCPStoreServer server_;
 };
 
 TEST_F(StoreTest, GivesBackWhatWasSet) {
-  StoreClient client = Client();
+  TCPStore client = Client();
   const std::string id("binary\0id\xff", 10);
   std::string error;
   std::string value;
@@ -60,19 +60,19 @@ TEST_F(StoreTest, GivesBackWhatWasSet) {
 
 TEST_F(StoreTest, GetWaitsForSet) {
   auto reader = std::async(std::launch::async, [this] {
-    StoreClient client = Client();
+    TCPStore client = Client();
     std::string value;
     std::string error;
     return client.Get("id/pp_1", &value, &error) ? value : "failed: " + error;
   });
-  StoreClient client = Client();
+  TCPStore client = Client();
   std::string error;
   ASSERT_TRUE(client.Set("id/pp_1", "late", &error)) << error;
   EXPECT_EQ(reader.get(), "late");
 }
 
 TEST_F(StoreTest, GivesUpAndSaysWhy) {
-  StoreClient client = Client(0.05);
+  TCPStore client = Client(0.05);
   std::string value;
   std::string error;
   EXPECT_FALSE(client.Get("nobody", &value, &error));
@@ -80,7 +80,7 @@ TEST_F(StoreTest, GivesUpAndSaysWhy) {
 }
 
 TEST_F(StoreTest, RefusesWhatIsTooLong) {
-  StoreClient client = Client();
+  TCPStore client = Client();
   std::string error;
   EXPECT_FALSE(client.Set(std::string(kMaxKey + 1, 'k'), "v", &error));
   EXPECT_FALSE(client.Set("k", std::string(kMaxValue + 1, 'v'), &error));
@@ -92,40 +92,40 @@ TEST_F(StoreTest, SurvivesNonsense) {
   EXPECT_EQ(Raw("S"), "");
   EXPECT_EQ(Raw(""), "");
   EXPECT_EQ(Raw(std::string("S\x05\x05\x00only", 8)), "");
-  StoreClient client = Client();
+  TCPStore client = Client();
   std::string error;
   EXPECT_TRUE(client.Set("still", "there", &error)) << error;
 }
 
-TEST(StoreClientTest, RetriesUntilTheServerIsUp) {
+TEST(TCPStoreTest, RetriesUntilTheServerIsUp) {
   // A port that was free a moment ago.
   int port = 0;
   {
-    StoreServer probe;
+    TCPStoreServer probe;
     std::string error;
     ASSERT_TRUE(probe.Start("127.0.0.1", 0, &error)) << error;
     port = probe.port();
   }
-  StoreClient impatient("127.0.0.1", port, 0.05);
+  TCPStore impatient("127.0.0.1", port, 0.05);
   std::string error;
   ASSERT_FALSE(impatient.Set("k", "v", &error));
   EXPECT_THAT(error, HasSubstr("cannot reach the store"));
 
   auto writer = std::async(std::launch::async, [port] {
-    StoreClient client("127.0.0.1", port, kPatience);
+    TCPStore client("127.0.0.1", port, kPatience);
     std::string why;
     return client.Set("k", "v", &why) ? std::string() : why;
   });
-  StoreServer server;
+  TCPStoreServer server;
   ASSERT_TRUE(server.Start("127.0.0.1", port, &error)) << error;
   EXPECT_EQ(writer.get(), "");
 }
 
-TEST(StoreServerTest, SaysWhenThePortIsTaken) {
-  StoreServer first;
+TEST(TCPStoreServerTest, SaysWhenThePortIsTaken) {
+  TCPStoreServer first;
   std::string error;
   ASSERT_TRUE(first.Start("127.0.0.1", 0, &error)) << error;
-  StoreServer second;
+  TCPStoreServer second;
   EXPECT_FALSE(second.Start("127.0.0.1", first.port(), &error));
   EXPECT_THAT(error, HasSubstr("MASTER_PORT"));
 }

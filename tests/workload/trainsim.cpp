@@ -47,12 +47,12 @@ int Run(const Options& options, const Environment& environment) {
   SetRankForMessages(environment.rank);
   SelectDevice(environment);
   // Served as long as rank 0 lives: groups that it is no member of may exchange their ids later than it does.
-  StoreServer server;
+  TCPStoreServer server;
   std::string error;
   if (environment.rank == 0 && !server.Start(environment.master_addr, environment.master_port, &error)) {
     FailCall("starting the store", error.c_str(), __FILE__, __LINE__);
   }
-  StoreClient store(environment.master_addr, environment.master_port, options.store_timeout_s);
+  TCPStore store(environment.master_addr, environment.master_port, options.store_timeout_s);
   Communicators comms(options, environment, &store);
   Trainer trainer(options, environment.rank, &comms);
   if (environment.rank == 0) {
