@@ -25,7 +25,7 @@ constexpr size_t kMaxFiles = 1u << 20;
 bool HoldsNoData(const std::string& name) {
   return absl::StartsWith(name, ".") || absl::StartsWith(name, "README") || absl::EndsWith(name, ".log") ||
          name == "verdict.json" || name == "verdict.txt" || name == "report.html" || name == "stacks.json" ||
-         name == "index.lsi";
+         name == "decisions.jsonl" || name == "index.lsi";
 }
 
 class Walk {

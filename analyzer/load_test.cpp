@@ -121,6 +121,7 @@ TEST_F(LoadTest, AnIncidentFolderIsOneBundle) {
   PutDump("incident/sub/node0.lsd", 0, 4, 8);
   Put("incident/verdict.json", "{}");
   Put("incident/verdict.txt", "HUNG");
+  Put("incident/decisions.jsonl", "{\"level\":\"late\"}\n");
   Put("incident/report.html", "<html>");
   Put("incident/agent.log", "\x80\x02");
   Put("incident/README.md", "{");

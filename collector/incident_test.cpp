@@ -102,6 +102,7 @@ TEST_F(IncidentTest, AnalysedAgainItGivesTheSameVerdict) {
   facts.job = "job";
   facts.command = {"train", "\xff\xfe"};
   facts.exits = {{1, 101, "killed by signal 9 (Killed)"}};
+  facts.decisions = {R"({"level":"late"})", R"({"level":"hung"})"};
   const std::string out = folder_ + "/deeper/incident";
   const absl::Status status = WriteIncident(out, bundle, verdict, facts);
   ASSERT_TRUE(status.ok()) << status;
@@ -118,6 +119,7 @@ TEST_F(IncidentTest, AnalysedAgainItGivesTheSameVerdict) {
   EXPECT_EQ(loaded->ranks[1].process.signal, 9);
   EXPECT_EQ(loaded->ranks[1].ops.size(), 4u) << "the dead rank's records are in the incident";
   EXPECT_TRUE(loaded->known_stalled);
+  for (const Problem& problem : loaded->problems) ADD_FAILURE() << problem.path << ": " << problem.text;
   const Verdict again = Analyze(*loaded);
   EXPECT_EQ(VerdictName(again.verdict()), VerdictName(verdict.verdict()));
   ASSERT_EQ(again.findings_size(), verdict.findings_size());
