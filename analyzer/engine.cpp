@@ -355,6 +355,7 @@ Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options, const s
   Causes& finder = *still->finder;
   std::vector<Cause>& causes = still->causes;
   if (causes.empty()) still->Append(finder.FromReplays());
+  if (causes.empty()) still->Append(finder.FromRendezvous(options.late_after_ns));
   // Where nothing stands still, nobody waits for who left no data.
   if (causes.empty() && (model.stalled || bundle.known_stalled)) still->Append(finder.FromMissing());
   FoldHostsOfFailedGpus(&causes);

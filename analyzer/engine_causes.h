@@ -22,6 +22,9 @@
 
 namespace lockstep {
 
+// Cause::op_name of waits for another process by other means than NCCL.
+inline constexpr char kRendezvous[] = "a rendezvous outside of NCCL";
+
 // A finding in the making. `ranks` are indexes into Bundle::ranks; `missing` are global ranks without data.
 struct Cause {
   FindingKind kind = FINDING_UNSPECIFIED;
@@ -79,6 +82,9 @@ class Causes {
   // Of a job that is known to stand still though nothing in the record does: the one host that launched its CUDA graph less often than all
   // others and is in no wait. Needs no wait graph.
   std::vector<Cause> FromReplays() const;
+  // Of a job in which nobody waits in NCCL: the few hosts that do not wait for another process outside of it, as all others are seen to; where
+  // there are none, those without data. Needs no wait graph.
+  std::vector<Cause> FromRendezvous(int64_t late_after_ns) const;
   // Ranks that left no data, when nothing else is known to be wrong.
   std::vector<Cause> FromMissing() const;
   // Signature hashes that part although no record shows it; asynchronous errors of NCCL.

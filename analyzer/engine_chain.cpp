@@ -68,7 +68,7 @@ void AddChain(const Model& model, const WaitGraph& graph, const Cause& cause, Fi
     auto add = [&](const Edge& e, uint32_t from, const std::set<int32_t>& waits_for, uint32_t collective) {
       const Rank& waiter = bundle.ranks[graph.RankOf(from)];
       std::string plain = "communicator set-up", numbered = plain;
-      if (e.why == Why::kOutside) plain = numbered = "a rendezvous outside of NCCL";
+      if (e.why == Why::kOutside) plain = numbered = kRendezvous;
       if (e.op != nullptr) {
         numbered = OpText(bundle, waiter, *e.op);
         plain = ring::IsPointToPoint(e.op->kind) ? ring::CallName(e.op->kind) : OpName(bundle, *e.op);

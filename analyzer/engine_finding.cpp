@@ -147,7 +147,7 @@ Finding Causes::ToFinding(const Cause& cause) const {
     for (int32_t r : f.culprit_ranks()) link->add_waits_for(r);
     link->set_operation(cause.op_name);
     *link->mutable_communicator() = f.communicator();
-    link->set_text(absl::StrCat("waiting in nccl", cause.op_name));
+    link->set_text(absl::StrCat("waiting in ", cause.op_name == kRendezvous ? "" : "nccl", cause.op_name));
     f.set_victim_count(static_cast<int32_t>(ranks.size()));
   }
   return f;

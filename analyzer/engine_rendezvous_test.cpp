@@ -103,5 +103,57 @@ TEST(Rendezvous, TogetherAtTheStartIsNotSure) {
   EXPECT_GE(later.findings(0).confidence(), 0.9);
 }
 
+// A job of which nobody came to a call: all but `standing` ask the store for a unique id.
+Bundle AllInStore(const std::vector<int>& standing) {
+  Job job(2, 2, 2, 4);
+  for (auto& rank : job.ranks) rank.host_fault = HostFault::kStall, rank.host_fault_at = 0;
+  Bundle b = job.Run();
+  b.ranks_expected = static_cast<int32_t>(b.ranks.size());
+  for (Rank& rank : b.ranks) {
+    if (rank.threads.empty()) rank.threads.emplace_back();
+    rank.threads[0].calls += 1;
+    rank.threads[0].last_call_ns = rank.captured_ns - 40'000'000'000;
+    rank.host_waits = true;
+    if (std::find(standing.begin(), standing.end(), rank.rank) == standing.end()) InStore(&rank);
+  }
+  return b;
+}
+
+TEST(Rendezvous, WhereNobodyWaitsInNcclTheOneElsewhereIsNamed) {
+  for (const bool known : {true, false}) {
+    Bundle b = AllInStore({3});
+    b.known_stalled = known;
+    const Verdict v = Analyze(b);
+    ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+    EXPECT_EQ(v.findings(0).kind(), HOST_STALL);
+    EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{3});
+    EXPECT_LT(v.findings(0).confidence(), 0.9);
+    EXPECT_EQ(v.findings(0).victim_count(), 7);
+    EXPECT_EQ(v.verdict(), known ? VERDICT_HUNG : VERDICT_LATE);
+  }
+  // A barrier that lasts a moment is none.
+  Bundle b = AllInStore({3});
+  b.known_stalled = false;
+  for (Rank& rank : b.ranks) rank.threads[0].last_call_ns = rank.captured_ns - 1'000'000'000;
+  EXPECT_EQ(Analyze(b).verdict(), VERDICT_HEALTHY);
+}
+
+TEST(Rendezvous, WhereAllAreInItWhoLeftNoDataIsNamed) {
+  Bundle b = AllInStore({});
+  b.ranks.erase(b.ranks.begin() + 6);
+  const Verdict v = Analyze(b);
+  ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+  EXPECT_EQ(v.findings(0).kind(), RANK_NO_DATA);
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{6});
+  EXPECT_LE(v.findings(0).confidence(), 0.5);
+}
+
+// Several that do not wait there are at work, as far as anything tells.
+TEST(Rendezvous, ManyElsewhereAreNobody) {
+  for (const std::vector<int>& standing : {std::vector<int>{0, 1, 2, 3}, std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}, std::vector<int>{}}) {
+    EXPECT_EQ(Analyze(AllInStore(standing)).findings_size(), 0);
+  }
+}
+
 }  // namespace
 }  // namespace lockstep

@@ -344,6 +344,9 @@ TEST(Report, HealthyAndIncompleteAreOneClearLine) {
   verdict.set_ranks_expected(8);
   EXPECT_THAT(ReportText(verdict, MakeBundle(8)), StartsWith("HEALTHY  8 ranks: nothing stands still"));
   EXPECT_EQ(ExitStatus(verdict), 0);
+  verdict.set_verdict(VERDICT_HUNG);
+  EXPECT_THAT(ReportText(verdict, MakeBundle(8)), StartsWith("HUNG  8 ranks: it stands still, and what was recorded does not say because"));
+  EXPECT_EQ(ExitStatus(verdict), 1);
   verdict.set_verdict(VERDICT_INCOMPLETE_DATA);
   EXPECT_THAT(ReportText(verdict, MakeBundle(7)),
               StartsWith("INCOMPLETE_DATA  8 ranks: nothing wrong in what could be read"));
