@@ -344,7 +344,9 @@ std::vector<Divergence> FindDivergences(const Model& model) {
     }
     const auto biggest = std::max_element(kinds.begin(), kinds.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
     const Makers makers(aligner, family, *reference, best);
-    const auto program_of = [&](int32_t rank) { return std::find_if(family.begin(), family.end(), [&](const Program& p) { return p.rank == rank; }); };
+    const auto program_of = [&programs = family](int32_t rank) {
+      return std::find_if(programs.begin(), programs.end(), [&](const Program& p) { return p.rank == rank; });
+    };
     // Where more ranks made the other call than the reference's, it is the one that left.
     if (biggest->second >= 2 && makers.Of(biggest->first->sibling) < biggest->second) {
       if (const auto told = aligner.Compare(*program_of(biggest->first->rank), *reference).divergence) {
