@@ -116,13 +116,15 @@ std::vector<std::string> TakeLegalOperations(const Model& model, std::vector<Cau
   constexpr int64_t kMayConnect = 120'000'000'000, kMayCompute = 120'000'000'000;
   std::vector<std::string> legal;
   std::erase_if(*causes, [&](const Cause& c) {
-    if (c.first_lost != kNoIndex && c.op == nullptr) {
+    const bool unseen = c.kind == RANK_NO_DATA && c.first_only;
+    if (c.first_lost != kNoIndex && c.op == nullptr && (unseen || c.kind != RANK_NO_DATA)) {
       // Its record is gone because the job went on beside it: for how long at most, the newest call tells.
       const Rank& rank = model.bundle.ranks[static_cast<size_t>(c.op_rank)];
       int64_t newest = 0;
       for (const Op& op : rank.ops) newest = std::max(newest, op.enter_ns);
       if (rank.captured_ns <= 0 || rank.captured_ns - newest > kMayConnect) return false;
-      legal.push_back(absl::StrCat("NOT a hang yet: all members are in the first operation of ", CommText(model.bundle.comms[c.first_lost]),
+      legal.push_back(absl::StrCat("NOT a hang yet: all members", unseen ? " that left data" : "", " are in the first operation of ",
+                                   CommText(model.bundle.comms[c.first_lost]),
                                    ", whose record is gone; look again in a minute"));
       return true;
     }
@@ -139,7 +141,6 @@ std::vector<std::string> TakeLegalOperations(const Model& model, std::vector<Cau
       return true;
     }
     // Who left no data may as well be in it.
-    const bool unseen = c.kind == RANK_NO_DATA && c.first_only;
     if ((c.kind != COLLECTIVE_STUCK && !unseen) || c.op->seq != m->first_seq || age < 0 || age > kMayConnect) return false;
     legal.push_back(absl::StrCat("NOT a hang yet: all members", unseen ? " that left data" : "", " are in ", OpText(model.bundle, rank, *c.op), " on ",
                                  CommText(model.bundle.comms[c.comm]), ", the first operation of its communicator; look again in a minute"));

@@ -272,7 +272,19 @@ bool Causes::OnlyFirstOperationsWaitFor(uint32_t node) const {
     const auto& ops = bundle_.ranks[static_cast<size_t>(graph_->RankOf(from))].ops;
     return !std::less<const Op*>()(e.op, ops.data()) && std::less<const Op*>()(e.op, ops.data() + ops.size());
   };
+  // The record of a first operation may be gone where the job goes on beside it.
+  auto first_lost = [&](const Edge& e, uint32_t from) {
+    if (graph_->Kind(from) != WaitGraph::NodeKind::kQueue || e.op != nullptr) return false;
+    const Queue& queue = graph_->QueueOf(from);
+    const auto& memberships = bundle_.ranks[static_cast<size_t>(queue.rank)].memberships;
+    return std::any_of(queue.lost.begin(), queue.lost.end(), [&](const auto& lost) {
+      return lost.first == e.comm && std::any_of(memberships.begin(), memberships.end(), [&](const Membership& ms) {
+               return ms.comm == e.comm && ms.completed == kNone && lost.second == (ms.first_seq >= 0 ? ms.first_seq : 1);
+             });
+    });
+  };
   auto first = [&](const Edge& e, uint32_t from) {
+    if (first_lost(e, from)) return true;
     if (!own(e, from) || !IsCollective(e.op->kind)) return false;
     return e.op->seq == bundle_.ranks[graph_->RankOf(from)].memberships[e.op->membership].first_seq;
   };
@@ -311,6 +323,7 @@ Cause Causes::HostCause(uint32_t node) const {
     c.confidence = 0.5;
     c.first_only = OnlyFirstOperationsWaitFor(node);
     AddWaiterEvidence(node, &c);
+    if (c.first_only && c.op == nullptr) c.first_lost = c.comm;
     // What a damaged record shows in flight may stand behind what it lost: then it is its own rank that holds the others up.
     std::set<int32_t> waiting;
     const auto lost_some = [&](uint32_t w) {

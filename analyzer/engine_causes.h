@@ -115,6 +115,9 @@ class Causes {
   Cause FromMismatch(const Mismatch& m) const;
   std::vector<Cause> Explain(const Mismatch& m) const;
   void PreferCounted(const Mismatch& m, Cause* cause) const;
+  // Where a rank seems to have left its siblings' program behind what its GPU is in, and it and one that it exchanges with both count apart from
+  // their siblings: they left it together, in an exchange that is no longer on record.
+  void AddPartner(const Divergence& d, Cause* cause) const;
   // What made the host leave its program, where that shows: the call it came to last was one on which the calls differ, or
   // one that a rank without data had to take part in. Empty: nothing of the kind.
   std::vector<Cause> WhyItLeft(uint32_t node) const;
@@ -201,6 +204,7 @@ class Causes {
   absl::flat_hash_set<int32_t> damaged_;                                // global ranks
   std::vector<int32_t> divergence_of_rank_;                             // into divergences_, -1 none
   mutable std::optional<std::vector<int32_t>> counted_;                 // FindOtherPrograms, made when first needed
+  mutable std::optional<std::vector<int32_t>> oddly_counted_;           // FindOddlyCounted, likewise
   mutable absl::flat_hash_map<uint32_t, Waiter> first_in_;              // by node of a collective
 };
 

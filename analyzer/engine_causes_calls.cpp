@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine_causes.h"
+#include "analyzer/engine_counts.h"
 
 namespace lockstep {
 
@@ -60,6 +61,42 @@ Cause Causes::FromMismatch(const Mismatch& m) const {
              "2. Results since then may be wrong even where nothing hangs.";
   c.refuted_by = "records of the other members showing the same arguments";
   return c;
+}
+
+void Causes::AddPartner(const Divergence& d, Cause* cause) const {
+  if (graph_ == nullptr) return;
+  // Where its GPU came to is where it left, unless what it is in is no longer on record.
+  const auto first = graph_->queues.begin() + graph_->FirstQueue(static_cast<size_t>(d.rank));
+  const auto last = graph_->queues.begin() + graph_->FirstQueue(static_cast<size_t>(d.rank) + 1);
+  if (std::none_of(first, last, [](const Queue& queue) { return queue.overwritten; }) && CameTo(d)) return;
+  if (!oddly_counted_) oddly_counted_ = FindOddlyCounted(model_);
+  const std::vector<int32_t>& both = *oddly_counted_;
+  if (both.size() != 2 || (both[0] != d.rank && both[1] != d.rank)) return;
+  const int32_t partner = both[both[0] == d.rank ? 1 : 0];
+  const auto& memberships = bundle_.ranks[static_cast<size_t>(d.rank)].memberships;
+  const bool framework = bundle_.ranks[static_cast<size_t>(d.rank)].source == Source::kFlightRecorder;
+  const auto shared = std::find_if(memberships.begin(), memberships.end(), [&](const Membership& ms) {
+    const auto& members = model_.comms[ms.comm].members;
+    // A framework counts sends and receives over all peers.
+    if (framework) return model_.comms[ms.comm].used_for_p2p && std::any_of(members.begin(), members.end(), [&](const Member& m) { return m.rank_index == partner; });
+    return std::any_of(ms.peers.begin(), ms.peers.end(), [&](const auto& peer) {
+      return peer.peer >= 0 && static_cast<size_t>(peer.peer) < members.size() && members[static_cast<size_t>(peer.peer)].rank_index == partner;
+    });
+  });
+  if (shared == memberships.end()) return;
+  cause->kind = P2P_UNMATCHED;
+  cause->comm = shared->comm;
+  cause->op = nullptr;
+  cause->op_rank = -1;
+  cause->ranks = both;
+  cause->confidence = 0.85;
+  cause->what = absl::StrCat("exchanged more with each other on ", CommText(bundle_.comms[cause->comm]),
+                             " than the ranks in the same roles did, and do not get past it");
+  cause->evidence.push_back({"both counted other sends and receives than most ranks in the same role, with as many collectives issued everywhere", both});
+  cause->alternatives = {"one of them issued its call first, and the other answered it"};
+  cause->tells_apart = "their calls of that exchange, which have left the rings: a longer record";
+  cause->advice = "1. Find the code path on which only these two exchange something (a retry, a branch on local data).\n"
+                  "2. Two that send to each other before either receives need one group for both.";
 }
 
 Cause Causes::FromDivergence(const Divergence& d) const {
@@ -145,6 +182,7 @@ Cause Causes::FromDivergence(const Divergence& d) const {
                "2. Results since then may be wrong even where nothing hangs.";
   }
   c.refuted_by = "the ranks in the same role running a different program by design";
+  AddPartner(d, &c);
   return c;
 }
 

@@ -111,6 +111,36 @@ TEST(Lost, AGpuThatDidNotStartWhatItsPeersAreInIsNamedWithoutItsRecord) {
   }
 }
 
+// Two neighbours in a pipeline exchange once more than all others do, each sending before it receives, and stand there with what they call
+// behind it. What is left of one's program shows a receive too many; it is the other's send as well.
+TEST(Lost, WhoExchangesMoreWithEachOtherAreNamedTogether) {
+  int named = 0;
+  for (size_t keep = 2; keep <= 16; ++keep) {
+    Job job(1, 2, 6, 6);
+    const int a = 1, b = 7, pp = job.CommOf(a, "pp");
+    for (const int r : {a, b}) {
+      auto& program = job.ranks[r].program;
+      const size_t at = job.Find(r, "pp", 3);
+      for (const ring::CallKind kind : {ring::CallKind::kRecv, ring::CallKind::kSend}) {
+        testing::Call call = program[at];
+        call.kind = kind;
+        call.root_or_peer = r == a ? 1 : 0;
+        call.group = 0;
+        call.comm = pp;
+        program.insert(program.begin() + static_cast<std::ptrdiff_t>(at), call);
+      }
+    }
+    Bundle bundle = job.Run();
+    Overwrite(keep, &bundle);
+    const Verdict v = Analyze(bundle);
+    ASSERT_GE(v.findings_size(), 1) << keep;
+    const std::vector<int32_t> culprits = Culprits(v.findings(0));
+    named += culprits == std::vector<int32_t>{a, b};
+    EXPECT_TRUE(culprits == (std::vector<int32_t>{a, b}) || v.findings(0).confidence() < 0.8) << keep << " " << v.DebugString();
+  }
+  EXPECT_GE(named, 10);
+}
+
 // Rank 5 crashed; rank 4, its tensor-parallel peer on the same host, gave up while it waited for it in a call whose record is gone.
 Bundle PeerThatGaveUp() {
   Job job(2, 1, 4, 4);

@@ -353,6 +353,48 @@ TEST(Engine, RankWithoutDataMayBeInAYoungFirstOperation) {
   }
 }
 
+// Likewise where its record is gone, because the job went on beside it: counters tell that it is the first.
+TEST(Engine, RankWithoutDataMayBeInAYoungFirstOperationThatIsNotRecorded) {
+  constexpr int64_t kNow = 5'000'000'000'000, kSecond = 1'000'000'000;
+  Bundle b;
+  b.ranks_expected = 4;
+  b.comms.resize(2);
+  for (Communicator& comm : b.comms) comm.size = 4, comm.members = {0, 1, 2, 3};
+  b.comms[0].id = b.comms[0].name = "world";
+  b.comms[1].id = b.comms[1].name = "data";
+  for (int r = 0; r < 3; ++r) {
+    Rank rank;
+    rank.rank = r;
+    rank.source = Source::kFlightRecorder;
+    rank.captured_ns = kNow;
+    rank.records_lost = 9;
+    Membership world, data;
+    world.comm = 0, data.comm = 1;
+    world.member_rank = data.member_rank = r;
+    world.issued = 30, world.completed = 29;
+    data.issued = 1, data.completed = kNone;
+    rank.memberships = {world, data};
+    for (int64_t seq = 11; seq <= 30; ++seq) {
+      Op op;
+      op.membership = 0;
+      op.kind = CallKind::kAllReduce;
+      op.seq = seq;
+      op.record_id = 20 + seq;
+      op.state = seq < 30 ? OpState::kCompleted : OpState::kEnqueued;
+      op.enter_ns = kNow - (50 - seq) * kSecond;
+      rank.ops.push_back(op);
+    }
+    b.ranks.push_back(rank);
+  }
+  const Verdict seen = Analyze(b);
+  EXPECT_EQ(seen.findings_size(), 0) << Describe(seen);
+  EXPECT_EQ(seen.verdict(), VERDICT_INCOMPLETE_DATA);
+  ASSERT_GE(seen.not_the_cause_size(), 1) << Describe(seen);
+  EXPECT_NE(seen.not_the_cause(0).find("all members that left data are in the first operation of data"), std::string::npos) << Describe(seen);
+  for (Rank& rank : b.ranks) rank.captured_ns += 180 * kSecond;
+  ExpectOne(Analyze(b), RANK_NO_DATA, {3});
+}
+
 TEST(Engine, WhoDidNotComeToCallsThatDifferIsNamedToo) {
   for (const HostFault fault : {HostFault::kDie, HostFault::kStall, HostFault::kStop}) {
     Job job(2, 2, 2, kSteps);
