@@ -153,6 +153,11 @@ class Causes {
   void AddNetworkSteps(const GpuFront& front, Cause* cause) const;
   void AddOtherOrders(int32_t rank_index, const GpuFront& front, Cause* cause) const;
   std::vector<Cause> CycleCauses(const std::vector<uint32_t>& sink) const;
+  // Of a circle of two that send to each other what neither's siblings ever sent there: both left the program together, whichever of them is
+  // seen to have left it first. Empty: no such circle.
+  std::vector<Cause> BothSendAnew(const std::vector<uint32_t>& sink) const;
+  // Whether ranks in the same role have calls with that neighbour on record, and none of this size.
+  bool NewToItsRole(int32_t rank_index, const Op& op) const;
   // A circle of sends and receives that one rank closed by taking a peer that it never exchanged anything with.
   bool NarrowToStranger(const std::vector<uint32_t>& sink, Cause* c) const;
   // Two operations on different streams that the same members are all in, and that do not end: one hypothesis.

@@ -362,6 +362,32 @@ TEST(Splits, ThePairIsNamedWhereNothingTellsTheSide) {
   EXPECT_EQ(v.findings(0).alternatives_size(), 2) << v.DebugString();
 }
 
+// Two neighbours exchange what no others do, each sending before it receives. Which of them is seen to have left its siblings' program first
+// is chance.
+TEST(PointToPoint, WhoSendToEachOtherAnewAreNamedTogether) {
+  for (const int stage : {0, 1, 2}) {
+    for (const int step : {1, 3, 5}) {
+      Job job(1, 4, 4, 6);
+      const int a = 4 * stage + 1, b = a + 4;
+      for (const int r : {a, b}) {
+        auto& program = job.ranks[r].program;
+        const size_t at = job.Find(r, "pp", step);
+        ASSERT_NE(at, SIZE_MAX);
+        for (const CallKind kind : {CallKind::kRecv, CallKind::kSend}) {
+          Call call = program[at];
+          call.kind = kind;
+          call.root_or_peer = r == a ? stage + 1 : stage;
+          call.count = 777;
+          call.group = 0;
+          program.insert(program.begin() + static_cast<std::ptrdiff_t>(at), call);
+        }
+      }
+      SCOPED_TRACE(absl::StrCat("stage ", stage, ", step ", step));
+      Expect(Analyze(job.Run()), DEADLOCK_CYCLE, {a, b});
+    }
+  }
+}
+
 // A stage that sends past its neighbour; its siblings in another pipeline show the right peer.
 TEST(PointToPoint, TheSenderToAWrongPeerIsNamed) {
   for (int dp : {1, 2, 4}) {

@@ -170,6 +170,25 @@ TEST(Lost, WhoGaveUpWaitingForADeadOneIsNoCauseWithoutTheRecordOfTheCall) {
 }
 
 // Nothing shows whom it waited for: that it gave up in a wait, and after a crash beside it, is all there is.
+// Rank 5 aborted; its peer, rank 4, waits for it in a call whose record is gone, and rank 2 gave up while it waited for rank 4.
+TEST(Lost, WhoGaveUpWaitingForOneThatWaitsInALostCallIsNoCause) {
+  for (size_t keep = 2; keep <= 12; ++keep) {
+    Job job(2, 1, 4, 4);
+    OwnStreamForTensorParallelism(&job);
+    job.ranks[5].host_fault = HostFault::kDie;
+    job.ranks[5].signal = SIGABRT;
+    job.ranks[5].host_fault_at = job.Find(5, "tp", 2);
+    Bundle b = job.Run();
+    Overwrite(keep, &b);
+    b.ranks[2].process.life = Life::kKilled;
+    b.ranks[2].process.signal = SIGABRT;
+    const Verdict v = Analyze(b);
+    ASSERT_GE(v.findings_size(), 1) << keep;
+    EXPECT_EQ(v.findings(0).kind(), RANK_DEAD) << keep;
+    EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{5}) << keep << v.DebugString();
+  }
+}
+
 TEST(Lost, WhoGaveUpInAWaitAfterACrashOnItsHostIsNoCause) {
   const auto consequence = [](const std::function<void(Bundle*)>& change) {
     Bundle b = PeerThatGaveUp();

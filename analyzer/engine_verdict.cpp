@@ -150,6 +150,9 @@ std::vector<Cause> Causes::FromSinks() {
       std::vector<Cause> left = LeftInCircle(sink);
       if (!left.empty()) here = std::move(left);
     }
+    if (!here.empty() && sink.size() > 1) {
+      if (std::vector<Cause> both = BothSendAnew(sink); !both.empty()) here = std::move(both);
+    }
     const uint32_t v = sink[0];
     // A communicator in the making that nobody is seen to be missing from: AddFromCreations tells of it.
     if (here.empty() && sink.size() == 1 && graph_->Kind(v) == WaitGraph::NodeKind::kCollective) continue;

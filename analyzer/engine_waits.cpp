@@ -72,6 +72,10 @@ void WaitGraph::MakeQueues() {
     full_rings_ &= rank.ops.size() == entries && entries >= kFewEntries &&
                    rank.ops.back().record_id - rank.ops.front().record_id + 1 == static_cast<int64_t>(entries);
   }
+  // So do all dumps of a job where one holds what has completed: they are written in one way. Beside it one in which nothing has is full.
+  full_rings_ |= std::any_of(model_.bundle.ranks.begin(), model_.bundle.ranks.end(), [](const Rank& rank) {
+    return rank.source == Source::kFlightRecorder && !rank.damaged && !rank.only_active && rank.records_lost > 0;
+  });
   queues.reserve(hosts_);
   for (size_t r = 0; r < hosts_; ++r) {
     const Rank& rank = model_.bundle.ranks[r];

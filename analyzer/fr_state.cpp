@@ -120,15 +120,19 @@ class StateJudge {
   // A dump of what is active holds all of it. Where a group's counters show older operations unfinished than its oldest entry, nothing
   // has completed since the ring was full, and what is in flight has left it. (A counter may be a little behind what the GPU did.)
   bool LacksActive() const {
-    constexpr int64_t kNotNoticedYet = 3;
+    // Sends and receives to several peers end in an order of their own, but not far from that of their numbers.
+    constexpr int64_t kNotNoticedYet = 3, kOutOfOrder = 4;
     if (!rank_.only_active || rank_.ops.empty()) return false;
     std::vector<int64_t> oldest(views_.size(), INT64_MAX);
     for (const Op& op : rank_.ops) {
       if (op.seq >= 0) oldest[op.membership] = std::min(oldest[op.membership], op.seq);
     }
     for (size_t i = 0; i < views_.size(); i++) {
-      if (file_.used[i].has_p2p || file_.used[i].p2ps > 0 || views_[i].collective_completed < 0) continue;
-      if (oldest[i] != INT64_MAX && oldest[i] > views_[i].collective_completed + 1 + kNotNoticedYet) return true;
+      const bool exchanges = file_.used[i].has_p2p || file_.used[i].p2ps > 0;
+      if (exchanges && file_.used[i].collectives > 0) continue;
+      const int64_t completed = exchanges ? views_[i].p2p_completed : views_[i].collective_completed;
+      if (completed < 0 || oldest[i] == INT64_MAX) continue;
+      if (oldest[i] > completed + 1 + kNotNoticedYet + (exchanges ? kOutOfOrder : 0)) return true;
     }
     return false;
   }
