@@ -75,7 +75,7 @@ class Causes {
   std::vector<Cause> FromUnseenPeers() const;
   // Processes that ended abnormally, less what `known` names.
   std::vector<Cause> FromDeaths(const std::vector<Cause>& known);
-  // Processes that ended with status 0 while every other host has waited for its GPU for so long, of which no marks tell.
+  // Processes that ended with status 0, or are stopped, while every other host has waited for its GPU for so long, of which no marks tell.
   std::vector<Cause> FromEndsUnderWaits(const std::vector<Cause>& known, int64_t late_after_ns) const;
   // Collectives that some members finished and others never issued (records of a framework, taken after the fact).
   std::vector<Cause> FromAbsence();

@@ -138,6 +138,39 @@ TEST(Exits, WhatTheGpuReachedAfterTheProcessDiedIsSaid) {
   EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{5});
 }
 
+// GPU marks are off, every call was made by everybody, and all hosts but one wait for their GPUs: that one ended well, or is stopped.
+TEST(Exits, WhoIsGoneWhereAllOthersWaitForTheirGpusIsNamed) {
+  constexpr int64_t kNow = 1'000'000'000'000, kSecond = 1'000'000'000;
+  for (const bool stopped : {true, false}) {
+    for (const int64_t seconds : {1, 40}) {
+      Bundle b;
+      b.ranks_expected = 4;
+      for (int r = 0; r < 4; ++r) {
+        Rank rank;
+        rank.rank = r;
+        rank.captured_ns = kNow;
+        rank.host_waits = true;
+        rank.process.life = Life::kRunning;
+        ring::ThreadSnapshot& thread = rank.threads.emplace_back();
+        thread.calls = 10;
+        thread.wait = ring::CallKind::kStreamSynchronize;
+        thread.wait_since_ns = kNow - seconds * kSecond;
+        if (r == 2 && stopped) rank.process.state = "T";
+        if (r == 2 && !stopped) rank.process.life = Life::kExited;
+        b.ranks.push_back(rank);
+      }
+      const Verdict v = Analyze(b);
+      ASSERT_EQ(v.findings_size(), seconds == 40 ? 1 : 0) << v.DebugString();
+      if (seconds != 40) continue;
+      EXPECT_EQ(v.findings(0).kind(), stopped ? HOST_STALL : RANK_DEAD);
+      ASSERT_EQ(v.findings(0).culprit_ranks_size(), 1);
+      EXPECT_EQ(v.findings(0).culprit_ranks(0), 2);
+      EXPECT_LT(v.findings(0).confidence(), 0.9);
+      EXPECT_FALSE(v.findings(0).tells_apart().empty());
+    }
+  }
+}
+
 TEST(Exits, LeavingEarlyIsACauseToo) {
   const Verdict v = Analyze(AllEnded(5, HostFault::kExit, 0, "tp"));
   ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
