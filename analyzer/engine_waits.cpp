@@ -212,6 +212,7 @@ void WaitGraph::Reverse() {
 // Whom it waits for there is not recorded. Where somebody stands still who does not wait like that, it is one of those: the store's key, the
 // barrier's missing process. Where all do, they are named as they are.
 bool WaitGraph::HoldFromOutside() {
+  constexpr size_t kEnough = 64;   // of those it may be, in a job of thousands; each waiting host has an edge to each
   std::vector<uint32_t> waiting, others;
   for (const auto& sink : sinks) {
     const uint32_t v = sink[0];
@@ -220,7 +221,7 @@ bool WaitGraph::HoldFromOutside() {
     if (one && (host == HostState::kElsewhere || host == HostState::kUnknown) &&
         ClassifyActivity(model_.bundle.ranks[v].process).stall == Stall::kRendezvous) {
       waiting.push_back(v);
-    } else if (!one || IsHost(v) || Kind(v) == NodeKind::kMissing || (Kind(v) == NodeKind::kQueue && IsFaulty(QueueOf(v).front.front))) {
+    } else if (others.size() < kEnough && (!one || IsHost(v) || Kind(v) == NodeKind::kMissing || (Kind(v) == NodeKind::kQueue && IsFaulty(QueueOf(v).front.front)))) {
       others.push_back(v);
     }
   }
