@@ -444,7 +444,7 @@ TEST(Evidence, AHelperThatIsMissingOrHangsIsSaid) {
   EXPECT_THAT(GatherEvidence(program.pid(), options).process().evidence().stacks_refused(),
               HasSubstr("not done within 200 ms"));
   options.deadline_ns = 20 * kSecond;
-  options.helper = folder.Write("lies", "#!/bin/sh\nhead -c 100000 /dev/urandom\n");
+  options.helper = folder.Write("lies", "#!/bin/sh\nhead -c 100000 /dev/zero | tr '\\0' '\\377'\n");
   EXPECT_THAT(GatherEvidence(program.pid(), options).process().evidence().stacks_refused(), HasSubstr("gave up"));
   options.helper = folder.Write("dies", "#!/bin/sh\nkill -SEGV $$\n");
   EXPECT_THAT(GatherEvidence(program.pid(), options).process().evidence().stacks_refused(), HasSubstr("signal 11"));
