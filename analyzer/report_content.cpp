@@ -271,7 +271,10 @@ ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
     content.first.finding = 0;
   } else if (verdict.verdict() == VERDICT_HEALTHY) {
     content.headline = absl::StrCat(who, ": nothing stands still and no calls differ");
-  } else if (verdict.verdict() == VERDICT_HUNG || verdict.verdict() == VERDICT_LATE) {
+  } else if (verdict.verdict() == VERDICT_LATE) {
+    content.headline = absl::StrCat(who, ": something takes long, and nobody is known to hold it up");
+    Add(&content.first, "do", {"1. Look again in a minute: set-up and long computation end by themselves."});
+  } else if (verdict.verdict() == VERDICT_HUNG) {
     content.headline = absl::StrCat(who, ": it stands still, and what was recorded does not say because of whom");
     Add(&content.first, "do", {"1. See what is blind, and what would tell; look at the stacks of all ranks for one that is elsewhere than the others."});
   } else {

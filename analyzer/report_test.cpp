@@ -347,6 +347,8 @@ TEST(Report, HealthyAndIncompleteAreOneClearLine) {
   verdict.set_verdict(VERDICT_HUNG);
   EXPECT_THAT(ReportText(verdict, MakeBundle(8)), StartsWith("HUNG  8 ranks: it stands still, and what was recorded does not say because"));
   EXPECT_EQ(ExitStatus(verdict), 1);
+  verdict.set_verdict(VERDICT_LATE);
+  EXPECT_THAT(ReportText(verdict, MakeBundle(8)), StartsWith("LATE  8 ranks: something takes long, and nobody is known to hold it up"));
   verdict.set_verdict(VERDICT_INCOMPLETE_DATA);
   EXPECT_THAT(ReportText(verdict, MakeBundle(7)),
               StartsWith("INCOMPLETE_DATA  8 ranks: nothing wrong in what could be read"));
