@@ -321,5 +321,15 @@ TEST(DurationsTest, QuantilesWithinAStep) {
   EXPECT_NEAR(static_cast<double>(durations.Quantile(0.95)), 9.5e8, 9.5e8 * 0.04);
 }
 
+TEST(DurationsTest, CallsBelowTheIndexsMicrosecondCount) {
+  Durations durations;
+  for (int i = 0; i < 96; ++i) durations.Add(0);
+  for (int i = 0; i < 4; ++i) durations.Add(8'000'000);
+  EXPECT_EQ(durations.count(), 100u);
+  EXPECT_LT(durations.Quantile(0.5), 1000);
+  EXPECT_GT(durations.Quantile(0.5), 0);
+  EXPECT_LT(durations.Quantile(0.95), 1000) << "the long ones are four of a hundred";
+}
+
 }  // namespace
 }  // namespace lockstep::archive

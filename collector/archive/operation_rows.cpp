@@ -17,7 +17,7 @@ namespace lockstep::archive {
 namespace {
 
 constexpr size_t kMostRows = 1'000'000, kMostKeysOfHost = 20'000, kMostHosts = 32;
-constexpr int64_t kMostFactsBytes = int64_t{256} << 20;
+constexpr int64_t kMostFactsBytes = int64_t{256} << 20, kBelowIndex = 500;
 const double kStep = std::log(1.04);
 
 struct Key {
@@ -92,7 +92,9 @@ class Rates {
 }  // namespace
 
 void Durations::Add(int64_t ns) {
-  if (ns <= 0) return;
+  if (ns < 0) return;
+  // Nothing less than a microsecond is told apart by the index: such a call is one of the shortest, and not one that was not measured.
+  if (ns == 0) ns = kBelowIndex;
   ++bins_[static_cast<int>(std::floor(std::log(static_cast<double>(ns)) / kStep))];
   ++count_;
 }
@@ -151,8 +153,8 @@ absl::Status MakeOperationRows(const std::string& folder, const IncidentName& na
           group = &groups[key];
         }
         ++group->operations;
-        if (op.started_ns > 0 && op.completed_ns > op.started_ns) group->gpu.Add(op.completed_ns - op.started_ns);
-        if (op.enter_ns > 0 && op.return_ns > op.enter_ns) group->host.Add(op.return_ns - op.enter_ns);
+        if (op.started_ns > 0 && op.completed_ns >= op.started_ns) group->gpu.Add(op.completed_ns - op.started_ns);
+        if (op.enter_ns > 0 && op.return_ns >= op.enter_ns) group->host.Add(op.return_ns - op.enter_ns);
       }
       rates.Add(index, r, &groups);
     }

@@ -112,9 +112,9 @@ class IncidentTest(unittest.TestCase):
                 continue
             key = (re.sub(r"\d+", "*", row["communicator"]) or f"of {row['communicator_size']}", row["operation"])
             calls[key] += 1
-            if row["started_ns"] and row["completed_ns"] and int(row["completed_ns"]) > int(row["started_ns"]):
+            if row["started_ns"] and row["completed_ns"] and int(row["completed_ns"]) >= int(row["started_ns"]):
                 gpu[key].append(int(row["completed_ns"]) - int(row["started_ns"]))
-            if row["return_ns"] and int(row["return_ns"]) > int(row["enter_ns"]):
+            if row["return_ns"] and int(row["return_ns"]) >= int(row["enter_ns"]):
                 host[key].append(int(row["return_ns"]) - int(row["enter_ns"]))
         kept, measured = collections.Counter(), collections.Counter()
         rows = self.rows("operations")
