@@ -160,6 +160,7 @@ class CollectorCore {
   void OnFullDigest(Job* job, const std::string& host, const Ranks& ranks, std::shared_ptr<DigestEnvelope> digest);
   void OnSample(Job* job, const Ranks& ranks, std::shared_ptr<DigestEnvelope> digest);
   void OnEvidence(const wire::Received& received);
+  void OnNoRings(const HostEvidence& evidence);
   void OnStacks(const wire::Received& received);
   void WriteStacksOf(Gathering* incident);
   void LookWhetherDone(Gathering* incident, HostGathering* gathering);

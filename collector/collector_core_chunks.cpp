@@ -34,18 +34,19 @@ void CollectorCore::AskForEverything(Gathering* incident, const std::string& hos
   request.set_incident(incident->state.name);
   if (!incident->state.desync.text.empty()) gathering->ranks.To(request.mutable_ranks());
   const auto known = job->hosts.find(host);
+  const bool again = gathering->asked;
   if (known != job->hosts.end() && known->second.address.peer != 0 && !known->second.silent) {
     gathering->asked_at = known->second.address;
     request.mutable_job()->set_life(known->second.life);
     Send(gathering->asked_at, wire::Type::kCollect, request);
   }
   if (known == job->hosts.end() || !known->second.direct) {
-    // Behind a relay, perhaps another one by now.
+    // Behind a relay, perhaps another one by now; or behind the same one by another connection, to which the route of its digest does not lead.
     gathering->ranks.To(request.mutable_ranks());
     for (const auto& [at, relay] : job->relays) {
       const bool may = !relay.silent && (relay.seen.All().Intersects(gathering->ranks));
       request.mutable_job()->set_life(at.life);
-      if (may && at.peer != gathering->asked_at.peer) Send({at.peer, {}}, wire::Type::kCollect, request);
+      if (may && (again || at.peer != gathering->asked_at.peer)) Send({at.peer, {}}, wire::Type::kCollect, request);
     }
   }
   if (!gathering->asked) gathering->heard_ns = now_;

@@ -45,9 +45,10 @@ void CollectorCore::AskForEvidence(Gathering* incident, const std::string& host,
     gathering->asked_at = known->second.address;
     request.mutable_job()->set_life(known->second.life);
     Send(gathering->asked_at, wire::Type::kCollect, request);
-  } else {
-    // Behind a relay; which route leads there the answer will tell.
-    bool any = false;
+  }
+  if (known == job->hosts.end() || (!known->second.direct && gathering->asked)) {
+    // Behind a relay; which route leads there, or which does by now, the answer will tell.
+    bool any = known != job->hosts.end();
     for (const auto& [at, relay] : job->relays) {
       if (relay.silent || !relay.seen.All().Intersects(gathering->ranks.empty() ? gathering->merged : gathering->ranks)) continue;
       request.mutable_job()->set_life(at.life);
@@ -64,6 +65,7 @@ void CollectorCore::OnEvidence(const wire::Received& received) {
   auto evidence = std::make_shared<HostEvidence>();
   if (!Decode(received.message, evidence.get())) return;
   ++counters_.evidence;
+  if (!evidence->problem().empty()) return OnNoRings(*evidence);
   for (const auto& [name, incident] : incidents_) {
     if (incident->state.evidence_request != evidence->request() || incident->phase != Gathering::Phase::kEvidence) continue;
     const auto host = incident->evidence.find(CleanUtf8(evidence->host(), 256));
@@ -74,6 +76,18 @@ void CollectorCore::OnEvidence(const wire::Received& received) {
     if (incident->round == nullptr) return;
     const std::shared_ptr<DigestRound> round = incident->round;
     actions_->Work({CoreTask::Lane::kAnalysis, [round, evidence] { round->TakeEvidence(*evidence); }, [](int64_t) {}});
+    return;
+  }
+}
+
+// A host that cannot send what it was asked for: nobody waits for it, and people are told why.
+void CollectorCore::OnNoRings(const HostEvidence& evidence) {
+  for (const auto& [name, incident] : incidents_) {
+    const bool everything = incident->state.everything_request == evidence.request();
+    if (!everything && incident->state.evidence_request != evidence.request()) continue;
+    SayOnce(incident.get(), CleanUtf8(evidence.problem(), 512));
+    const auto host = incident->everything.find(CleanUtf8(evidence.host(), 256));
+    if (everything && host != incident->everything.end() && host->second.asked && !host->second.done) host->second.given_up = true;
     return;
   }
 }

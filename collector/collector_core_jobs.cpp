@@ -224,8 +224,13 @@ void CollectorCore::OnHeartbeat(const wire::Received& received) {
     relay.hosts = heartbeat.hosts();
     relay.silent_hosts = heartbeat.silent_hosts();
     std::set<std::string> named;
-    for (const std::string& name : heartbeat.silent_host()) {
-      if (named.size() < 64) named.insert(CleanUtf8(name, 256));
+    for (const std::string& said : heartbeat.silent_host()) {
+      const std::string name = CleanUtf8(said, 256);
+      if (const auto entry = job->hosts.find(name); entry != job->hosts.end() && entry->second.direct && !entry->second.silent) {
+        if (relay.silent_hosts > 0) --relay.silent_hosts;  // to this relay only: its agent speaks for itself by now
+        continue;
+      }
+      if (named.size() < 64) named.insert(name);
     }
     for (const std::string& name : named) job->detector.HostSilent(now_, name, options_.silent_after_ns);
     for (const std::string& name : relay.silent_named) {

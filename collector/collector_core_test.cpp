@@ -200,6 +200,51 @@ TEST_F(CollectorCoreTest, AgentsThatDoNotAnswerDoNotHoldTheVerdictAndAreNamed) {
   EXPECT_EQ(verdict.ranks_read(), 7);
 }
 
+// The route that an agent's digest came by leads nowhere any more where it has connected to its relay anew.
+TEST_F(CollectorCoreTest, AgentsThatConnectedAnewToTheirRelayAreReachedAllTheSame) {
+  for (const bool before_evidence : {true, false}) {
+    SCOPED_TRACE(before_evidence);
+    TearDown();
+    SetUp();
+    Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
+    for (FleetAgent& agent : fleet.agents) agent.route = {agent.peer + 7000};
+    fleet.options.give_up_ns = 40 * kSecond;
+    fleet.Start();
+    fleet.Pass(60 * kSecond);
+    fleet.stop_ns = fleet.now;
+    const auto asked = [&](CollectRequest::Phase phase) {
+      return std::any_of(fleet.agents[2].requests.begin(), fleet.agents[2].requests.end(), [&](const CollectRequest& r) { return r.phase() == phase; });
+    };
+    if (before_evidence) {
+      ASSERT_TRUE(fleet.PassUntil(120 * kSecond, [&] { return !fleet.decisions.empty(); }));
+    } else {
+      for (FleetAgent& agent : fleet.agents) agent.sends_files = false;  // what it was asked for is lost with the connection
+      ASSERT_TRUE(fleet.PassUntil(120 * kSecond, [&] { return asked(CollectRequest::EVERYTHING); }));
+      for (FleetAgent& agent : fleet.agents) agent.sends_files = true, agent.requests.clear();
+    }
+    for (FleetAgent& agent : fleet.agents) agent.route[0] += 1000;
+    ASSERT_TRUE(fleet.PassUntil(300 * kSecond, [&] { return !fleet.printed.empty() && !fleet.core->busy(); }));
+    ASSERT_EQ(Incidents().size(), 1u);
+    EXPECT_TRUE(asked(CollectRequest::EVERYTHING));
+    EXPECT_EQ(asked(CollectRequest::EVIDENCE), before_evidence);
+    EXPECT_THAT(Content(Incidents()[0] + "/manifest.json"), HasSubstr("\"whole\": true"));
+    EXPECT_FALSE(fleet.Heard("nothing more came"));
+  }
+}
+
+TEST_F(CollectorCoreTest, AHostThatHasNoRingsToSendIsNotWaitedFor) {
+  Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
+  fleet.agents[1].no_rings = "no rings of node1: the disk is full";
+  fleet.Start();
+  fleet.Pass(60 * kSecond);
+  fleet.stop_ns = fleet.now;
+  ASSERT_TRUE(fleet.PassUntil(120 * kSecond, [&] { return !fleet.printed.empty(); }));
+  EXPECT_TRUE(fleet.PassUntil(fleet.options.give_up_ns / 2, [&] { return !fleet.core->busy(); }));
+  EXPECT_TRUE(fleet.Heard("no rings of node1: the disk is full"));
+  EXPECT_THAT(Content(Incidents()[0] + "/manifest.json"), HasSubstr("\"whole\": false"));
+  EXPECT_THAT(Content(Incidents()[0] + "/verdict.txt"), HasSubstr("whole rings of node1 did not come"));
+}
+
 // Killed between making a folder and naming what is first written to it.
 TEST_F(CollectorCoreTest, AFolderThatWasOnlyBegunIsRemoved) {
   const std::string begun = out_ + "/lockstep-incident-train-1", other = out_ + "/lockstep-incident-train-2";

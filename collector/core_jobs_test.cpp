@@ -263,6 +263,31 @@ TEST_F(CoreJobsTest, ALateReportBeforeTheFirstHeartbeatCounts) {
   EXPECT_EQ(fleet.core->StatusOf("train").state(), "late");
 }
 
+// Whoever lost an agent's connection calls it silent for a while; where the agent speaks for itself by now, nothing is missing.
+TEST_F(CoreJobsTest, AnAgentThatSpeaksForItselfIsNotSilentBehindARelay) {
+  Fleet fleet(Hung(2, 2, 2, 5), 2, out_);
+  fleet.agents[3].connected = false;
+  fleet.Start();
+  FleetAgent relay;
+  relay.host = "relay0", relay.peer = 501;
+  RelayArrives(&fleet, &relay);
+  const auto second = [&](const std::vector<std::string>& silent) {
+    Heartbeat beat = FromRelay(fleet, 0, Ranks::Between(6, 7), {}, 40);
+    for (const std::string& host : silent) beat.add_silent_host(host);
+    beat.set_silent_hosts(static_cast<uint32_t>(silent.size()));
+    fleet.Say(&relay, wire::Type::kHeartbeat, beat, wire::Role::kRelay);
+    fleet.Pass(kSecond);
+  };
+  second({"node0"});
+  for (int i = 0; i < 5; ++i) second({"node0"});
+  EXPECT_EQ(fleet.core->StatusOf("train").agents_silent(), 0u);
+  EXPECT_EQ(fleet.core->StatusOf("train").blind_size(), 0);
+  second({"node0", "node3"});
+  EXPECT_EQ(fleet.core->StatusOf("train").agents_silent(), 1u);
+  ASSERT_EQ(fleet.core->StatusOf("train").blind_size(), 1);
+  EXPECT_EQ(fleet.core->StatusOf("train").blind(0), "agent of node3 silent");
+}
+
 // A generation that died before this collector began is history, whatever its last numbers say.
 TEST_F(CoreJobsTest, AGenerationThatEndedBeforeIsNotJudged) {
   Fleet fleet(Hung(2, 2, 2, 5), 2, out_);

@@ -82,7 +82,7 @@ void Fleet::Start(uint64_t instance) {
   EXPECT_TRUE(problems.empty());
   for (FleetAgent& agent : agents) {
     Hello hello;
-    hello.set_role(Hello::AGENT);
+    hello.set_role(agent.route.empty() ? Hello::AGENT : Hello::RELAY);
     hello.set_host(agent.host);
     hello.set_boot_id("boot-" + agent.host);
     hello.set_instance(agent.peer);
@@ -106,10 +106,11 @@ void Fleet::Restart(uint64_t instance) {
 void Fleet::Say(FleetAgent* agent, wire::Type type, const google::protobuf::MessageLite& message, wire::Role role) {
   wire::Received received;
   received.peer = agent->peer;
-  received.role = role;
+  received.role = agent->route.empty() ? role : wire::Role::kRelay;
   absl::StatusOr<wire::Message> encoded = wire::Encode(type, message);
   ASSERT_TRUE(encoded.ok()) << encoded.status();
   received.message = *std::move(encoded);
+  if (type != wire::Type::kHello && type != wire::Type::kHeartbeat) received.message.header.route = agent->route;
   core->Receive(now, received);
 }
 
@@ -132,6 +133,7 @@ void Fleet::Send(uint64_t peer, const wire::Message& message) {
   }
   for (FleetAgent& agent : agents) {
     if (agent.peer != peer || !agent.connected) continue;
+    if (!message.header.route.empty() && message.header.route != agent.route) continue;  // by a connection that is gone
     // Not from inside the core: it is answered when time passes.
     tasks_.push_back({CoreTask::Lane::kAnalysis, [] {}, [this, host = agent.host, message](int64_t) {
                         for (FleetAgent& at : agents) {
@@ -255,7 +257,16 @@ void Fleet::Answer(FleetAgent* agent, const wire::Message& message) {
     evidence.set_last(true);
     Say(agent, wire::Type::kEvidence, evidence);
   }
-  if (request.phase() == CollectRequest::EVERYTHING && agent->sends_files && !again) SendFile(agent, request);
+  if (request.phase() != CollectRequest::EVERYTHING) return;
+  if (!agent->no_rings.empty()) {
+    HostEvidence evidence;
+    *evidence.mutable_job() = identity();
+    evidence.set_host(agent->host);
+    evidence.set_request(request.request());
+    evidence.set_problem(agent->no_rings);
+    return Say(agent, wire::Type::kEvidence, evidence);
+  }
+  if (agent->sends_files && !again) SendFile(agent, request);
 }
 
 void Fleet::SendFile(FleetAgent* agent, const CollectRequest& request) {
@@ -302,7 +313,7 @@ void Fleet::Heartbeats() {
     if (!agent.connected) continue;
     Heartbeat heartbeat;
     *heartbeat.mutable_job() = identity();
-    heartbeat.set_host(agent.host);
+    if (agent.route.empty()) heartbeat.set_host(agent.host);
     heartbeat.set_hosts(1);
     heartbeat.set_mono_ns(now);
     heartbeat.set_real_ns(now + real_offset);

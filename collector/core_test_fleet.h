@@ -23,6 +23,7 @@ namespace lockstep::testing {
 struct FleetAgent {
   std::string host;
   uint64_t peer = 0;
+  std::vector<uint64_t> route;             // not empty: it stands behind a relay of its own, which is `peer`; another one: it has connected to it anew
   std::vector<int32_t> ranks;
   bool connected = true, answers_digests = true, answers_evidence = true, sends_files = true;
   bool digests_in_parts = false;
@@ -32,6 +33,7 @@ struct FleetAgent {
   std::map<std::string, Chunk> unacknowledged;
   std::set<std::string> acknowledged, refused;
   ProcessEvidence found;                   // of each of its ranks, when evidence is asked for
+  std::string no_rings;                    // not empty: why it has none to send
 };
 
 class Fleet : public CoreActions {

@@ -241,8 +241,8 @@ class Workshop final : public HostWorkshop {
       std::lock_guard lock(mutex_);
       making_.erase({order.request.request(), order.request.phase()});
       ++(status.ok() ? counters_.dumps : counters_.dumps_failed);
-      if (status.ok()) continue;
-      // The collector need not wait for a file that will not come.
+      // The collector need not wait for a file that will not come. Whoever was asked for ranks of others has nothing to say.
+      if (status.ok() || absl::IsOutOfRange(status)) continue;
       HostEvidence evidence = Envelope(order.request);
       evidence.set_problem(HostRedaction().Text(absl::StrCat("no rings of ", options_.host, ": ", status.message())));
       done_.push_back(std::move(evidence));
@@ -281,7 +281,7 @@ class Workshop final : public HostWorkshop {
       if (!wanted.ok() || wanted->empty() || wanted->Contains(bundle.ranks[i].rank)) chosen.push_back(i);
       bundle.ranks[i].path = FileNameOf(options_.host, order->request.phase());
     }
-    if (chosen.empty()) return absl::NotFoundError("none of the ranks asked for is there");
+    if (chosen.empty()) return absl::OutOfRangeError("none of the ranks asked for is there");
     DumpHeader header;
     header.set_tool_version(options_.version);
     header.set_host(options_.host);

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """What befalls a cluster, with real processes over loopback: a host that is gone with all that ran on it, a relay that stands
-still, two processes that say they are the same rank."""
+still, connections to a relay that break in the middle of an incident, two processes that say they are the same rank."""
 
 import json
 import os
 import signal
 import unittest
 
-from cluster import Cluster, wait_for
+from cluster import Cluster, Proxy, wait_for
 
 STALL = ["--tp", "2", "--pp", "1", "--dp", "2", "--steps", "100000", "--fault", "rank=2,step=40,kind=stall-host,comm=dp"]
 RUNS = ["--tp", "2", "--pp", "1", "--dp", "2", "--steps", "100000", "--pace-ms", "5"]
@@ -63,6 +63,25 @@ class ClusterFaultsTest(unittest.TestCase):
             self.assertLessEqual(hung["age_s"] - hung["limit_s"], 15, f"{hung} {made.logs()}")
         finally:
             made.relays[0].send_signal(signal.SIGCONT)
+
+    def test_agents_whose_connection_to_their_relay_breaks_are_still_asked(self):
+        made = self.make(relays=1)
+        proxy = Proxy(made.relay_ports[0])
+        self.addCleanup(proxy.close)
+        made.start_collector()
+        made.start_relay(0)
+        for host in range(made.hosts):
+            made.start_agent(host, f"tcp://127.0.0.1:{proxy.port}")
+        made.start_ranks(*STALL)
+        self.verdict(made)
+        # The digests told by which way an agent is reached; from here on it is another one.
+        proxy.shut = True
+        self.assertTrue(wait_for(lambda: not proxy.pairs, 10))
+        proxy.shut = False
+        self.assertTrue(wait_for(made.whole, 120), made.logs())
+        with open(os.path.join(made.whole()[0], "manifest.json")) as file:
+            self.assertTrue(json.load(file)["whole"], made.logs())
+        self.assertNotIn("nothing more came from", made.log("collector"))
 
     def test_two_processes_that_say_they_are_the_same_rank(self):
         made = self.make()
