@@ -104,10 +104,14 @@ Cause Causes::FromDivergence(const Divergence& d) const {
   const Rank& sibling = bundle_.ranks[d.sibling_rank];
   Cause c;
   c.ranks = {d.rank};
-  c.confidence = d.by_history ? 0.75 : d.siblings_agreeing >= 3 ? 0.93 : 0.85;
+  c.confidence = d.by_history || d.by_number ? 0.75 : d.siblings_agreeing >= 3 ? 0.93 : 0.85;
   if (d.by_history) {
     c.evidence.push_back({absl::StrCat("in earlier steps ", Who(d.rank), " and ", Who(d.sibling_rank), " both went on at this place as ",
                                        Who(d.sibling_rank), " did now"), {d.rank, d.sibling_rank}});
+  }
+  if (d.by_number) {
+    c.alternatives = {"its communicator has been used otherwise all along, and a member of which nothing is recorded has not come"};
+    c.tells_apart = "the records of the other members, or a longer one of this rank";
   }
   const Op* theirs = d.sibling;
   auto own_comm = [&](const Rank& r, const Op& op) { return r.memberships[op.membership].comm; };

@@ -11,6 +11,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "analyzer/engine_mismatch.h"
+#include "analyzer/engine_program_numbers.h"
 #include "analyzer/engine_program_read.h"
 
 namespace lockstep {
@@ -378,6 +379,10 @@ std::vector<Divergence> FindDivergences(const Model& model) {
       }
       found.push_back(d);
     }
+  }
+  // Those come last: of what tells a rank's difference twice, the first is kept.
+  for (const Divergence& d : FindLeftByNumber(model, families)) {
+    if (std::none_of(found.begin(), found.end(), [&](const Divergence& known) { return known.rank == d.rank; })) found.push_back(d);
   }
   // Of a rank's threads, the one that left first.
   auto at = [&](const Divergence& d) { return d.own != nullptr ? d.own->enter_ns : INT64_MAX; };
