@@ -339,6 +339,7 @@ Cause Causes::HostCause(uint32_t node) const {
     if (all && !waiting.empty()) {
       for (int32_t r : waiting) c.missing.push_back(bundle_.ranks[static_cast<size_t>(r)].rank);
       c.what = "left no data, or lost the part of it that would tell, and all others wait for one of them";
+      c.by_damaged = true;
     }
     return c;
   }

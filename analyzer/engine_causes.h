@@ -43,6 +43,7 @@ struct Cause {
   bool beside = false;                 // nobody waits for it: seen beside another cause, told behind it
   bool hypothesis = false;             // fits the evidence, not proven by it
   bool first_only = false;             // of RANK_NO_DATA: the others wait for it in first operations of communicators, nowhere else
+  bool by_damaged = false;             // likewise: all that wait for it are damaged records, which may be in something else that they lost
   uint32_t first_lost = kNoIndex;      // communicator whose first operation all the named are in, though its record is gone
   bool not_begun = false;              // no GPU is in the operation: computation ahead of it, which may be legal
   std::vector<std::string> alternatives;

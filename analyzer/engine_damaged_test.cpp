@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analyzer/engine.h"
+#include "analyzer/engine_test_job.h"
 #include "analyzer/engine_model.h"
 #include "analyzer/fr_loader.h"
 #include "analyzer/fr_test_dumps.h"
@@ -101,6 +102,22 @@ TEST(DamagedDumps, AMemberOfABatchOfWhichTheRestIsLostSaysNothingOfItsGpu) {
       EXPECT_EQ(bundle.ranks[0].ops[0].state, damaged && !whole ? OpState::kUnknown : OpState::kEnqueued) << damaged << whole;
     }
   }
+}
+
+// Rank 7 stands still; its dump and that of rank 2 are missing. Whole records wait for rank 7, damaged ones alone for rank 2, who may wait
+// for rank 7 himself.
+TEST(DamagedDumps, WhomWholeRecordsWaitForIsNamedAloneBesideWhomDamagedOnesDo) {
+  testing::Job job(2, 2, 2, 6);
+  job.ranks[7].host_fault = testing::HostFault::kStall;
+  job.ranks[7].host_fault_at = job.Find(7, "tp", 3);
+  Bundle b = job.Run();
+  b.ranks_expected = 8;
+  for (Rank& rank : b.ranks) rank.damaged = rank.rank < 2 || rank.rank == 3;
+  std::erase_if(b.ranks, [](const Rank& rank) { return rank.rank == 2 || rank.rank == 7; });
+  const Verdict v = Analyze(b);
+  ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+  EXPECT_EQ(v.findings(0).kind(), RANK_NO_DATA);
+  EXPECT_EQ(std::vector<int32_t>(v.findings(0).culprit_ranks().begin(), v.findings(0).culprit_ranks().end()), std::vector<int32_t>{7}) << v.DebugString();
 }
 
 TEST(DamagedDumps, ABatchWhoseEndWasLostIsInFlightWhereTheStatusSaysSo) {

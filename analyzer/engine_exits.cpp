@@ -181,12 +181,16 @@ bool GpuFailed(const Rank& rank) {
   return std::any_of(rank.streams.begin(), rank.streams.end(), [](const ring::StreamSnapshot& s) { return s.first_error != 0; });
 }
 
-// When the first process of each host (name and boot) crashed or was killed; one clock orders the ends of one host exactly.
+// When the first process of each host (name and boot) crashed, was killed or gave up in code of its own; one clock orders the ends of one
+// host exactly.
 absl::flat_hash_map<std::pair<std::string, std::string>, int64_t> FirstCrashes(const Model& model) {
   absl::flat_hash_map<std::pair<std::string, std::string>, int64_t> first;
   for (size_t r = 0; r < model.ranks.size(); ++r) {
     const Rank& rank = model.bundle.ranks[r];
-    if (model.ranks[r].host != HostState::kDead || EndOf(rank.process) != End::kCrashed || rank.process.ended_mono_ns <= 0 || rank.host.empty()) continue;
+    if (model.ranks[r].host != HostState::kDead || rank.process.ended_mono_ns <= 0 || rank.host.empty()) continue;
+    const End end = EndOf(rank.process);
+    const bool in_own_code = end == End::kGaveUp && !rank.threads.empty() && !EndedWaiting(rank);
+    if (end != End::kCrashed && !in_own_code) continue;
     const auto [it, fresh] = first.try_emplace({rank.host, rank.boot_id}, rank.process.ended_mono_ns);
     if (!fresh) it->second = std::min(it->second, rank.process.ended_mono_ns);
   }

@@ -205,6 +205,12 @@ TEST(Lost, WhoGaveUpInAWaitAfterACrashOnItsHostIsNoCause) {
   EXPECT_FALSE(consequence([](Bundle* b) { b->ranks[4].threads[0].wait = ring::CallKind::kNone; })) << "in code of its own";
   EXPECT_FALSE(consequence([](Bundle* b) { b->ranks[4].streams[0].first_error = 719; })) << "its own GPU failed";
   EXPECT_FALSE(consequence([](Bundle* b) { b->ranks[4].process.signal = SIGSEGV; })) << "a crash";
+  // Who aborts in code of its own is the first as well; who does in a wait is not.
+  EXPECT_TRUE(consequence([](Bundle* b) { b->ranks[5].process.signal = SIGABRT; }));
+  EXPECT_FALSE(consequence([](Bundle* b) {
+    b->ranks[5].process.signal = SIGABRT;
+    b->ranks[5].threads[0].wait = b->ranks[4].threads[0].wait;
+  }));
 }
 
 TEST(Lost, EachEndIsToldAsItWas) {

@@ -122,6 +122,7 @@ std::vector<Cause> Causes::FromSinks() {
   if (graph_ == nullptr) return causes;
   std::set<std::pair<uint32_t, int64_t>> told;  // stuck collectives: every member is an end of the graph
   const std::set<uint32_t> silent_victims = SilentVictims();
+  std::vector<Cause> by_damaged;
   for (const auto& sink : graph_->sinks) {
     if (silent_victims.contains(sink[0])) continue;
     std::set<int32_t> ranks;
@@ -193,8 +194,16 @@ std::vector<Cause> Causes::FromSinks() {
     for (Cause& c : here) {
       Narrow(&c);
       c.nodes.insert(c.nodes.end(), sink.begin(), sink.end());
-      Merge(&causes, std::move(c));
+      if (c.by_damaged) {
+        by_damaged.push_back(std::move(c));
+      } else {
+        Merge(&causes, std::move(c));
+      }
     }
+  }
+  // Whole records that wait for somebody without data say more than damaged ones that do: whom only those wait for may wait himself.
+  if (std::none_of(causes.begin(), causes.end(), [](const Cause& c) { return c.kind == RANK_NO_DATA; })) {
+    for (Cause& c : by_damaged) Merge(&causes, std::move(c));
   }
   for (Cause& c : causes) {
     for (auto* list : {&c.ranks, &c.missing}) {
