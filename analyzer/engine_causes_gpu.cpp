@@ -83,7 +83,8 @@ Cause Causes::FinishedAloneCause(uint32_t node, int32_t alone) const {
   c.comm = front.comm;
   c.op = front.op;
   c.op_rank = r;
-  c.confidence = 0.8;
+  // Counters are in every part of a file that tells of them, but a damaged one may as well tell of an earlier time or of another job.
+  c.confidence = bundle_.ranks[static_cast<size_t>(alone)].damaged ? 0.7 : 0.8;
   const std::string what = absl::StrCat(OpText(bundle_, bundle_.ranks[static_cast<size_t>(r)], *front.op), " on ", CommText(bundle_.comms[front.comm]));
   c.what = absl::StrCat("alone is done with ", what, ", in which all others are: its call there, whose record is gone, was most likely another one");
   c.evidence.push_back({absl::StrCat(Who(alone), " counts it as completed; ", Who(r), " and the others are in it, and it ends for all or for none"), {alone, r}});

@@ -13,7 +13,7 @@ int32_t FinishedAlone(const Model& model, uint32_t comm, int64_t seq) {
       if (theirs->state == OpState::kCompleted || !NeedsEveryMember(theirs->kind)) return -1;
       inside += model.InFlight(m.rank_index, *theirs);
     } else if (m.completed >= seq) {
-      if (alone >= 0 || model.bundle.ranks[static_cast<size_t>(m.rank_index)].damaged) return -1;
+      if (alone >= 0) return -1;
       alone = m.rank_index;
     }
   }

@@ -341,6 +341,29 @@ TEST(Lost, WhatAPeerWithoutTheRecordCountsAsOverMayHaveBeenAnotherCall) {
   }
 }
 
+// All four reduce together. Rank 1, whose file is cut, counts the reduction as over that all others are in, and is in the next: its call
+// was another one, and the others neither stand still by themselves nor keep it waiting.
+TEST(Lost, WhoAloneIsDoneWithWhatAllOthersAreInIsNamedThoughItsFileIsCut) {
+  auto dump_of = [](int rank) {
+    const int64_t done = rank == 1 ? 8 : 7;
+    FrDump dump;
+    dump.groups = {{.name = "1", .desc = "E", .ranks = {0, 1, 2, 3}, .pg_id = 1, .enqueued = done + 1, .started = done + 1, .completed = done}};
+    for (int seq = 1; seq <= done + 1; ++seq) {
+      dump.entries.push_back({.seq = seq, .pg = "1", .desc = "E", .pg_id = 1, .state = seq <= done ? "completed" : "started", .retired = seq <= done});
+    }
+    return dump;
+  };
+  DumpFolder folder;
+  for (int rank : {0, 2, 3}) folder.WriteRank(rank, fr_test::ToPickle(dump_of(rank)));
+  const std::string whole = fr_test::ToPickle(dump_of(1));
+  folder.WriteRank(1, whole.substr(0, whole.size() / 2));
+  const Verdict v = Analyze(fr_test::LoadFiles(folder.Files()));
+  ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+  EXPECT_EQ(v.findings(0).kind(), SILENT_DESYNC) << v.DebugString();
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{1}) << v.DebugString();
+  EXPECT_NEAR(v.findings(0).confidence(), 0.7, 0.01);
+}
+
 // A framework does not count by peer. Rank 1 of four in a line sends to rank 0, who has nothing for it, while rank 2 waits for what it
 // should have sent; ranks 0 and 1 then wait for each other in sends.
 TEST(Lost, WhoTookAPeerThatTheRecordsHaveNoOtherCallWithIsNamedOutOfACircle) {

@@ -174,7 +174,11 @@ void Slowness::FindSlowInRole(const std::vector<uint32_t>& whole_role, std::vect
   // where it is what durations leave of a step, the step is the same for all.
   const auto usual_of = [&](uint32_t r) {
     const RankPace& pace = paces_.ranks[r];
-    if (pace.durations_only) return pace.usual_own_ns - pace.step_ns + role_step;
+    if (pace.durations_only) {
+      // Of two steps the shorter one: what hits a rank once is not usual.
+      const int64_t own = pace.own_ns.size() == 2 ? std::min(pace.own_ns[0], pace.own_ns[1]) : pace.usual_own_ns;
+      return own - pace.step_ns + role_step;
+    }
     const bool coarse = noise_ns_[r] * 2 * std::max<int64_t>(pace.places, 1) > pace.usual_own_ns;
     return coarse && pace.own_ns.size() >= kEnoughSteps ? Median(pace.own_ns) : pace.usual_own_ns;
   };
@@ -357,14 +361,16 @@ std::vector<Slowness::Straggler> Slowness::Costly(std::vector<Straggler> found, 
   std::map<uint32_t, Among> among_others;   // straggler -> collectives with others, and those in which it came after all of these
   for (const Meeting& meeting : timing_.meetings) {
     // Each of the named counts by itself: the second slowest of a host is no less slow for the slowest being there.
-    int64_t others = INT64_MAX;
+    int64_t others = INT64_MAX, measured = INT64_MAX;
     bool any = false;
     for (uint32_t a = 0; a < meeting.count; ++a) {
       const Attendance& who = timing_.attendance[meeting.first + a];
       const TimedOp& t = timing_.At(who);
       if (t.start_ns == 0) continue;
       any |= named[who.rank];
-      if (!counts(who.rank, meeting)) others = std::min(others, t.Duration());
+      if (counts(who.rank, meeting)) continue;
+      others = std::min(others, t.Duration());
+      if (!paces_.ranks[who.rank].own_ns.empty()) measured = std::min(measured, t.Duration());
     }
     if (!any || others == INT64_MAX) continue;
     for (uint32_t a = 0; a < meeting.count; ++a) {
@@ -372,9 +378,11 @@ std::vector<Slowness::Straggler> Slowness::Costly(std::vector<Straggler> found, 
       const TimedOp& t = timing_.At(who);
       if (t.start_ns == 0 || !counts(who.rank, meeting)) continue;
       if (others > t.Duration()) waited[who.rank][meeting.comm] += others - t.Duration();
+      // One of whom no whole step is known may be as slow as it.
+      if (measured == INT64_MAX) continue;
       Among& among = among_others[who.rank];
       ++among.compared;
-      among.last += others - t.Duration() > 2 * noise_ns_[who.rank];
+      among.last += measured - t.Duration() > 2 * noise_ns_[who.rank];
     }
   }
   std::vector<Straggler> kept, unseen;

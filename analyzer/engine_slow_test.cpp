@@ -254,6 +254,21 @@ TEST(Slow, BothOfAPairAreSlowWhereTheSlowerOneAccountsForAllThatTheOtherWaits) {
   }
 }
 
+// What hits a sibling in one of two steps is not what its steps usually take: it hides nobody that is slow in both.
+TEST(Slow, OfTwoStepsTheShorterOneIsUsual) {
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    TimedJob job;
+    job.tp = 2, job.pp = 1, job.dp = 2, job.steps = 4, job.seed = seed, job.host_runs_ahead = false;
+    const auto unseen = [](int) { return 1; };
+    const int hit = 1 + static_cast<int>(seed % 2);
+    job.compute_factor = [](int rank, int) { return rank >= 2 ? 2.0 : 1.0; };
+    job.delay_ns = [&](int rank, int step, int nth) { return rank == 1 && step == hit && nth == 0 ? 20'000'000 : 0; };
+    const Verdict v = Analyze(AsFramework(job.Run(), unseen, job.steps));
+    ASSERT_EQ(v.findings_size(), 1) << "seed " << seed << "\n" << Show(v);
+    EXPECT_EQ(Ranks(v.findings(0)), (std::vector<int32_t>{2, 3})) << "seed " << seed << "\n" << Show(v);
+  }
+}
+
 // Of a communicator of which only the slow one's record is there, that all measured members are slow says nothing: those that hold several come first.
 TEST(Slow, AGroupOfOneThatIsKnownIsNoWholeGroup) {
   for (uint64_t seed = 1; seed <= 4; ++seed) {
