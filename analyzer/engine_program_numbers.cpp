@@ -1,6 +1,7 @@
 #include "analyzer/engine_program_numbers.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <set>
 
@@ -9,8 +10,8 @@
 namespace lockstep {
 namespace {
 
-// Siblings that are asked for one number: more say the same.
-constexpr size_t kAsked = 16;
+// Siblings that are asked for one number: more say the same. And how many are looked at for those whose records still hold it.
+constexpr size_t kAsked = 16, kLookedAt = 512;
 
 class ByNumber {
  public:
@@ -22,7 +23,7 @@ class ByNumber {
     for (const Unit& unit : model_.ranks[static_cast<size_t>(rank)].in_flight) {
       for (const uint32_t i : unit.ops) {
         const Op& op = own.ops[i];
-        if (op.membership == kNoIndex || !ring::IsCollective(op.kind) || op.seq <= 0) continue;
+        if (op.membership == kNoIndex || !ring::IsCollective(op.kind) || op.seq <= 0 || op.seq == INT64_MAX) continue;
         return AtOddsWith(role, rank, op);   // what it waits in first: what stands behind differs as well
       }
     }
@@ -49,8 +50,10 @@ class ByNumber {
   // What all siblings that still hold it issued there, and the rank of the first; null where they differ or are less than two.
   const Op* Agreed(const std::set<int32_t>& role, int32_t rank, const std::string& klass, int64_t seq, int32_t* sibling, int32_t* agreeing) const {
     const Op* usual = nullptr;
+    size_t looked = 0;
     *agreeing = 0;
     for (const int32_t other : role) {
+      if (++looked > kLookedAt) break;
       if (other == rank || model_.bundle.ranks[static_cast<size_t>(other)].damaged) continue;
       const std::optional<Member> member = MemberOf(other, klass);
       const Op* op = member ? model_.FindCollective(*member, seq) : nullptr;
@@ -82,9 +85,10 @@ class ByNumber {
     const Op* theirs_before = Agreed(role, rank, comm.klass, op.seq - 1, &sibling, &agreeing);
     if (before == nullptr || theirs_before == nullptr || !Same(*before, *theirs_before)) return std::nullopt;
     const Op* theirs_after = nullptr;
-    for (const int32_t other : role) {
-      const std::optional<Member> member = other == rank ? std::nullopt : MemberOf(other, comm.klass);
-      if (member && theirs_after == nullptr) theirs_after = model_.FindCollective(*member, op.seq + 1);
+    size_t looked = 0;
+    for (auto other = role.begin(); other != role.end() && theirs_after == nullptr && looked < kLookedAt; ++other, ++looked) {
+      const std::optional<Member> member = *other == rank ? std::nullopt : MemberOf(*other, comm.klass);
+      if (member) theirs_after = model_.FindCollective(*member, op.seq + 1);
     }
     if (theirs_after != nullptr && Same(op, *theirs_after)) {
       d.type = Divergence::Type::kSkipped;

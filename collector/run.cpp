@@ -38,6 +38,9 @@ constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2
 constexpr int kStatusNotExecutable = 126, kStatusNotFound = 127, kStatusHung = 90, kStatusDesync = 91;
 // From SIGTERM to SIGKILL when we end a hung job.
 constexpr int64_t kGrace = 5 * kSecond;
+// A job that has recorded nothing for so long is told of: it still starts, or stands in its rendezvous, which no ring shows. Told again each
+// time that twice as long has passed.
+constexpr int64_t kUnrecordedFor = 24;   // times --late-after
 // Without a tick for so long, this process itself was stopped: nobody may be blamed for that time.
 constexpr int64_t kAbsence = 3 * kSecond;
 
@@ -261,8 +264,10 @@ class Run {
       const bool ended = fds[0].revents != 0 && OnKeeper();
       if (!recording) continue;
       if (agent_.readable() == 0 && now >= next_look) {
-        unrecorded_->Look(JobProcesses());
+        const std::vector<pid_t> processes = JobProcesses();
+        unrecorded_->Look(processes);
         next_look = now + (now - started_ns_ < 10 * kSecond ? kSecond : 10 * kSecond);
+        if (now >= next_unrecorded_) SayUnrecorded(processes, now);
       }
       // Joined to a collector, hangs are its to find.
       if (join_ != nullptr) {
@@ -274,6 +279,18 @@ class Run {
       if (hung && options_.kill_on_hang && !ended_by_us_) EndJob(SIGTERM);
       if (kill_at_ != 0 && now >= kill_at_) EndJob(SIGKILL);
     }
+  }
+
+  void SayUnrecorded(const std::vector<pid_t>& processes, int64_t now) {
+    if (started_ns_ == 0) return;
+    const int64_t since = now - started_ns_;
+    const bool first = next_unrecorded_ == 0;
+    next_unrecorded_ = started_ns_ + (first ? kUnrecordedFor * options_.late_after_ns : 2 * since);
+    const pid_t pid = unrecorded_->Telling(processes);
+    // Where recording is off, or this is no job that records, the end is early enough.
+    if (first || pid == 0 || !switched_off_.empty() || options_.quiet) return;
+    Say(absl::StrCat("nothing is recorded after ", DurationText(since), ": ", unrecorded_->Reason(switched_off_),
+                     "; where a process stands: lockstep evidence ", pid));
   }
 
   std::vector<pid_t> JobProcesses() const { return Descendants(keeper_->pid()); }
@@ -423,6 +440,7 @@ class Run {
   std::unique_ptr<Watch> watch_;
   std::unique_ptr<Join> join_;  // null: the job is watched here
   std::unique_ptr<Unrecorded> unrecorded_;
+  int64_t next_unrecorded_ = 0;   // when a job that records nothing is told of; 0: not set yet
   std::vector<Child> children_;
   int signals_ = -1;
   bool all_started_ = false, keeper_gone_ = false, ended_by_us_ = false;

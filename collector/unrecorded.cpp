@@ -97,4 +97,15 @@ std::string Unrecorded::Reason(const std::string& switched_off) const {
   return "no NCCL call was made (or NCCL is linked statically)";
 }
 
+pid_t Unrecorded::Telling(const std::vector<pid_t>& living) const {
+  pid_t with_recorder = 0;
+  for (pid_t pid : living) {
+    const auto seen = seen_.find(pid);
+    if (seen == seen_.end() || !seen->second.mapped.lockstep) continue;
+    if (seen->second.mapped.nccl) return pid;
+    with_recorder = pid;   // the last: launchers come before what they launch
+  }
+  return with_recorder;
+}
+
 }  // namespace lockstep

@@ -7,6 +7,7 @@ import re
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -141,6 +142,21 @@ class RunTest(unittest.TestCase):
             # On a busy machine a look may have come in time; then it says what it saw.
             self.assertRegex(result.stderr, "ended before they could be looked at|not loaded in 1 process|no NCCL library was loaded in 1 process")
             self.assertNotIn("no NCCL call was made", result.stderr)
+
+    def test_a_job_that_stands_before_its_first_communicator_is_told_of(self):
+        # Rank 0, who has the store, is not there: the other waits for it, with NCCL loaded.
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        result = self.run_lockstep("run", "--late-after", "0.1", "--", "env", "RANK=1", "WORLD_SIZE=2", "LOCAL_RANK=1", "MASTER_ADDR=127.0.0.1",
+                                   f"MASTER_PORT={port}", TRAINSIM, "--tp", "2", "--store-timeout", "8")
+        told = re.findall(r"(?m)^lockstep: nothing is recorded after [\d.]+ s: NCCL was loaded, but no communicator was made.*; where a process stands: "
+                          r"lockstep evidence (\d+)$", result.stderr)
+        self.assertGreaterEqual(len(told), 1, result.stderr)
+        self.assertLessEqual(len(told), 2, "after 2.4 and 4.8 s and no more")
+        self.assertRegex(result.stderr, r"(?m)^lockstep: nothing was recorded: ")
+        quiet = self.run_lockstep("run", "--late-after", "0.1", "--", "env", "-u", "LD_PRELOAD", "sleep", "4")
+        self.assertNotIn("nothing is recorded after", quiet.stderr, "no process of it records")
 
     def test_the_reason_names_a_dropped_preload(self):
         result = self.run_lockstep("run", "--", "env", "-u", "LD_PRELOAD", "sleep", "1.5")
