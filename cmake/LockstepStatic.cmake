@@ -23,13 +23,14 @@ function(lockstep_single)
     list(APPEND objects "${folder}/${verb}.o")
   endforeach()
 
-  add_library(lockstep_metrics_none STATIC EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/collector/metric_set.cpp"
-    "${PROJECT_SOURCE_DIR}/collector/metrics_none.cpp")
+  add_library(lockstep_metrics_none STATIC EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/collector/common/metrics/metric_set.cpp"
+    "${PROJECT_SOURCE_DIR}/collector/common/metrics/metrics_none.cpp")
   lockstep_common(lockstep_metrics_none)
   target_link_libraries(lockstep_metrics_none PUBLIC absl::status absl::statusor absl::strings)
   add_executable(lockstep_single EXCLUDE_FROM_ALL "${from}/single_main.cpp" "${from}/dlopen.cpp" "${from}/gssapi.cpp" ${objects})
   lockstep_common(lockstep_single)
-  foreach(library IN ITEMS lockstep_front_verbs lockstep_agent_session lockstep_gather lockstep_doctor lockstep_tools lockstep_stacks lockstep_analysis
+  foreach(library IN ITEMS lockstep_front_verbs lockstep_collector_run lockstep_collector_agent lockstep_collector_service lockstep_collector_tools_doctor lockstep_collector_tools
+      lockstep_analyzer_cli lockstep_analysis
       lockstep_ring PkgConfig::LOCKSTEP_NCURSES)
     target_link_libraries(lockstep_single PRIVATE ${library})
   endforeach()
@@ -38,5 +39,5 @@ function(lockstep_single)
   # CMake's packages and pkg-config name shared libraries: the archives beside them are put in their place when it is linked.
   set_target_properties(lockstep_single PROPERTIES OUTPUT_NAME lockstep RUNTIME_OUTPUT_DIRECTORY "${folder}/bin"
     LINK_DEPENDS "${from}/link.py"
-    RULE_LAUNCH_LINK "\"${Python3_EXECUTABLE}\" \"${from}/link.py\" --linked \"${folder}/linked.txt\" --leave-out libprometheus-cpp --instead liblockstep_metrics.a=${CMAKE_ARCHIVE_OUTPUT_DIRECTORY}/liblockstep_metrics_none.a --also norm,protokit,pgm,sodium,bsd,md,z,lzma,bz2,zstd,tinfo --")
+    RULE_LAUNCH_LINK "\"${Python3_EXECUTABLE}\" \"${from}/link.py\" --linked \"${folder}/linked.txt\" --leave-out libprometheus-cpp --instead liblockstep_collector_common_metrics.a=${CMAKE_ARCHIVE_OUTPUT_DIRECTORY}/liblockstep_metrics_none.a --also norm,protokit,pgm,sodium,bsd,md,z,lzma,bz2,zstd,tinfo --")
 endfunction()

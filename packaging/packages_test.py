@@ -161,7 +161,7 @@ class Tarball(unittest.TestCase):
         for name, machine in (("x86_64", "X86-64"), ("aarch64", "AArch64")):
             library = self.top / "lib" / name / "liblockstep.so"
             self.assertRegex(run("readelf", "-hW", library), rf"Machine:.*{machine}")
-            run(sys.executable, SOURCE / "recorder/library_test.py", library, SOURCE / "recorder/exports.txt", env=None)
+            run(sys.executable, SOURCE / "recorder/testing/library_test.py", library, SOURCE / "recorder/exports.txt", env=None)
 
     def test_the_pods_init_container_takes_the_library_of_its_node(self):
         recipe = (SOURCE / "packaging/kubernetes/Containerfile").read_text()

@@ -269,7 +269,7 @@ TEST_F(SettingsTest, WhatTheRecorderDoesNotUnderstandIsTold) {
   for (const auto& [variable, values] : good) {
     for (const std::string& value : values) {
       setenv(variable.c_str(), value.c_str(), 1);
-      EXPECT_THAT(WrongRecorderVariables(), testing::IsEmpty()) << variable << "=" << value;
+      EXPECT_THAT(WrongRecorderVariables(), ::testing::IsEmpty()) << variable << "=" << value;
     }
     unsetenv(variable.c_str());
   }

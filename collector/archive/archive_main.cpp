@@ -20,8 +20,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "analyzer/redact.h"
-#include "analyzer/report_words.h"
+#include "analyzer/evidence/redact.h"
+#include "analyzer/report/words.h"
 #include "analyzer/settings/merge.h"
 #include "collector/archive/http.h"
 #include "collector/archive/incident_rows.h"
@@ -430,7 +430,7 @@ int Query(const Options& options, Store* store) {
   return written ? kDone : kFailed;
 }
 
-// For verdicts (analyzer/report_before.h): a question on standard input, an answer on standard output whatever happens.
+// For verdicts (analyzer/report/before.h): a question on standard input, an answer on standard output whatever happens.
 int AnswerBefore(const Options& options, Store* store) {
   std::string question;
   for (int c = getchar(); c != EOF && question.size() < kMostQuestion; c = getchar()) question.push_back(static_cast<char>(c));

@@ -7,9 +7,9 @@
 #include <fstream>
 #include <map>
 
-#include "analyzer/report.h"
-#include "analyzer/report_before.h"
-#include "analyzer/report_places.h"
+#include "analyzer/report/report.h"
+#include "analyzer/report/before.h"
+#include "analyzer/report/places.h"
 #include "collector/archive/http.h"
 #include "collector/archive/incident_rows.h"
 #include "collector/archive/job_days.h"
@@ -21,7 +21,7 @@
 namespace lockstep::archive {
 namespace {
 
-class ArchiveTest : public testing::Test {
+class ArchiveTest : public ::testing::Test {
  protected:
   void SetUp() override {
     char name[] = "/tmp/archive_test.XXXXXX";

@@ -9,7 +9,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/report_words.h"
+#include "analyzer/report/words.h"
 
 namespace lockstep::archive {
 namespace {

@@ -13,9 +13,9 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/clean_utf8.h"
-#include "analyzer/redact.h"
-#include "analyzer/report_places.h"
+#include "analyzer/util/clean_utf8.h"
+#include "analyzer/evidence/redact.h"
+#include "analyzer/report/places.h"
 #include "collector/archive/operation_rows.h"
 
 namespace lockstep::archive {

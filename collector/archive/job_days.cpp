@@ -7,15 +7,15 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "analyzer/clean_utf8.h"
-#include "analyzer/report_words.h"
+#include "analyzer/util/clean_utf8.h"
+#include "analyzer/report/words.h"
 
 namespace lockstep::archive {
 namespace {
 
-constexpr int64_t kDay = 86'400, kEarliest = 946'684'800, kLatest = 4'102'444'800;  // 2000 to 2100
+constexpr int64_t kDay = 86'400, kEarliestSecond = 946'684'800, kLatestSecond = 4'102'444'800;  // 2000 to 2100
 constexpr int64_t kLongest = 400 * kDay;
-constexpr size_t kMostRows = 1'000'000;
+constexpr size_t kMostJobDays = 1'000'000;
 
 // False: it is no time.
 bool Time(const std::string& text, int64_t* seconds) {
@@ -26,7 +26,7 @@ bool Time(const std::string& text, int64_t* seconds) {
     if (end == nullptr || *end != '\0') return false;
     *seconds = mktime(&parts);
   }
-  return *seconds >= kEarliest && *seconds <= kLatest;
+  return *seconds >= kEarliestSecond && *seconds <= kLatestSecond;
 }
 
 std::string DayText(int64_t seconds) {
@@ -60,7 +60,7 @@ absl::StatusOr<std::vector<JobDay>> ReadJobDays(const std::string& text, int64_t
     if (end < begin || end - begin > kLongest) return wrong("it ends before it begins, or runs for more than 400 days");
     for (int64_t at = begin; at < end;) {
       const int64_t next = std::min(end, (at / kDay + 1) * kDay);
-      if (days.size() == kMostRows) return absl::ResourceExhaustedError(absl::StrCat("more than ", kMostRows, " job-days: give fewer lines at a time"));
+      if (days.size() == kMostJobDays) return absl::ResourceExhaustedError(absl::StrCat("more than ", kMostJobDays, " job-days: give fewer lines at a time"));
       day.day = DayText(at);
       day.seconds = static_cast<uint64_t>(next - at);
       days.push_back(day);

@@ -8,15 +8,15 @@
 #include <unordered_map>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/clean_utf8.h"
-#include "analyzer/index_reader.h"
-#include "analyzer/report_words.h"
+#include "analyzer/util/clean_utf8.h"
+#include "analyzer/formats/lsi/reader.h"
+#include "analyzer/report/words.h"
 #include "proto/view.pb.h"
 
 namespace lockstep::archive {
 namespace {
 
-constexpr size_t kMostRows = 1'000'000, kMostKeysOfHost = 20'000, kMostHosts = 32;
+constexpr size_t kMostOperationRows = 1'000'000, kMostKeysOfHost = 20'000, kMostHosts = 32;
 constexpr int64_t kMostFactsBytes = int64_t{256} << 20, kBelowIndex = 500;
 const double kStep = std::log(1.04);
 
@@ -159,7 +159,7 @@ absl::Status MakeOperationRows(const std::string& folder, const IncidentName& na
       rates.Add(index, r, &groups);
     }
     for (auto& [key, group] : groups) {
-      if (++rows > kMostRows) {
+      if (++rows > kMostOperationRows) {
         ++left_out;
         continue;
       }
@@ -185,7 +185,7 @@ absl::Status MakeOperationRows(const std::string& folder, const IncidentName& na
       if (absl::Status status = sink("operations", row); !status.ok()) return status;
     }
   }
-  if (left_out > 0) absl::StrAppend(notes, left_out, " rows of operations are left out: more than ", kMostRows, "\n");
+  if (left_out > 0) absl::StrAppend(notes, left_out, " rows of operations are left out: more than ", kMostOperationRows, "\n");
   return absl::OkStatus();
 }
 

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "analyzer/report_words.h"
+#include "analyzer/report/words.h"
 #include "collector/archive/embedded.h"
 
 namespace lockstep::archive {

@@ -26,7 +26,7 @@ absl::StatusOr<std::string> ReadyQuery(const std::string& name, const QueryArgum
 std::string AsTable(const Answer& answer, size_t columns);
 std::string AsJson(const Answer& answer);
 
-// A verdict's question (analyzer/report_before.h) and its answer, {"before": [..]} or {"error": ".."}.
+// A verdict's question (analyzer/report/before.h) and its answer, {"before": [..]} or {"error": ".."}.
 absl::StatusOr<std::string> BeforeStatement(const std::string& question);
 std::string BeforeAnswer(const std::string& question, const absl::StatusOr<Answer>& answer);
 

@@ -15,7 +15,7 @@
 namespace lockstep::archive {
 namespace {
 
-using Json = nlohmann::json;
+using PlainJson = nlohmann::json;
 
 constexpr int64_t kStatementLimitMs = 60'000, kInsertLimitMs = 120'000;
 constexpr size_t kMostColumns = 256, kMostRows = 100'000;
@@ -27,10 +27,10 @@ const char* Embedded(const std::string& name) {
   return "";
 }
 
-std::string Text(const Json& value) {
+std::string Text(const PlainJson& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_null()) return "";
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return value.dump(-1, ' ', false, PlainJson::error_handler_t::replace);
 }
 
 }  // namespace
@@ -50,23 +50,23 @@ std::string Quoted(const std::string& text) {
 }
 
 absl::StatusOr<Answer> ParseAnswer(const std::string& text) {
-  const Json json = Json::parse(text, nullptr, false);
+  const PlainJson json = PlainJson::parse(text, nullptr, false);
   const auto wrong = absl::DataLossError("the server's answer is not what ClickHouse answers");
   if (!json.is_object()) return wrong;
   const auto meta = json.find("meta"), data = json.find("data");
   if (meta == json.end() || data == json.end() || !meta->is_array() || !data->is_array() || meta->size() > kMostColumns) return wrong;
   Answer answer;
-  for (const Json& column : *meta) {
+  for (const PlainJson& column : *meta) {
     if (!column.is_object() || !column.contains("name") || !column["name"].is_string() || !column.contains("type") || !column["type"].is_string()) return wrong;
     answer.columns.push_back(column["name"].get<std::string>());
     const auto type = column["type"].get<std::string>();
     answer.numeric.push_back(type.find("Int") != std::string::npos || type.find("Float") != std::string::npos);
   }
-  for (const Json& row : *data) {
+  for (const PlainJson& row : *data) {
     if (!row.is_array() || row.size() != answer.columns.size()) return wrong;
     if (answer.rows.size() == kMostRows) break;
     std::vector<std::string> values;
-    for (const Json& value : row) values.push_back(Text(value));
+    for (const PlainJson& value : row) values.push_back(Text(value));
     answer.rows.push_back(std::move(values));
   }
   return answer;

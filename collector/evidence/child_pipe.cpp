@@ -7,7 +7,7 @@
 #include <cstring>
 #include <map>
 
-#include "analyzer/process_evidence.h"
+#include "analyzer/evidence/process_evidence.h"
 
 namespace lockstep {
 

@@ -14,8 +14,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "analyzer/util/time_units.h"
 #include "collector/evidence/pci_address.h"
-#include "collector/proc.h"
+#include "collector/host/proc.h"
 
 namespace lockstep {
 namespace {
@@ -24,7 +25,6 @@ constexpr size_t kMostText = 300;
 constexpr size_t kMostRecords = 200'000;
 constexpr int kMostEvents = 256;
 constexpr int64_t kMostTailBytes = 4 << 20;
-constexpr int64_t kSecond = 1'000'000'000;
 
 std::string Printable(absl::string_view text) {
   std::string out;

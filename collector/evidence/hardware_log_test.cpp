@@ -1,3 +1,4 @@
+#include "analyzer/util/time_units.h"
 #include "collector/evidence/hardware_log.h"
 
 #include <gmock/gmock.h>
@@ -10,14 +11,13 @@
 #include <random>
 
 #include "collector/evidence/pci_address.h"
-#include "collector/proc.h"
+#include "collector/host/proc.h"
 
 namespace lockstep {
 namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int64_t kSecond = 1'000'000'000;
 
 TEST(PciAddress, IsWrittenInOneWay) {
   EXPECT_EQ(PciAddress("00000000:1B:00.0"), "0000:1b:00.0");

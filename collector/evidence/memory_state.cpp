@@ -7,7 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "collector/proc.h"
+#include "collector/host/proc.h"
 
 namespace lockstep {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "collector/rank_set.h"
+#include "collector/common/rank_set.h"
 #include "proto/evidence.pb.h"
 
 namespace lockstep {

@@ -8,7 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "collector/say.h"
+#include "analyzer/util/time_units.h"
+#include "collector/common/say.h"
 #include "collector/wire/parts.h"
 #include "proto/wire.pb.h"
 
@@ -16,7 +17,6 @@ namespace lockstep::wire {
 namespace {
 
 constexpr int kReceiveQueue = 256;
-constexpr int64_t kSecond = 1'000'000'000;
 constexpr int64_t kOwnAbsence = 3 * kSecond / 2;
 constexpr int64_t kMostBackOff = 5 * kSecond;
 constexpr int64_t kMostProbeGap = 60 * kSecond;

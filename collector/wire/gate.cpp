@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "collector/say.h"
+#include "collector/common/say.h"
 
 namespace lockstep::wire {
 namespace {

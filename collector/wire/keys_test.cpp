@@ -10,10 +10,10 @@
 namespace lockstep::wire {
 namespace {
 
-class WireKeys : public testing::Test {
+class WireKeys : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string path = testing::TempDir() + "/keys.XXXXXX";
+    std::string path = ::testing::TempDir() + "/keys.XXXXXX";
     ASSERT_NE(mkdtemp(path.data()), nullptr);
     folder_ = path;
   }

@@ -12,7 +12,7 @@
 #include <mutex>
 #include <thread>
 
-#include "collector/wire/test_peers.h"
+#include "collector/testing/peers.h"
 
 namespace lockstep::wire {
 namespace {
@@ -57,7 +57,7 @@ class RawPeer {
   void* socket_;
 };
 
-class WireSecurity : public testing::Test {
+class WireSecurity : public ::testing::Test {
  protected:
   WireSecurity() : server_(LoopbackServer(keys_.ServerSecurity())) {}
   const ServerCounters& counters() { return server_.server->counters(); }

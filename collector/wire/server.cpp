@@ -12,7 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "collector/say.h"
+#include "collector/common/say.h"
 #include "collector/wire/gate.h"
 #include "collector/wire/parts.h"
 #include "proto/wire.pb.h"
@@ -21,7 +21,7 @@ namespace lockstep::wire {
 namespace {
 
 constexpr int kSendQueue = 1024;  // messages to one peer
-constexpr int kReceiveQueue = 64;
+constexpr int kServerReceiveQueue = 64;
 constexpr int kReadAtOnce = 4096;
 constexpr int64_t kReadAgainNs = 1'000'000;  // while something read before is not handed out yet
 constexpr size_t kMostPeers = 65536;
@@ -200,7 +200,7 @@ absl::Status RouterServer::Start() {
   gate_ = *std::move(gate);
   socket_ = zmq_socket(context_, ZMQ_ROUTER);
   if (socket_ == nullptr || !wakeup_.ok()) return absl::ResourceExhaustedError(absl::StrCat("cannot make a socket: ", zmq_strerror(zmq_errno())));
-  bool set = SetBounds(socket_, kSendQueue, kReceiveQueue) && SetInt(socket_, ZMQ_ROUTER_MANDATORY, 1) && SetInt(socket_, ZMQ_BACKLOG, 4096);
+  bool set = SetBounds(socket_, kSendQueue, kServerReceiveQueue) && SetInt(socket_, ZMQ_ROUTER_MANDATORY, 1) && SetInt(socket_, ZMQ_BACKLOG, 4096);
   // No heartbeats of ZeroMQ's own: it looks for their timers one by one, which makes each message cost the number of connections
   // (a third of a relay's time at 1,536). TCP finds the dead (SetBounds), and agents are heard every second.
   if (curve_) {

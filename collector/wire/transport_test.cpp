@@ -4,7 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "collector/wire/test_peers.h"
+#include "collector/testing/peers.h"
 
 namespace lockstep::wire {
 namespace {

@@ -13,7 +13,7 @@
 #include <functional>
 #include <memory>
 
-#include "analyzer/engine_test_job.h"
+#include "analyzer/testing/job.h"
 #include "gui/app/main_window.h"
 
 namespace lockstep::gui {
@@ -27,9 +27,9 @@ inline bool Until(const std::function<bool()>& done) {
 }
 
 inline DocumentPtr HungJob(int dp = 2) {
-  testing::Job job(2, 2, dp, 6);
+  lockstep::testing::Job job(2, 2, dp, 6);
   job.ranks[5].host_fault_at = job.Find(5, "dp", 4);
-  job.ranks[5].host_fault = testing::HostFault::kStall;
+  job.ranks[5].host_fault = lockstep::testing::HostFault::kStall;
   auto document = Document::FromBundle(job.Run());
   return document.ok() ? *document : nullptr;
 }

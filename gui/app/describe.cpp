@@ -4,7 +4,7 @@
 #include <QJsonDocument>
 #include <QJsonObject>
 
-#include "analyzer/report.h"
+#include "analyzer/report/report.h"
 #include "gui/app/export.h"
 #include "gui/model/notes.h"
 

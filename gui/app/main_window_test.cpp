@@ -19,7 +19,7 @@
 #include <fstream>
 #include <map>
 
-#include "analyzer/lsd_writer.h"
+#include "analyzer/formats/lsd/writer.h"
 #include "gui/app/app_test_window.h"
 #include "gui/app/describe.h"
 #include "gui/app/export.h"
@@ -282,9 +282,9 @@ TEST_F(WindowTest, MarksThatCannotBeWrittenOutliveAReload) {
   const QString incident = folder_.filePath("incident");
   QDir(folder_.path()).mkdir("incident");
   QDir(folder_.path()).mkdir("incident.notes.json");
-  testing::Job job(2, 2, 2, 6);
+  lockstep::testing::Job job(2, 2, 2, 6);
   job.ranks[5].host_fault_at = job.Find(5, "dp", 4);
-  job.ranks[5].host_fault = testing::HostFault::kStall;
+  job.ranks[5].host_fault = lockstep::testing::HostFault::kStall;
   const Bundle bundle = job.Run();
   ASSERT_TRUE(WriteLsd(bundle, {0, 1, 2, 3, 4, 5, 6, 7}, DumpHeader(), (incident + "/all.lsd").toStdString()).ok());
   const auto window = MakeWindow();
@@ -314,9 +314,9 @@ TEST_F(WindowTest, CancelledAnywhereWhatWasOpenStays) {
   const auto window = MakeOpen();
   window->SelectAnomaly(0);
   const Selection selected = window->navigator()->selection();
-  testing::Job job(2, 2, 2, 40);
+  lockstep::testing::Job job(2, 2, 2, 40);
   job.ranks[5].host_fault_at = job.Find(5, "dp", 38);
-  job.ranks[5].host_fault = testing::HostFault::kStall;
+  job.ranks[5].host_fault = lockstep::testing::HostFault::kStall;
   const Bundle bundle = job.Run();
   QDir(folder_.path()).mkdir("incident");
   const QString incident = folder_.filePath("incident");

@@ -6,9 +6,9 @@
 #include <map>
 #include <random>
 
-#include "analyzer/engine.h"
-#include "analyzer/engine_test_job.h"
-#include "analyzer/view_facts.h"
+#include "analyzer/engine/engine.h"
+#include "analyzer/testing/job.h"
+#include "analyzer/viewdata/facts.h"
 
 namespace lockstep::gui {
 namespace {
@@ -113,15 +113,15 @@ class Oracle {
 
 Bundle RandomJob(std::mt19937* random) {
   auto pick = [&](int n) { return static_cast<int>((*random)() % static_cast<unsigned>(n)); };
-  testing::Job job(1 + pick(3), 1 + pick(2), 1 + pick(3), 2 + pick(2));
+  lockstep::testing::Job job(1 + pick(3), 1 + pick(2), 1 + pick(3), 2 + pick(2));
   job.full_marks = pick(2) == 0;
   const int ranks = static_cast<int>(job.ranks.size());
   for (int faults = pick(3); faults > 0; --faults) {
     testing::JobRank& rank = job.ranks[static_cast<size_t>(pick(ranks))];
     const size_t at = static_cast<size_t>(pick(static_cast<int>(rank.program.size())));
     switch (pick(4)) {
-      case 0: rank.host_fault_at = at, rank.host_fault = testing::HostFault::kStall; break;
-      case 1: rank.host_fault_at = at, rank.host_fault = testing::HostFault::kDie; break;
+      case 0: rank.host_fault_at = at, rank.host_fault = lockstep::testing::HostFault::kStall; break;
+      case 1: rank.host_fault_at = at, rank.host_fault = lockstep::testing::HostFault::kDie; break;
       case 2: rank.gpu_stall_at = at; break;
       default: rank.program[at].count += 1; break;
     }
@@ -239,9 +239,9 @@ TEST(CellMatrixTest, AgreesWithTheWordsOfTheContract) {
 }
 
 TEST(CellMatrixTest, AStalledRankIsTheOneThatIsMissing) {
-  testing::Job job(2, 2, 2, 6);
+  lockstep::testing::Job job(2, 2, 2, 6);
   job.ranks[5].host_fault_at = job.Find(5, "dp", 4);
-  job.ranks[5].host_fault = testing::HostFault::kStall;
+  job.ranks[5].host_fault = lockstep::testing::HostFault::kStall;
   auto document = Document::FromBundle(job.Run());
   ASSERT_TRUE(document.ok()) << document.status();
   const Selection culprit = (*document)->AnomalyAt(0);
@@ -273,7 +273,7 @@ TEST(CellMatrixTest, NothingIsThere) {
 }
 
 TEST(CellMatrixTest, ACancelledBuildGivesNothing) {
-  testing::Job job(2, 1, 2, 2);
+  lockstep::testing::Job job(2, 1, 2, 2);
   auto document = Document::FromBundle(job.Run());
   ASSERT_TRUE(document.ok()) << document.status();
   const std::atomic<bool> cancel = true;

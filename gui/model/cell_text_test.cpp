@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "analyzer/engine_test_job.h"
+#include "analyzer/testing/job.h"
 
 namespace lockstep::gui {
 namespace {
@@ -10,9 +10,9 @@ namespace {
 class CellTextTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    testing::Job job(2, 2, 2, 6);
+    lockstep::testing::Job job(2, 2, 2, 6);
     job.ranks[5].host_fault_at = job.Find(5, "dp", 4);
-    job.ranks[5].host_fault = testing::HostFault::kStall;
+    job.ranks[5].host_fault = lockstep::testing::HostFault::kStall;
     Bundle bundle = job.Run();
     for (Rank& rank : bundle.ranks) rank.host = "a\tb,c";
     auto document = Document::FromBundle(bundle);

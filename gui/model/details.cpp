@@ -6,7 +6,7 @@
 #include <array>
 
 #include "absl/container/flat_hash_map.h"
-#include "analyzer/process_evidence.h"
+#include "analyzer/evidence/process_evidence.h"
 #include "gui/model/safe_text.h"
 
 namespace lockstep::gui {
@@ -24,7 +24,7 @@ bool Stopped(const std::atomic<bool>* cancel) { return cancel != nullptr && canc
 QString Number(int64_t value) { return QLocale(QLocale::English).toString(static_cast<qlonglong>(value)); }
 QString Duration(int64_t ns) { return QString::fromStdString(lockstep::DurationText(ns)); }
 // Differences of hostile times must not overflow.
-int64_t Minus(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b)); }
+int64_t Apart(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b)); }
 
 QString Ranks(const RankIntervals& ranks) { return QString(ranks.size() == 1 ? "rank %1" : "ranks %1").arg(ranks.Text(kRankColumns)); }
 
@@ -113,12 +113,12 @@ void Maker::Operation(int row, int64_t record) {
     const bool named = facts != nullptr && op.stream < facts->streams_size();
     Line("stream", QString::number(named ? facts->streams(op.stream) : op.stream));
   }
-  if (op.enter_ns > 0 && rank.captured_ns > 0) Line("called", Duration(Minus(rank.captured_ns, op.enter_ns)) + " before the data was taken");
-  if (op.enter_ns > 0) Line("in the call", op.return_ns > 0 ? Duration(Minus(op.return_ns, op.enter_ns)) : QString("has not returned, or that was not recorded"));
-  if (op.started_ns > 0) Line("started", Duration(Minus(op.started_ns, op.enter_ns)) + " after the call");
+  if (op.enter_ns > 0 && rank.captured_ns > 0) Line("called", Duration(Apart(rank.captured_ns, op.enter_ns)) + " before the data was taken");
+  if (op.enter_ns > 0) Line("in the call", op.return_ns > 0 ? Duration(Apart(op.return_ns, op.enter_ns)) : QString("has not returned, or that was not recorded"));
+  if (op.started_ns > 0) Line("started", Duration(Apart(op.started_ns, op.enter_ns)) + " after the call");
   if (op.completed_ns > 0) {
-    Line("completed", Duration(Minus(op.completed_ns, op.enter_ns)) + " after the call");
-    if (op.started_ns > 0) Line("took", Duration(Minus(op.completed_ns, op.started_ns)));
+    Line("completed", Duration(Apart(op.completed_ns, op.enter_ns)) + " after the call");
+    if (op.started_ns > 0) Line("took", Duration(Apart(op.completed_ns, op.started_ns)));
   }
   Line("place", QString("%1 of %2 records of the rank").arg(Number(record + 1), Number(document_.OpCount(row))));
   for (size_t i = 0; i < columns_->in_flight().size(); ++i) {
@@ -420,9 +420,9 @@ void Maker::Comm(int32_t comm) {
 void Maker::Time(const Selection& selection) {
   if (selection.time_end < selection.time_begin) return;
   Begin("Time");
-  Line("length", Duration(Minus(selection.time_end, selection.time_begin)));
+  Line("length", Duration(Apart(selection.time_end, selection.time_begin)));
   const ViewFacts& facts = document_.facts();
-  if (facts.last_ns() > facts.first_ns()) Line("begins", Duration(Minus(selection.time_begin, facts.first_ns())) + " after the first record of the job");
+  if (facts.last_ns() > facts.first_ns()) Line("begins", Duration(Apart(selection.time_begin, facts.first_ns())) + " after the first record of the job");
 }
 
 void Maker::Nothing() {
@@ -432,7 +432,7 @@ void Maker::Nothing() {
   Line("communicators", Number(document_.comm_count()));
   Line("records", Number(static_cast<int64_t>(document_.index().operations())));
   const ViewFacts& facts = document_.facts();
-  if (facts.last_ns() > facts.first_ns()) Line("recorded time", Duration(Minus(facts.last_ns(), facts.first_ns())));
+  if (facts.last_ns() > facts.first_ns()) Line("recorded time", Duration(Apart(facts.last_ns(), facts.first_ns())));
   if (document_.anomaly_count() > 0) Linked("first anomaly", Plain(facts.anomalies(0).text(), 200), document_.AnomalyAt(0));
 }
 

@@ -12,9 +12,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "analyzer/engine.h"
-#include "analyzer/index_writer.h"
-#include "analyzer/view_facts.h"
+#include "analyzer/engine/engine.h"
+#include "analyzer/formats/lsi/writer.h"
+#include "analyzer/viewdata/facts.h"
 #include "gui/model/work_pool.h"
 #include "recorder/ring/calls.h"
 

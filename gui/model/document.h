@@ -13,9 +13,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
-#include "analyzer/bundle.h"
-#include "analyzer/index_reader.h"
-#include "analyzer/view_state.h"
+#include "analyzer/model/bundle.h"
+#include "analyzer/formats/lsi/reader.h"
+#include "analyzer/viewdata/state.h"
 #include "gui/model/navigator.h"
 #include "proto/view.pb.h"
 

@@ -5,18 +5,18 @@
 #include <cstdio>
 #include <functional>
 
-#include "analyzer/engine.h"
-#include "analyzer/engine_test_job.h"
-#include "analyzer/index_writer.h"
-#include "analyzer/view_facts.h"
+#include "analyzer/engine/engine.h"
+#include "analyzer/testing/job.h"
+#include "analyzer/formats/lsi/writer.h"
+#include "analyzer/viewdata/facts.h"
 
 namespace lockstep::gui {
 namespace {
 
 TEST(DocumentTest, AHangFromABundle) {
-  testing::Job job(2, 2, 2, 6);
+  lockstep::testing::Job job(2, 2, 2, 6);
   job.ranks[5].host_fault_at = job.Find(5, "dp", 4);
-  job.ranks[5].host_fault = testing::HostFault::kStall;
+  job.ranks[5].host_fault = lockstep::testing::HostFault::kStall;
   auto document = Document::FromBundle(job.Run());
   ASSERT_TRUE(document.ok()) << document.status();
   const Document& d = **document;
@@ -38,9 +38,9 @@ TEST(DocumentTest, AHangFromABundle) {
 
 // Every kind of damage to the facts is refused with a reason, whatever the checksum says.
 TEST(DocumentTest, FactsThatDoNotBelongToTheIndexAreRefused) {
-  testing::Job job(2, 1, 2, 3);
+  lockstep::testing::Job job(2, 1, 2, 3);
   job.ranks[1].host_fault_at = job.Find(1, "dp", 2);
-  job.ranks[1].host_fault = testing::HostFault::kStall;
+  job.ranks[1].host_fault = lockstep::testing::HostFault::kStall;
   const Bundle bundle = job.Run();
   const ViewFacts good = BuildViewFacts(bundle, Analyze(bundle));
   const std::string path = ::testing::TempDir() + "/document_test_facts.lsi";

@@ -13,7 +13,7 @@
 namespace lockstep::gui {
 namespace {
 
-bool Stopped(const std::atomic<bool>* cancel) { return cancel != nullptr && cancel->load(std::memory_order_relaxed); }
+bool StopAsked(const std::atomic<bool>* cancel) { return cancel != nullptr && cancel->load(std::memory_order_relaxed); }
 
 ViewState MarkOfClass(const Document& document, const RankIntervals& culprits, int row) {
   const ViewFacts& facts = document.facts();
@@ -46,7 +46,7 @@ std::shared_ptr<const IncidentColumns> IncidentColumns::Of(const DocumentPtr& do
   // Held while they are made: who asks at the same time wants the same ones.
   std::unique_lock<std::mutex> lock(mutex, std::try_to_lock);
   while (!lock.owns_lock()) {
-    if (Stopped(cancel)) return nullptr;
+    if (StopAsked(cancel)) return nullptr;
     lock.try_lock();
     if (!lock.owns_lock()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -67,7 +67,7 @@ bool IncidentColumns::Build(const Document& document, const std::atomic<bool>* c
   marks_.resize(static_cast<size_t>(document.rank_count()));
   for (int row = 0; row < document.rank_count(); ++row) marks_[static_cast<size_t>(row)] = MarkOfClass(document, culprits, row);
   BuildComms(document);
-  if (Stopped(cancel) || !BuildInFlight(document, cancel)) return false;
+  if (StopAsked(cancel) || !BuildInFlight(document, cancel)) return false;
   for (size_t c = 0; c < comms_.size(); ++c) {
     CommSummary& comm = comms_[c];
     for (const CommMember& member : Members(static_cast<int32_t>(c))) comm.missing += comm.in_flight_seq >= 0 && member.issued != kUnknown && member.issued < comm.in_flight_seq;
@@ -117,7 +117,7 @@ bool IncidentColumns::BuildInFlight(const Document& document, const std::atomic<
   const size_t most = static_cast<size_t>(std::max<int64_t>(4, kMostInFlight / std::max(ranks, 1)));
   std::vector<InFlightOp> found;
   for (int row = 0; row < ranks; ++row) {
-    if (row % 64 == 0 && Stopped(cancel)) return false;
+    if (row % 64 == 0 && StopAsked(cancel)) return false;
     const IndexRank& rank = index.ranks()[static_cast<size_t>(row)];
     const auto memberships = index.memberships().subspan(rank.first_membership, rank.memberships);
     found.clear();
@@ -164,7 +164,7 @@ bool IncidentColumns::BuildInFlight(const Document& document, const std::atomic<
     InFlightOp& op = in_flight_[i];
     if (op.comm < 0 || op.seq < 0 || !ring::IsCollective(op.kind)) continue;
     if (op.comm != comm) {
-      if (Stopped(cancel)) return false;
+      if (StopAsked(cancel)) return false;
       comm = op.comm;
       issued.clear();
       texts.clear();

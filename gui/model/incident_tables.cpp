@@ -14,7 +14,7 @@ constexpr int kListColumns = 60;
 
 QString Seq(int64_t seq) { return seq == kUnknown ? QString() : seq == kNone ? QString("none") : QString("#%1").arg(seq); }
 int64_t SeqNumber(int64_t seq) { return seq == kUnknown ? kNoNumber : seq; }
-QString Age(int64_t ns) { return ns < 0 ? QString() : QString::fromStdString(DurationText(ns)); }
+QString Age(int64_t ns) { return ns < 0 ? QString() : QString::fromStdString(lockstep::DurationText(ns)); }
 
 class Rows : public TableRows {
  public:

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
-#include "analyzer/view_index.h"
+#include "analyzer/viewdata/index.h"
 
 namespace lockstep::gui {
 namespace {

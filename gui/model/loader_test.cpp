@@ -14,9 +14,9 @@
 #include <fstream>
 #include <functional>
 
-#include "analyzer/engine_test_job.h"
-#include "analyzer/index_reader.h"
-#include "analyzer/lsd_writer.h"
+#include "analyzer/testing/job.h"
+#include "analyzer/formats/lsi/reader.h"
+#include "analyzer/formats/lsd/writer.h"
 
 namespace lockstep::gui {
 namespace {
@@ -78,9 +78,9 @@ class LoaderTest : public ::testing::Test {
 
   // A hang of 8 ranks, a file each host of two.
   void WriteDumps(int steps = 6) {
-    testing::Job job(2, 2, 2, steps);
+    lockstep::testing::Job job(2, 2, 2, steps);
     job.ranks[5].host_fault_at = job.Find(5, "dp", steps - 2);
-    job.ranks[5].host_fault = testing::HostFault::kStall;
+    job.ranks[5].host_fault = lockstep::testing::HostFault::kStall;
     const Bundle bundle = job.Run();
     // What the collector knew counts as it does for the command line.
     std::ofstream(folder_ / "incident" / "manifest.json") << R"({"format":1,"ranks_expected":8,"known_stalled":true,"stalled_ns":600000000000})";

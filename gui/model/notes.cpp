@@ -21,7 +21,7 @@ constexpr int kMostRuns = 100'000;
 constexpr double kExact = 9007199254740992.0;   // JSON numbers are doubles
 
 // Times and numbers are kept as text: nanoseconds since 1970 do not fit a double.
-QString Number(int64_t value) { return QString::number(value); }
+QString NumberText(int64_t value) { return QString::number(value); }
 
 int64_t Integer(const QJsonValue& value, int64_t otherwise) {
   if (value.isDouble() && value.toDouble() >= -kExact && value.toDouble() <= kExact) return static_cast<int64_t>(value.toDouble());
@@ -152,15 +152,15 @@ absl::Status WriteNotes(const std::string& path, const Notes& notes) {
     }
     if (!ranks.isEmpty()) entry.insert("ranks", ranks);
     if (!mark.comm.isEmpty()) entry.insert("communicator", mark.comm);
-    if (mark.seq_first >= 0) entry.insert("first_sequence", Number(mark.seq_first));
-    if (mark.seq_last >= 0) entry.insert("last_sequence", Number(mark.seq_last));
+    if (mark.seq_first >= 0) entry.insert("first_sequence", NumberText(mark.seq_first));
+    if (mark.seq_last >= 0) entry.insert("last_sequence", NumberText(mark.seq_last));
     if (mark.time_end >= mark.time_begin) {
-      entry.insert("begin_ns", Number(mark.time_begin));
-      entry.insert("end_ns", Number(mark.time_end));
+      entry.insert("begin_ns", NumberText(mark.time_begin));
+      entry.insert("end_ns", NumberText(mark.time_end));
     }
     if (mark.record >= 0) {
       entry.insert("record_rank", mark.record_rank);
-      entry.insert("record", Number(mark.record));
+      entry.insert("record", NumberText(mark.record));
     }
     marks.append(entry);
   }

@@ -8,7 +8,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-#include "analyzer/engine_test_job.h"
+#include "analyzer/testing/job.h"
 
 namespace lockstep::gui {
 namespace {
@@ -102,7 +102,7 @@ TEST_F(NotesTest, StandBesideWhatWasOpened) {
 }
 
 TEST_F(NotesTest, AMarkIsTheSelectionItWasMadeOf) {
-  testing::Job job(2, 2, 2, 4);
+  lockstep::testing::Job job(2, 2, 2, 4);
   auto document = Document::FromBundle(job.Run());
   ASSERT_TRUE(document.ok());
   Selection selection;

@@ -4,7 +4,7 @@
 
 #include <atomic>
 
-#include "analyzer/engine_test_job.h"
+#include "analyzer/testing/job.h"
 #include "gui/model/query_words.h"
 #include "recorder/ring/calls.h"
 
@@ -63,9 +63,9 @@ TEST(QueryTest, Patterns) {
 class QueryRunTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    testing::Job job(2, 2, 2, 6);
+    lockstep::testing::Job job(2, 2, 2, 6);
     job.ranks[5].host_fault_at = job.Find(5, "dp", 4);
-    job.ranks[5].host_fault = testing::HostFault::kStall;
+    job.ranks[5].host_fault = lockstep::testing::HostFault::kStall;
     auto document = Document::FromBundle(job.Run());
     ASSERT_TRUE(document.ok()) << document.status();
     document_ = *document;

@@ -12,9 +12,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "analyzer/engine_model.h"
-#include "analyzer/load.h"
-#include "analyzer/report_words.h"
+#include "analyzer/engine/facts/model.h"
+#include "analyzer/load/load.h"
+#include "analyzer/report/words.h"
 #include "gui/model/safe_text.h"
 
 namespace lockstep::gui {

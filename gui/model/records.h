@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/bundle.h"
+#include "analyzer/model/bundle.h"
 #include "gui/model/document.h"
 
 namespace lockstep::gui {

@@ -10,16 +10,16 @@
 #include <filesystem>
 #include <functional>
 
-#include "analyzer/engine_test_job.h"
-#include "analyzer/lsd_writer.h"
-#include "analyzer/view_index.h"
+#include "analyzer/testing/job.h"
+#include "analyzer/formats/lsd/writer.h"
+#include "analyzer/viewdata/index.h"
 
 namespace lockstep::gui {
 namespace {
 
 namespace fs = std::filesystem;
 
-bool WaitFor(const std::function<bool()>& what) {
+bool WaitUntil(const std::function<bool()>& what) {
   QElapsedTimer timer;
   timer.start();
   while (!what() && timer.elapsed() < 60'000) QCoreApplication::processEvents(QEventLoop::AllEvents | QEventLoop::WaitForMoreEvents, 20);
@@ -29,7 +29,7 @@ bool WaitFor(const std::function<bool()>& what) {
 TEST(RecordsTest, AllOfOneRankFromItsFile) {
   std::string name = (fs::temp_directory_path() / "lockstep-records-test.XXXXXX").string();
   const fs::path folder = mkdtemp(name.data());
-  testing::Job job(2, 2, 2, 6);
+  lockstep::testing::Job job(2, 2, 2, 6);
   const Bundle bundle = job.Run();
   for (size_t first = 0; first < 8; first += 4) {
     ASSERT_TRUE(WriteLsd(bundle, {first, first + 1, first + 2, first + 3}, DumpHeader(), (folder / ("h" + std::to_string(first) + ".lsd")).string()).ok());
@@ -50,7 +50,7 @@ TEST(RecordsTest, AllOfOneRankFromItsFile) {
   QObject::connect(&records, &Records::Unavailable, [&](qint32, const QString& text) { why = text; });
   EXPECT_EQ(records.Get(6), nullptr);
   EXPECT_EQ(records.Get(6), nullptr);   // asked for once
-  ASSERT_TRUE(WaitFor([&] { return !ready.empty() || !why.isEmpty(); })) << why.toStdString();
+  ASSERT_TRUE(WaitUntil([&] { return !ready.empty() || !why.isEmpty(); })) << why.toStdString();
   ASSERT_EQ(ready, std::vector<int32_t>{6}) << why.toStdString();
   const std::shared_ptr<const Bundle> got = records.Get(6);
   ASSERT_NE(got, nullptr);
@@ -71,12 +71,12 @@ TEST(RecordsTest, AllOfOneRankFromItsFile) {
   }
   // What is not there says so, once, and is asked for anew.
   EXPECT_EQ(records.Get(99), nullptr);
-  ASSERT_TRUE(WaitFor([&] { return !why.isEmpty(); }));
+  ASSERT_TRUE(WaitUntil([&] { return !why.isEmpty(); }));
   EXPECT_TRUE(why.contains("rank 99"));
   why.clear();
   fs::remove(moved / "h0.lsd");
   EXPECT_EQ(records.Get(1), nullptr);
-  ASSERT_TRUE(WaitFor([&] { return !why.isEmpty(); }));
+  ASSERT_TRUE(WaitUntil([&] { return !why.isEmpty(); }));
   EXPECT_TRUE(why.contains("h0.lsd")) << why.toStdString();
   fs::remove_all(moved);
 }

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "analyzer/engine_test_job.h"
+#include "analyzer/testing/job.h"
 
 namespace lockstep::gui {
 namespace {
@@ -12,9 +12,9 @@ namespace {
 class RowOrderTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    testing::Job job(2, 2, 2, 4);
+    lockstep::testing::Job job(2, 2, 2, 4);
     job.ranks[5].host_fault_at = job.Find(5, "dp", 2);
-    job.ranks[5].host_fault = testing::HostFault::kStall;
+    job.ranks[5].host_fault = lockstep::testing::HostFault::kStall;
     Bundle bundle = job.Run();
     for (Rank& rank : bundle.ranks) rank.host = rank.rank % 3 == 0 ? "b" : rank.rank % 3 == 1 ? "a" : "";
     auto document = Document::FromBundle(bundle);

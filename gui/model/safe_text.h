@@ -6,7 +6,7 @@
 
 #include <string_view>
 
-#include "analyzer/report_words.h"
+#include "analyzer/report/words.h"
 
 namespace lockstep::gui {
 

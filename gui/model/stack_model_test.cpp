@@ -7,7 +7,7 @@
 #include <map>
 #include <random>
 
-#include "analyzer/engine_test_job.h"
+#include "analyzer/testing/job.h"
 #include "gui/testing/facts.h"
 
 namespace lockstep::gui {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "analyzer/load_parallel.h"
+#include "analyzer/util/parallel.h"
 
 namespace lockstep::gui {
 namespace {

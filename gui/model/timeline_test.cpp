@@ -1,3 +1,4 @@
+#include "analyzer/util/time_units.h"
 #include "gui/model/timeline.h"
 
 #include <gtest/gtest.h>
@@ -11,8 +12,6 @@
 
 namespace lockstep::gui {
 namespace {
-
-constexpr int64_t kMs = 1'000'000;
 
 Bundle RandomBundle(unsigned seed, int ranks, int ops) {
   std::mt19937 random(seed);

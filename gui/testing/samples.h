@@ -12,7 +12,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "analyzer/engine_test_job.h"
+#include "analyzer/testing/job.h"
 #include "gui/model/document.h"
 
 namespace lockstep::gui::testing {

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "analyzer/bundle.h"
+#include "analyzer/model/bundle.h"
 #include "proto/view.pb.h"
 
 namespace lockstep::gui::testing {

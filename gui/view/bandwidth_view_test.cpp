@@ -6,7 +6,7 @@
 #include <QImage>
 #include <QtTest/QTest>
 
-#include "analyzer/engine_test_job.h"
+#include "analyzer/testing/job.h"
 #include "gui/testing/facts.h"
 #include "gui/view/bandwidth_pane.h"
 

@@ -11,7 +11,7 @@
 
 #include <cstdlib>
 
-#include "analyzer/engine_test_job.h"
+#include "analyzer/testing/job.h"
 #include "gui/view/legend_view.h"
 #include "gui/view/matrix_view.h"
 
@@ -21,7 +21,7 @@ namespace {
 constexpr int kMostOff = 16;            // of 255, in any channel
 constexpr double kMostDiffering = 0.005;   // of the pixels
 
-bool Settle(const View& view) {
+bool SettlePicture(const View& view) {
   QElapsedTimer timer;
   timer.start();
   while (!view.Idle() && timer.elapsed() < 20000) QCoreApplication::processEvents(QEventLoop::AllEvents, 10);
@@ -39,9 +39,9 @@ QPalette Dark() {
 }
 
 Bundle Stall() {
-  testing::Job job(2, 2, 4, 8);
+  lockstep::testing::Job job(2, 2, 4, 8);
   job.ranks[5].host_fault_at = job.Find(5, "dp", 6);
-  job.ranks[5].host_fault = testing::HostFault::kStall;
+  job.ranks[5].host_fault = lockstep::testing::HostFault::kStall;
   Bundle bundle = job.Run();
   for (Rank& rank : bundle.ranks) rank.host = "node" + std::to_string(rank.rank / 4);
   return bundle;
@@ -62,10 +62,10 @@ class MatrixPictureTest : public ::testing::Test {
   }
   void Show(DocumentPtr document) {
     view_.SetDocument(std::move(document));
-    ASSERT_TRUE(Settle(view_));
+    ASSERT_TRUE(SettlePicture(view_));
   }
   void Compare(View* view, const QString& name) {
-    ASSERT_TRUE(Settle(*view));
+    ASSERT_TRUE(SettlePicture(*view));
     const QImage got = view->grab().toImage().convertToFormat(QImage::Format_RGB32);
     const QString path = QString(QT_TESTCASE_SOURCEDIR "/view/goldens/%1.png").arg(name);
     if (getenv("LOCKSTEP_WRITE_GOLDENS") != nullptr) {
@@ -99,7 +99,7 @@ class MatrixPictureTest : public ::testing::Test {
 };
 
 TEST_F(MatrixPictureTest, Healthy) {
-  Show(Open(testing::Job(2, 2, 4, 8).Run()));
+  Show(Open(lockstep::testing::Job(2, 2, 4, 8).Run()));
   Compare(&view_, "matrix_healthy");
 }
 

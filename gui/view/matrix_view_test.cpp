@@ -10,16 +10,16 @@
 #include <QTest>
 #include <QWheelEvent>
 
-#include "analyzer/engine_test_job.h"
+#include "analyzer/testing/job.h"
 #include "gui/view/legend_view.h"
 
 namespace lockstep::gui {
 namespace {
 
 DocumentPtr AStall() {
-  testing::Job job(2, 2, 4, 8);
+  lockstep::testing::Job job(2, 2, 4, 8);
   job.ranks[5].host_fault_at = job.Find(5, "dp", 6);
-  job.ranks[5].host_fault = testing::HostFault::kStall;
+  job.ranks[5].host_fault = lockstep::testing::HostFault::kStall;
   Bundle bundle = job.Run();
   for (Rank& rank : bundle.ranks) rank.host = "node" + std::to_string(rank.rank / 4);
   auto document = Document::FromBundle(bundle);

@@ -7,13 +7,13 @@
 #include <QTreeView>
 #include <QtTest/QTest>
 
-#include "analyzer/engine_test_job.h"
+#include "analyzer/testing/job.h"
 #include "gui/testing/facts.h"
 
 namespace lockstep::gui {
 namespace {
 
-DocumentPtr Made(const ViewFacts& facts) {
+DocumentPtr MadeWithStacks(const ViewFacts& facts) {
   static const Bundle& bundle = *new Bundle(lockstep::testing::Job(2, 2, 2, 4).Run());
   return testing::OpenWith(bundle, facts);
 }
@@ -42,7 +42,7 @@ TEST(StackViewTest, ClicksKeysAndSearchSelectRanks) {
   Navigator navigator;
   StackView view(&navigator);
   view.resize(1000, 700);
-  view.SetDocument(Made(Stacks()));
+  view.SetDocument(MadeWithStacks(Stacks()));
   view.show();
   QWidget* picture = view.findChild<QWidget*>("Stack picture");
   ASSERT_NE(picture, nullptr);
@@ -80,7 +80,7 @@ TEST(StackViewTest, ZoomsIntoANodeAndOut) {
   Navigator navigator;
   StackView view(&navigator);
   view.resize(900, 600);
-  view.SetDocument(Made(Stacks()));
+  view.SetDocument(MadeWithStacks(Stacks()));
   view.show();
   Selection selection;
   selection.ranks = RankIntervals::Of(62, 62);
@@ -110,7 +110,7 @@ TEST(StackViewTest, WithoutStacksItSaysWhy) {
     rank->set_rank(i);
     rank->mutable_evidence()->set_stacks_refused("ptrace: not permitted; kernel.yama.ptrace_scope is 1");
   }
-  view.SetDocument(Made(facts));
+  view.SetDocument(MadeWithStacks(facts));
   EXPECT_TRUE(view.Message().contains("8 ranks (0-7): ptrace: not permitted")) << view.Message().toStdString();
   view.grab();
   EXPECT_TRUE(view.CopyText().isEmpty());

@@ -16,8 +16,8 @@
 namespace lockstep::gui {
 namespace {
 
-struct Shown {
-  explicit Shown(View* (*make)(Navigator*, QWidget*), DocumentPtr document) : view(static_cast<TableView*>(make(&navigator, nullptr))) {
+struct ShownTable {
+  explicit ShownTable(View* (*make)(Navigator*, QWidget*), DocumentPtr document) : view(static_cast<TableView*>(make(&navigator, nullptr))) {
     view->resize(1280, 300);
     view->show();
     view->SetDocument(std::move(document));
@@ -43,7 +43,7 @@ struct Shown {
 };
 
 TEST(TablesTest, RanksSelectBothWays) {
-  Shown shown(MakeRankTable, testing::Hang());
+  ShownTable shown(MakeRankTable, testing::Hang());
   shown.Click(0, 1);
   EXPECT_EQ(shown.navigator.selection().ranks, RankIntervals::Of(5, 5));
   QTest::keyClick(shown.view->table(), Qt::Key_Down);
@@ -67,7 +67,7 @@ TEST(TablesTest, RanksSelectBothWays) {
 }
 
 TEST(TablesTest, FilterAndSortKeepTheSelection) {
-  Shown shown(MakeRankTable, testing::Hang());
+  ShownTable shown(MakeRankTable, testing::Hang());
   Selection selection;
   selection.ranks = RankIntervals::Of(3, 3);
   shown.navigator.Select(selection);
@@ -106,7 +106,7 @@ TEST(TablesTest, FilterAndSortKeepTheSelection) {
 
 TEST(TablesTest, CommunicatorsAndInFlightSelectTheirPlace) {
   const DocumentPtr document = testing::Hang();
-  Shown comms(MakeCommTable, document);
+  ShownTable comms(MakeCommTable, document);
   comms.Click(0, 0);
   EXPECT_EQ(comms.navigator.selection().comm, comms.view->model()->Source(0));
   EXPECT_GE(comms.navigator.selection().seq_first, 0);
@@ -116,7 +116,7 @@ TEST(TablesTest, CommunicatorsAndInFlightSelectTheirPlace) {
   ASSERT_EQ(comms.Selected().size(), 1u);
   EXPECT_EQ(comms.view->model()->Source(comms.Selected()[0]), 2);
 
-  Shown flight(MakeInFlightTable, document);
+  ShownTable flight(MakeInFlightTable, document);
   ASSERT_GT(flight.view->model()->rowCount(), 1);
   flight.Click(1, 1);
   const Selection& selection = flight.navigator.selection();
@@ -129,7 +129,7 @@ TEST(TablesTest, CommunicatorsAndInFlightSelectTheirPlace) {
 }
 
 TEST(TablesTest, ColumnsHideAndCsvIsWhatIsShown) {
-  Shown shown(MakeRankTable, testing::Hang());
+  ShownTable shown(MakeRankTable, testing::Hang());
   const QString all = shown.view->Csv();
   EXPECT_EQ(all.count('\n'), 9);
   EXPECT_TRUE(all.startsWith("Rank,Host,GPU,"));
@@ -146,19 +146,19 @@ TEST(TablesTest, HostileNamesAreOnlyText) {
   Bundle bundle = testing::OnHosts(lockstep::testing::Job(2, 2, 2, 6).Run());
   for (Communicator& comm : bundle.comms) comm.name = "=cmd()|<b>x</b>\t\u202e" + std::string(500, 'N');
   for (Rank& rank : bundle.ranks) rank.host = "h\n\x1b[31m<img src=x>";
-  Shown shown(MakeCommTable, testing::Made(bundle));
+  ShownTable shown(MakeCommTable, testing::Made(bundle));
   EXPECT_FALSE(shown.Cell(0, 0).contains(QChar(0x202e)));
   EXPECT_LE(shown.Cell(0, 0).size(), 130);
   shown.Click(0, 0);
   EXPECT_EQ(shown.view->CopyText().split('\n')[1].count('\t'), shown.view->model()->columnCount() - 1);
   EXPECT_TRUE(shown.view->Csv().contains("'=cmd()"));
-  Shown ranks(MakeRankTable, testing::Made(bundle));
+  ShownTable ranks(MakeRankTable, testing::Made(bundle));
   EXPECT_EQ(ranks.Cell(0, 1), "h ?[31m<img src=x>");
 }
 
 TEST(TablesTest, EmptyDarkAndManyPieces) {
   for (View* (*make)(Navigator*, QWidget*) : {MakeCommTable, MakeRankTable, MakeMismatchTable, MakeInFlightTable}) {
-    Shown shown(make, testing::Made(Bundle()));
+    ShownTable shown(make, testing::Made(Bundle()));
     EXPECT_EQ(shown.view->CopyText(), "");
     shown.view->SetDocument(nullptr);
     EXPECT_EQ(shown.view->Csv(), "");
@@ -170,7 +170,7 @@ TEST(TablesTest, EmptyDarkAndManyPieces) {
   Bundle many;
   many.ranks.resize(1024);
   for (size_t r = 0; r < many.ranks.size(); ++r) many.ranks[r].rank = static_cast<int32_t>(r);
-  Shown dark(MakeRankTable, testing::Made(testing::OnHosts(many)));
+  ShownTable dark(MakeRankTable, testing::Made(testing::OnHosts(many)));
   dark.view->setPalette(testing::DarkPalette());
   Selection selection;
   std::vector<int32_t> odd;

@@ -8,7 +8,7 @@
 
 #include <array>
 
-#include "analyzer/view_state.h"
+#include "analyzer/viewdata/state.h"
 
 namespace lockstep::gui {
 

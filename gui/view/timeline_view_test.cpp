@@ -27,8 +27,8 @@ void Wait(TimelineView* view) {
   FAIL() << "the timeline is never ready";
 }
 
-struct Shown {
-  explicit Shown(int ranks = 8, int steps = 20, int missing = 5, int64_t uncertainty_ns = 50'000) : view(&navigator) {
+struct ShownTimeline {
+  explicit ShownTimeline(int ranks = 8, int steps = 20, int missing = 5, int64_t uncertainty_ns = 50'000) : view(&navigator) {
     const Bundle bundle = testing::TimedBundle(ranks, steps, missing);
     document = testing::OpenWith(bundle, testing::TimedFacts(bundle, uncertainty_ns));
     view.resize(1100, 600);
@@ -50,7 +50,7 @@ struct Shown {
 };
 
 TEST(TimelineViewTest, AClickSelectsTheOperationAndTheLane) {
-  Shown s;
+  ShownTimeline s;
   ASSERT_EQ(s.pane()->lanes().lanes.size(), 8u);
   QTest::mouseClick(s.pane(), Qt::LeftButton, {}, s.At(3, 36));
   EXPECT_EQ(s.navigator.selection().ranks, RankIntervals::Of(3, 3));
@@ -83,29 +83,29 @@ TEST(TimelineViewTest, AClickSelectsTheOperationAndTheLane) {
 }
 
 TEST(TimelineViewTest, ZoomPanAndHistory) {
-  Shown s;
-  const Viewport all = s.pane()->Shown();
+  ShownTimeline s;
+  const Viewport all = s.pane()->ShownTimeline();
   const QPointF at = s.At(2, 60);
   QWheelEvent wheel(at, s.pane()->mapToGlobal(at), {}, {0, 480}, Qt::NoButton, Qt::ControlModifier, Qt::NoScrollPhase, false);
   const double before = s.pane()->TimeAt(at.x());
   QApplication::sendEvent(s.pane(), &wheel);
   EXPECT_NEAR(s.pane()->TimeAt(at.x()), before, 1000) << "what is under the cursor stays there";
-  EXPECT_LT(s.pane()->Shown().x1 - s.pane()->Shown().x0, (all.x1 - all.x0) / 2);
+  EXPECT_LT(s.pane()->ShownTimeline().x1 - s.pane()->ShownTimeline().x0, (all.x1 - all.x0) / 2);
   QTest::keyClick(s.pane(), Qt::Key_D);
   QTest::keyClick(s.pane(), Qt::Key_End);
-  EXPECT_NEAR(s.pane()->Shown().x1, all.x1, 1);
+  EXPECT_NEAR(s.pane()->ShownTimeline().x1, all.x1, 1);
   QTest::keyClick(s.pane(), Qt::Key_Home);
-  EXPECT_EQ(s.pane()->Shown().x0, 0);
+  EXPECT_EQ(s.pane()->ShownTimeline().x0, 0);
   for (int i = 0; i < 200; ++i) QTest::keyClick(s.pane(), Qt::Key_W);
-  EXPECT_GE(s.pane()->Shown().x1 - s.pane()->Shown().x0, 100) << "there is a nearest";
+  EXPECT_GE(s.pane()->ShownTimeline().x1 - s.pane()->ShownTimeline().x0, 100) << "there is a nearest";
   s.view.Fit();
-  EXPECT_EQ(s.pane()->Shown(), all);
+  EXPECT_EQ(s.pane()->ShownTimeline(), all);
   s.navigator.Back();
-  EXPECT_EQ(s.pane()->Shown(), all) << "many steps are one";
+  EXPECT_EQ(s.pane()->ShownTimeline(), all) << "many steps are one";
 }
 
 TEST(TimelineViewTest, DraggingSelectsATimeRangeAndZGoesThere) {
-  Shown s;
+  ShownTimeline s;
   const QPoint a = s.At(1, 50), b = s.At(1, 110);
   QTest::mousePress(s.pane(), Qt::LeftButton, {}, a);
   QTest::mouseMove(s.pane(), (a + b) / 2);
@@ -117,11 +117,11 @@ TEST(TimelineViewTest, DraggingSelectsATimeRangeAndZGoesThere) {
   EXPECT_NEAR(static_cast<double>(selection.time_begin), static_cast<double>(testing::kTimedZero + 50 * kTimedMs), 2.0 * kTimedMs);
   EXPECT_TRUE(s.view.CopyText().contains("ms")) << s.view.CopyText().toStdString();
   QTest::keyClick(s.pane(), Qt::Key_Z);
-  EXPECT_NEAR(s.pane()->Shown().x1 - s.pane()->Shown().x0, 60.0 * kTimedMs, 2.0 * kTimedMs);
+  EXPECT_NEAR(s.pane()->ShownTimeline().x1 - s.pane()->ShownTimeline().x0, 60.0 * kTimedMs, 2.0 * kTimedMs);
 }
 
 TEST(TimelineViewTest, SelectedRanksStandFirstOrAloneUnlessTheClickWasHere) {
-  Shown s;
+  ShownTimeline s;
   QTest::mouseClick(s.pane(), Qt::LeftButton, {}, s.At(6, 36));
   EXPECT_EQ(s.pane()->lanes().relevant, 0) << "lanes do not move away under the cursor";
   Selection selection;
@@ -153,7 +153,7 @@ TEST(TimelineViewTest, SelectedRanksStandFirstOrAloneUnlessTheClickWasHere) {
 }
 
 TEST(TimelineViewTest, TheThreeLooksAreDrawnWhereTheyWere) {
-  Shown s;
+  ShownTimeline s;
   s.view.findChildren<QComboBox*>()[0]->setCurrentIndex(2);
   Place place = s.navigator.place();
   place.timeline.x0 = 30e6 - 0.1e6;
@@ -172,7 +172,7 @@ TEST(TimelineViewTest, TheThreeLooksAreDrawnWhereTheyWere) {
 }
 
 TEST(TimelineViewTest, FlowsJoinTheCollectiveAndASendWithItsReceive) {
-  Shown s;
+  ShownTimeline s;
   s.view.findChildren<QComboBox*>()[1]->setCurrentIndex(0);
   Place place = s.navigator.place();
   place.timeline.x0 = 29e6;
@@ -205,7 +205,7 @@ TEST(TimelineViewTest, FlowsJoinTheCollectiveAndASendWithItsReceive) {
 }
 
 TEST(TimelineViewTest, ThousandsOfRanksFoldIntoPixelsAndSharpen) {
-  Shown s(2048, 100, 700);
+  ShownTimeline s(2048, 100, 700);
   EXPECT_EQ(s.pane()->lanes().lanes.size(), 2048u);
   s.view.Zoom(30);
   Wait(&s.view);

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "analyzer/report.h"
-#include "analyzer/report_finding.h"
-#include "analyzer/view_report.h"
+#include "analyzer/report/report.h"
+#include "analyzer/report/finding.h"
+#include "analyzer/viewdata/report.h"
 #include "gui/model/safe_text.h"
 
 namespace lockstep::gui {

@@ -9,7 +9,7 @@
 #include <QToolButton>
 #include <QVBoxLayout>
 
-#include "analyzer/view_report.h"
+#include "analyzer/viewdata/report.h"
 #include "gui/testing/samples.h"
 #include "gui/view/link_pane.h"
 #include "gui/view/verdict_page.h"

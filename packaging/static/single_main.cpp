@@ -3,8 +3,8 @@
 #include <netdb.h>
 #include <nss.h>
 
-#include "collector/front.h"
-#include "collector/own_programs.h"
+#include "collector/tools/front.h"
+#include "collector/common/own_programs.h"
 
 extern "C" {
 int lockstep_agent_main(int, char**);

@@ -22,11 +22,11 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/engine.h"
-#include "analyzer/engine_model.h"
-#include "analyzer/load.h"
-#include "analyzer/load_large_pages.h"
-#include "analyzer/report.h"
+#include "analyzer/engine/engine.h"
+#include "analyzer/engine/facts/model.h"
+#include "analyzer/load/load.h"
+#include "analyzer/util/large_pages.h"
+#include "analyzer/report/report.h"
 
 namespace {
 

@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <vector>
 
-#include "collector/desync_watch.h"
-#include "collector/detector.h"
+#include "collector/detect/desync_watch.h"
+#include "collector/detect/detector.h"
 
 namespace lockstep {
 namespace {

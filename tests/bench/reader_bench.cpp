@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "recorder/ops.h"
+#include "recorder/core/ops.h"
 #include "recorder/ring/reader.h"
 
 namespace lockstep::recorder {

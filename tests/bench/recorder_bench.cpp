@@ -17,8 +17,8 @@
 #include <thread>
 #include <vector>
 
-#include "recorder/ops.h"
-#include "recorder/slots.h"
+#include "recorder/core/ops.h"
+#include "recorder/core/slots.h"
 
 namespace {
 

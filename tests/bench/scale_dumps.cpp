@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "analyzer/lsd_writer.h"
+#include "analyzer/formats/lsd/writer.h"
 #include "scale_job.h"
 
 namespace lockstep {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string_view>
 
-#include "analyzer/bundle.h"
+#include "analyzer/model/bundle.h"
 
 namespace lockstep {
 

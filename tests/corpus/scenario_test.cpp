@@ -12,7 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "analyzer/load.h"
+#include "analyzer/load/load.h"
 #include "tests/corpus/shown.h"
 
 namespace lockstep::corpus {

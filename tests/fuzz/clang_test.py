@@ -14,13 +14,13 @@ sys.path.insert(0, os.path.join(SOURCE, "tests/integration"))
 import no_skip  # noqa: E402
 
 # As tests/fuzz/CMakeLists.txt has them.
-FOLDERS = ("analyzer", "analyzer/settings", "recorder/ring", "tests/fuzz")
-OTHERS = ("collector/rank_set.cpp", "collector/wire/frame.cpp", "collector/wire/shape.cpp")
+FOLDERS = ("analyzer", "recorder/ring", "tests/fuzz")
+OTHERS = ("collector/common/rank_set.cpp", "collector/wire/frame.cpp", "collector/wire/shape.cpp")
 
 
 def sources():
-    found = [path for folder in FOLDERS for path in sorted(glob.glob(os.path.join(SOURCE, folder, "*.cpp")))]
-    return [path for path in found if not path.endswith(("_test.cpp", "_main.cpp", "_test_preload.cpp"))] + [os.path.join(SOURCE, path) for path in OTHERS]
+    found = [path for folder in FOLDERS for path in sorted(glob.glob(os.path.join(SOURCE, folder, "**/*.cpp"), recursive=True))]
+    return [path for path in found if not path.endswith(("_test.cpp", "_main.cpp", "_test_preload.cpp")) and "/testing/" not in path] + [os.path.join(SOURCE, path) for path in OTHERS]
 
 
 def check(clang, path):

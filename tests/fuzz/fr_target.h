@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/bundle.h"
-#include "analyzer/fr_file.h"
-#include "analyzer/fr_groups.h"
+#include "analyzer/model/bundle.h"
+#include "analyzer/formats/fr/file.h"
+#include "analyzer/formats/fr/groups.h"
 #include "tests/fuzz/accepted.h"
 
 namespace lockstep {

@@ -8,10 +8,10 @@
 #include <cstring>
 #include <string>
 
-#include "analyzer/index_format.h"
-#include "analyzer/index_reader.h"
-#include "analyzer/lsd_format.h"
-#include "analyzer/view_facts.h"
+#include "analyzer/formats/lsi/format.h"
+#include "analyzer/formats/lsi/reader.h"
+#include "analyzer/formats/lsd/format.h"
+#include "analyzer/viewdata/facts.h"
 #include "tests/fuzz/accepted.h"
 
 namespace {

@@ -8,9 +8,9 @@
 #include <cstdlib>
 #include <string>
 
-#include "analyzer/engine.h"
-#include "analyzer/load.h"
-#include "analyzer/report.h"
+#include "analyzer/engine/engine.h"
+#include "analyzer/load/load.h"
+#include "analyzer/report/report.h"
 #include "tests/fuzz/accepted.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

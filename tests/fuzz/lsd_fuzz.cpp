@@ -9,10 +9,10 @@
 #include <cstdlib>
 #include <string>
 
-#include "analyzer/engine.h"
-#include "analyzer/load_merge.h"
-#include "analyzer/lsd_format.h"
-#include "analyzer/lsd_reader.h"
+#include "analyzer/engine/engine.h"
+#include "analyzer/formats/merge.h"
+#include "analyzer/formats/lsd/format.h"
+#include "analyzer/formats/lsd/reader.h"
 #include "google/protobuf/stubs/logging.h"
 #include "proto/dump.pb.h"
 #include "tests/fuzz/accepted.h"

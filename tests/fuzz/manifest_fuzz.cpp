@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "analyzer/load_manifest.h"
-#include "analyzer/load_merge.h"
+#include "analyzer/load/manifest.h"
+#include "analyzer/formats/merge.h"
 #include "tests/fuzz/accepted.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

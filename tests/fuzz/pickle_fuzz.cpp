@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "analyzer/fr_stream_check.h"
+#include "analyzer/formats/fr/stream_check.h"
 #include "tests/fuzz/fr_target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/engine.h"
-#include "analyzer/ring_loader.h"
-#include "recorder/ops.h"
+#include "analyzer/engine/engine.h"
+#include "analyzer/formats/ring/loader.h"
+#include "recorder/core/ops.h"
 #include "recorder/ring/reader.h"
 #include "tests/fuzz/accepted.h"
 

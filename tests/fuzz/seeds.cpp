@@ -7,12 +7,12 @@
 #include <iterator>
 #include <string>
 
-#include "analyzer/engine.h"
-#include "analyzer/fr_test_dumps.h"
-#include "analyzer/index_writer.h"
-#include "analyzer/lsd_format.h"
-#include "analyzer/lsd_writer.h"
-#include "analyzer/view_facts.h"
+#include "analyzer/engine/engine.h"
+#include "analyzer/testing/fr_dumps.h"
+#include "analyzer/formats/lsi/writer.h"
+#include "analyzer/formats/lsd/format.h"
+#include "analyzer/formats/lsd/writer.h"
+#include "analyzer/viewdata/facts.h"
 #include "proto/dump.pb.h"
 #include "proto/wire.pb.h"
 

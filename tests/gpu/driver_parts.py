@@ -127,7 +127,7 @@ def part_marks(session, part):
             beside_rows.append((label, line["behind"], line["count"], f"{line['blocked']} of {line['rounds']}",
                                 f"{median(line['us']):.1f}" if line["us"] else "-"))
             waited.setdefault((label, line["behind"]), []).append((line["blocked"], line["rounds"]))
-        # What is used there: writes, but events where all streams share one queue (recorder/environment.cpp, ReadGpuMode).
+        # What is used there: writes, but events where all streams share one queue (recorder/base/environment.cpp, ReadGpuMode).
         used = "one event" if connections == 1 else "one write"
         counts = {behind: (sum(blocked for blocked, _ in waited[(label, behind)]), sum(count for _, count in waited[(label, behind)]))
                   for behind in ("nothing", "one write", "one event")}

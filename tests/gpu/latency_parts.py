@@ -154,11 +154,11 @@ def automatic(session, jobs, part):
         found = {mode: [judge(compare(job, connections, mode, phase), GOAL) for job in jobs for phase in ("tp", "dp") if phase in job.operations]
                  for mode in (("events/61",) if connections else ("events/61", "done"))}
         if session.setup.standin or not all(found.values()) or any(None in verdicts for verdicts in found.values()):
-            part.line(NOT_MEASURED, name, f"not decided here; it is {now} until it is (recorder/environment.cpp, ReadGpuMode)")
+            part.line(NOT_MEASURED, name, f"not decided here; it is {now} until it is (recorder/base/environment.cpp, ReadGpuMode)")
             continue
         best = next((mode for mode, verdicts in found.items() if all(verdicts)), "off")
         text = ", ".join(f"{mode} is {'within' if all(verdicts) else 'above'} 0.3 %" for mode, verdicts in found.items())
-        part.check(best == now, name, f"{best}: in the steps measured {text}; it is {now} (recorder/environment.cpp, ReadGpuMode)")
+        part.check(best == now, name, f"{best}: in the steps measured {text}; it is {now} (recorder/base/environment.cpp, ReadGpuMode)")
 
 
 def chosen(session, modes):

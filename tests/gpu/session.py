@@ -10,7 +10,7 @@ from machine import HERE, OWN_HEADERS, ROOT, Failed, NotMeasured, end, first, fi
 
 # A number behind events: LOCKSTEP_GPU_SAMPLE, one operation in so many is timed.
 MODES = ("off", "done", "full", "events", "events/61", "profiler", "auto")
-# What recorder/environment.cpp, ReadGpuMode, takes for auto, by CUDA_DEVICE_MAX_CONNECTIONS.
+# What recorder/base/environment.cpp, ReadGpuMode, takes for auto, by CUDA_DEVICE_MAX_CONNECTIONS.
 AUTO = {None: "done", 1: "off"}
 # Numbers of the ring file's header.
 MARKS = {0: "off", 1: "done", 2: "full", 3: "events", 4: "profiler"}

@@ -193,7 +193,7 @@ class NamesTest(unittest.TestCase):
 
     def test_variables(self):
         known = ""
-        for pattern in ("recorder/**/*.cpp", "recorder/**/*.h", "collector/**/*.cpp", "collector/**/*.h", "analyzer/*.cpp", "gui/**/*.cpp", "packaging/**/*",
+        for pattern in ("recorder/**/*.cpp", "recorder/**/*.h", "collector/**/*.cpp", "collector/**/*.h", "analyzer/**/*.cpp", "gui/**/*.cpp", "packaging/**/*",
                         "**/CMakeLists.txt", "cmake/*", "dev", "tests/**/*.py"):
             for path in glob.glob(os.path.join(SOURCE, pattern), recursive=True):
                 if os.path.isfile(path) and "/build" not in path and path != os.path.abspath(__file__):

@@ -453,7 +453,7 @@ class GrafanaTest(unittest.TestCase):
         with open(os.path.join(SOURCE, "packaging/grafana/lockstep.json")) as file:
             dashboard = json.load(file)
         published = set()
-        for path in glob.glob(os.path.join(SOURCE, "collector/*.cpp")):
+        for path in glob.glob(os.path.join(SOURCE, "collector/**/*.cpp"), recursive=True):
             with open(path) as file:
                 text = file.read()
             for call, name in re.findall(r"\b(Gauge|GaugeOf|Counter|CounterOf|gauge|count)\(\s*\"([a-z_]+)\"", text):

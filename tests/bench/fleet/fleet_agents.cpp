@@ -24,7 +24,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "collector/agent_session.h"
+#include "collector/agent/session.h"
 #include "collector/wire/client.h"
 #include "tests/bench/fleet/synthetic_host.h"
 #include "tests/bench/fleet/synthetic_job.h"

@@ -16,12 +16,12 @@
 #include <string>
 #include <vector>
 
-#include "collector/digest_round.h"
-#include "collector/flying.h"
-#include "collector/known_members.h"
-#include "collector/lateness.h"
-#include "collector/progress.h"
-#include "collector/rank_set.h"
+#include "collector/service/digest_round.h"
+#include "collector/service/flying.h"
+#include "collector/service/known_members.h"
+#include "collector/detect/lateness.h"
+#include "collector/detect/progress.h"
+#include "collector/common/rank_set.h"
 #include "collector/wire/frame.h"
 #include "tests/bench/fleet/synthetic_host.h"
 #include "tests/bench/fleet/synthetic_job.h"

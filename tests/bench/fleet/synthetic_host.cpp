@@ -10,11 +10,11 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
-#include "analyzer/lsd_writer.h"
-#include "analyzer/ring_loader.h"
-#include "collector/host_source.h"
-#include "collector/incident.h"
-#include "collector/rank_set.h"
+#include "analyzer/formats/lsd/writer.h"
+#include "analyzer/formats/ring/loader.h"
+#include "collector/agent/host_source.h"
+#include "collector/incident/incident.h"
+#include "collector/common/rank_set.h"
 #include "collector/wire/frame.h"
 
 namespace lockstep::fleet {

@@ -1,4 +1,4 @@
-// One simulated host as the agent's session sees it (collector/agent_source.h): eight ranks of a SyntheticJob, and its chunks.
+// One simulated host as the agent's session sees it (collector/agent/source.h): eight ranks of a SyntheticJob, and its chunks.
 // Digests, evidence and files are made by the code that a real agent uses, from rings that the job makes up.
 #ifndef LOCKSTEP_TESTS_BENCH_FLEET_SYNTHETIC_HOST_H_
 #define LOCKSTEP_TESTS_BENCH_FLEET_SYNTHETIC_HOST_H_
@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/bundle.h"
-#include "collector/agent_source.h"
+#include "analyzer/model/bundle.h"
+#include "collector/agent/source.h"
 #include "tests/bench/fleet/synthetic_job.h"
 
 namespace lockstep::fleet {

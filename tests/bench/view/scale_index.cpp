@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "analyzer/engine.h"
-#include "analyzer/index_writer.h"
-#include "analyzer/report.h"
-#include "analyzer/view_facts.h"
+#include "analyzer/engine/engine.h"
+#include "analyzer/formats/lsi/writer.h"
+#include "analyzer/report/report.h"
+#include "analyzer/viewdata/facts.h"
 #include "scale_job.h"
 
 namespace lockstep {

@@ -1,0 +1,44 @@
+// What a program that reads large recordings is doing, on a terminal, when it takes long.
+#ifndef LOCKSTEP_ANALYZER_CLI_TERMINAL_PROGRESS_H_
+#define LOCKSTEP_ANALYZER_CLI_TERMINAL_PROGRESS_H_
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "analyzer/load/load.h"
+
+namespace lockstep {
+
+// One line on standard error, written anew once a second and ended when this is destroyed; nothing in the first second, and nothing at all
+// where standard error is no terminal. A thread of its own does it.
+class TerminalProgress {
+ public:
+  // `program` begins the line ("lockstep analyze"). `load` is read until Doing() is called, and must stay as long as this.
+  TerminalProgress(std::string program, const LoadProgress& load);
+  TerminalProgress(const TerminalProgress&) = delete;
+  TerminalProgress& operator=(const TerminalProgress&) = delete;
+  ~TerminalProgress();
+  // What is done from now on ("analysing 8 ranks"), printable. Any thread.
+  void Doing(std::string what);
+  // Ends the line, for what else is to be written there: while what is returned lives, nothing is shown. Any thread.
+  [[nodiscard]] std::unique_lock<std::mutex> EndLine();
+
+ private:
+  void Show();
+  std::string Line() const;
+
+  const std::string program_;
+  const LoadProgress& load_;
+  std::mutex mutex_;
+  std::condition_variable done_;
+  bool finished_ = false;
+  size_t shown_ = 0;  // bytes of the line that stands there
+  std::string what_;  // empty: loading
+  std::thread thread_;
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_CLI_TERMINAL_PROGRESS_H_

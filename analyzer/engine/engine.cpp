@@ -1,0 +1,404 @@
+#include "analyzer/engine/engine.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "analyzer/engine/rules/causes.h"
+#include "analyzer/engine/facts/mismatch.h"
+#include "analyzer/engine/facts/clock.h"
+#include "analyzer/engine/facts/exits.h"
+#include "analyzer/engine/facts/factor.h"
+#include "analyzer/engine/facts/model.h"
+#include "analyzer/engine/rules/one_sided.h"
+#include "analyzer/engine/facts/program.h"
+#include "analyzer/engine/facts/startup.h"
+#include "analyzer/engine/slow/slow.h"
+#include "analyzer/engine/facts/timing.h"
+#include "analyzer/engine/rules/unseen_end.h"
+#include "analyzer/engine/view.h"
+#include "analyzer/engine/facts/waits.h"
+#include "analyzer/util/parallel.h"
+
+namespace lockstep {
+namespace {
+
+// Which of several independent causes is told first: what is certain and needs hands before what is inferred.
+int Order(FindingKind kind) {
+  switch (kind) {
+    case RANK_DEAD: return 0;
+    case HOST_STALL: return 1;
+    case GROUP_LEFT_OPEN: return 2;
+    case GPU_STALL: return 3;
+    case RANK_AHEAD: return 4;
+    case RANK_NOT_ARRIVED: return 5;
+    case INIT_INCOMPLETE: return 6;
+    case ORDER_INVERSION: return 8;
+    case DEADLOCK_CYCLE: return 9;
+    case COLLECTIVE_STUCK: return 10;
+    case RANK_NO_DATA: return 11;  // what data shows comes before what its lack leaves open
+    case SILENT_DESYNC: return 12;
+    case ASYNC_ERROR: return 13;
+    case SLOW_HOST:
+    case STRAGGLER:
+    case SLOW_LINK: return 14;
+    default: return 7;  // mismatches
+  }
+}
+
+VerdictKind VerdictOf(const std::vector<Cause>& causes, const Bundle& bundle, bool live) {
+  if (causes.empty()) return VERDICT_HEALTHY;
+  switch (causes[0].kind) {
+    case RANK_DEAD: return VERDICT_CRASHED;
+    case RANK_AHEAD:
+    case ORDER_INVERSION:
+    case SPLIT_MISMATCH:
+    case SILENT_DESYNC:
+    case MISMATCH_KIND:
+    case MISMATCH_COUNT:
+    case MISMATCH_DATATYPE:
+    case MISMATCH_REDUCTION:
+    case MISMATCH_ROOT:
+    case MISMATCH_SPLITS:
+      return VERDICT_DESYNC;
+    case RANK_NO_DATA: return VERDICT_INCOMPLETE_DATA;
+    case STRAGGLER:
+    case SLOW_LINK:
+    case SLOW_HOST:
+      return VERDICT_SLOW;
+    default:
+      // Seen live and not yet known to stand still, or seen at work: it may be slow.
+      return (live || causes[0].moving) && !bundle.known_stalled ? VERDICT_LATE : VERDICT_HUNG;
+  }
+}
+
+void AddWhatItIsNot(const Model& model, const std::vector<Cause>& causes, Verdict* verdict) {
+  if (causes.empty()) return;
+  const FindingKind kind = causes[0].kind;
+  const bool stuck_inside = std::any_of(causes.begin(), causes.end(), [](const Cause& c) {
+    return c.kind == COLLECTIVE_STUCK || std::any_of(c.alternatives.begin(), c.alternatives.end(),
+                                                     [](const std::string& text) { return absl::StrContains(text, "the network"); });
+  });
+  if (model.stalled && !stuck_inside) {
+    verdict->add_not_the_cause("NOT network: no operation that stands still has all its members inside");
+  }
+  bool marks = false;
+  for (const Rank& r : model.bundle.ranks) marks |= r.gpu_marks != ring::GpuMarks::kOff;
+  if ((kind == HOST_STALL || kind == RANK_DEAD) && marks) {
+    verdict->add_not_the_cause("NOT GPU: what the named ranks issued before was completed or waits for others");
+  }
+}
+
+// For how long the members have been in a cause's collective; -1: nothing tells. A damaged file may lack when it was taken, so whoever
+// tells is asked.
+int64_t AgeOf(const Model& model, const Cause& c) {
+  const auto tells = [](const Rank& rank, const Op& op) { return !rank.damaged && rank.captured_ns > 0 && op.enter_ns > 0 && op.enter_ns <= rank.captured_ns; };
+  const Rank& first = model.bundle.ranks[static_cast<size_t>(c.op_rank)];
+  if (tells(first, *c.op)) return first.captured_ns - c.op->enter_ns;
+  for (const Member& m : model.comms[c.comm].members) {
+    const Op* op = model.FindCollective(m, c.op->seq);
+    if (op == nullptr) continue;
+    const Rank& rank = model.bundle.ranks[static_cast<size_t>(m.rank_index)];
+    if (tells(rank, *op)) return rank.captured_ns - op->enter_ns;
+  }
+  return first.captured_ns > 0 ? first.captured_ns - c.op->enter_ns : -1;
+}
+
+// The first operation of a communicator connects its members, which may take its time: all are in it, and while the job is looked at
+// for the first time that is late at most. So is an operation that no GPU has come to, behind computation. Takes such causes out and
+// says them in a sentence each.
+std::vector<std::string> TakeLegalOperations(const Model& model, std::vector<Cause>* causes) {
+  constexpr int64_t kMayConnect = 120'000'000'000, kMayCompute = 120'000'000'000;
+  std::vector<std::string> legal;
+  std::erase_if(*causes, [&](const Cause& c) {
+    const bool unseen = c.kind == RANK_NO_DATA && c.first_only;
+    if (c.first_lost != kNoIndex && c.op == nullptr && (unseen || c.kind != RANK_NO_DATA)) {
+      // Its record is gone because the job went on beside it: for how long at most, the newest call tells.
+      const Rank& rank = model.bundle.ranks[static_cast<size_t>(c.op_rank)];
+      int64_t newest = 0;
+      for (const Op& op : rank.ops) newest = std::max(newest, op.enter_ns);
+      if (rank.captured_ns <= 0 || rank.captured_ns - newest > kMayConnect) return false;
+      legal.push_back(absl::StrCat("NOT a hang yet: all members", unseen ? " that left data" : "", " are in the first operation of ",
+                                   CommText(model.bundle.comms[c.first_lost]),
+                                   ", whose record is gone; look again in a minute"));
+      return true;
+    }
+    if (c.op == nullptr || c.op_rank < 0 || c.comm == kNoIndex || !ring::IsCollective(c.op->kind)) return false;
+    const Rank& rank = model.bundle.ranks[static_cast<size_t>(c.op_rank)];
+    // The operation may be as another member recorded it, where the waiting rank's own record is lost.
+    const auto m = std::find_if(rank.memberships.begin(), rank.memberships.end(), [&](const Membership& ms) { return ms.comm == c.comm; });
+    if (m == rank.memberships.end()) return false;
+    const int64_t age = AgeOf(model, c);
+    if (c.not_begun) {
+      if (age > kMayCompute) return false;
+      legal.push_back(absl::StrCat("NOT a hang yet: no GPU has begun ", OpText(model.bundle, rank, *c.op), " on ",
+                                   CommText(model.bundle.comms[c.comm]), ", work that is not NCCL's is ahead of it; look again in a minute"));
+      return true;
+    }
+    // Who left no data may as well be in it.
+    if ((c.kind != COLLECTIVE_STUCK && !unseen) || c.op->seq != m->first_seq || age < 0 || age > kMayConnect) return false;
+    legal.push_back(absl::StrCat("NOT a hang yet: all members", unseen ? " that left data" : "", " are in ", OpText(model.bundle, rank, *c.op), " on ",
+                                 CommText(model.bundle.comms[c.comm]), ", the first operation of its communicator; look again in a minute"));
+    return true;
+  });
+  return legal;
+}
+
+constexpr double kProven = 0.8;
+constexpr double kAnyone = 0.5;  // below it a set holds whom nothing clears
+
+// A host that waits for a GPU of which nothing is recorded is most likely a victim, once calls are known that disagree.
+void DropDoubtful(std::vector<Cause>* causes) {
+  const bool proven = std::any_of(causes->begin(), causes->end(), [](const Cause& c) { return !c.doubtful && c.confidence >= kProven; });
+  if (proven) std::erase_if(*causes, [](const Cause& c) { return c.doubtful; });
+}
+
+// Hosts that wait for files at once wait for one thing, whether anybody waits for each of them yet or not.
+void JoinStorage(std::vector<Cause>* causes) {
+  const auto files = [](const Cause& c) {
+    return c.kind == HOST_STALL && c.missing.empty() && (c.stall == Stall::kCheckpoint || c.stall == Stall::kStorage);
+  };
+  const auto first = std::find_if(causes->begin(), causes->end(), [&](const Cause& c) { return files(c) && !c.beside; });
+  if (first == causes->end()) return;
+  for (Cause& c : *causes) {
+    if (!files(c) || !c.beside) continue;
+    first->ranks.insert(first->ranks.end(), c.ranks.begin(), c.ranks.end());
+    first->nodes.insert(first->nodes.end(), c.nodes.begin(), c.nodes.end());
+    for (auto& evidence : c.evidence) first->evidence.push_back(std::move(evidence));
+    c.kind = FINDING_UNSPECIFIED;
+  }
+  std::sort(first->ranks.begin(), first->ranks.end());
+  std::erase_if(*causes, [](const Cause& c) { return c.kind == FINDING_UNSPECIFIED; });
+}
+
+// A GPU that reported a CUDA error explains why its own host stands still: one finding, the GPU's.
+void FoldHostsOfFailedGpus(std::vector<Cause>* causes) {
+  constexpr double kReported = 0.95;  // what an error in the record gives, see engine_causes_gpu
+  for (Cause& gpu : *causes) {
+    if (gpu.kind != GPU_STALL || gpu.confidence < kReported) continue;
+    for (Cause& host : *causes) {
+      if (host.kind != HOST_STALL || host.ranks != gpu.ranks || !host.missing.empty()) continue;
+      for (auto& evidence : host.evidence) gpu.evidence.push_back(std::move(evidence));
+      gpu.nodes.insert(gpu.nodes.end(), host.nodes.begin(), host.nodes.end());
+      host.kind = FINDING_UNSPECIFIED;
+    }
+  }
+  std::erase_if(*causes, [](const Cause& c) { return c.kind == FINDING_UNSPECIFIED; });
+}
+
+// Where nobody is named: says what a job that stands still would look just like in this record, and does not call that healthy.
+void SayWhatIsNotSeen(const Model& model, int64_t late_after_ns, Verdict* verdict) {
+  const std::vector<Rank>& ranks = model.bundle.ranks;
+  if (ranks.size() < 2) return;
+  const bool frameworks = std::all_of(ranks.begin(), ranks.end(), [](const Rank& r) { return r.source == Source::kFlightRecorder; });
+  const auto called = [](const Rank& r) {
+    return !r.ops.empty() || std::any_of(r.memberships.begin(), r.memberships.end(), [](const Membership& ms) { return ms.issued > 0; });
+  };
+  if (frameworks && std::none_of(ranks.begin(), ranks.end(), called)) {
+    verdict->set_verdict(VERDICT_INCOMPLETE_DATA);
+    verdict->add_blind("whether the job began: no dump holds a call. A rank that never comes to the making of the first communicator leaves this, too: "
+                       "look for one whose stack is not in init_process_group; Lockstep's own recorder would tell");
+    return;
+  }
+  if (frameworks && model.bundle.known_stalled) {
+    verdict->add_blind("communicators in the making: a framework's dump knows them once they are made, so a rank that never comes to one is not seen");
+  }
+  // Without marks an operation that never ends and one that has ended are one record, but the hosts' waits are not.
+  int64_t least = INT64_MAX;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    const auto* thread = model.ranks[i].thread;
+    const bool waits = model.ranks[i].host == HostState::kInWait && thread != nullptr && thread->wait_since_ns > 0 && ranks[i].captured_ns > 0 &&
+                       ranks[i].gpu_marks == ring::GpuMarks::kOff;
+    if (!waits) return;
+    least = std::min(least, ranks[i].captured_ns - thread->wait_since_ns);
+  }
+  if (least < late_after_ns) return;
+  verdict->set_verdict(model.bundle.known_stalled ? VERDICT_HUNG : VERDICT_LATE);
+  verdict->add_blind(absl::StrFormat("what the GPUs are in: every host has waited for its own for %.0f s or more, and GPU marks are off. A GPU that stands still, "
+                                     "a network that does not deliver and a long computation look the same; marks would tell them apart",
+                                     static_cast<double>(least) / 1e9));
+}
+
+// A rank whose recording was stopped (a switch, its budget) or ended with a program it no longer runs: what it did since
+// is not known, so what its record lacks proves nothing. How its process ended is known without it.
+bool IsBlind(const Rank& rank) {
+  const bool stopped =
+      rank.recorder_state == ring::RecorderState::kStopped || rank.recorder_state == ring::RecorderState::kReplaced;
+  const bool died = rank.process.life == Life::kKilled || (rank.process.life == Life::kExited && rank.process.exit_code != 0);
+  return stopped && !died;
+}
+
+std::string StoppedText(const Rank& rank) {
+  std::string at;
+  const time_t seconds = (rank.stopped_ns + rank.real_minus_mono_ns) / 1'000'000'000;
+  tm utc{};
+  char text[32];
+  if (rank.stopped_ns > 0 && gmtime_r(&seconds, &utc) != nullptr && strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &utc) > 0) {
+    at = absl::StrCat(" at ", text);
+  }
+  return absl::StrCat("recording stopped", at, " because: ", rank.stop_reason.empty() ? "no reason is given" : rank.stop_reason,
+                      "; what rank ", rank.rank, " did since is not known");
+}
+
+// The bundle without them, and why.
+Bundle WithoutBlindRanks(const Bundle& bundle) {
+  Bundle seen = bundle;
+  seen.ranks_expected = std::max(bundle.ranks_expected, static_cast<int32_t>(bundle.ranks.size()));
+  for (const Rank& rank : bundle.ranks) {
+    if (IsBlind(rank)) seen.problems.push_back({rank.path, -1, StoppedText(rank), rank.rank});
+  }
+  std::erase_if(seen.ranks, IsBlind);
+  return seen;
+}
+
+// What stands still, what calls disagree, who ended. Holds what its causes refer to.
+class StillSide {
+ public:
+  StillSide(const Model& model, const AnalyzeOptions& options, bool incomplete) : mismatches(FindMismatches(model)) {
+    const std::vector<Rank>& ranks = model.bundle.ranks;
+    const bool anyone_ended =
+        std::any_of(ranks.begin(), ranks.end(), [](const Rank& r) { return r.process.life == Life::kExited || r.process.life == Life::kKilled; });
+    const bool disturbed = model.stalled || !mismatches.empty() || anyone_ended;
+    if (disturbed || incomplete) divergences_ = FindDivergences(model);
+    if (model.stalled) graph.emplace(model, mismatches);
+    finder.emplace(model, mismatches, divergences_, graph ? &*graph : nullptr);
+    causes = finder->FromSinks();
+    AddOneSided(model, options.late_after_ns, &causes);
+    finder->AddFromCreations(options.late_after_ns, &causes);
+    Append(disturbed ? finder->FromDisagreement(causes) : finder->FromUnseenPeers());
+    finder->AddFromSplits(&causes);
+    Append(finder->FromDeaths(causes));
+    Append(finder->FromEndsUnderWaits(causes, options.late_after_ns));
+    DropDoubtful(&causes);
+    Append(finder->FromBeside(causes));
+    DropUnseenBesideSeen();
+    JoinStorage(&causes);
+    if (causes.empty()) Append(finder->FromAbsence());
+    if (causes.empty()) Append(finder->FromHashes());
+    PreferReported();
+  }
+  StillSide(const StillSide&) = delete;
+  StillSide& operator=(const StillSide&) = delete;
+
+  void Append(std::vector<Cause> more) {
+    for (Cause& c : more) causes.push_back(std::move(c));
+  }
+
+  const std::vector<Mismatch> mismatches;
+  std::optional<WaitGraph> graph;   // where something stands still
+  std::optional<Causes> finder;
+  std::vector<Cause> causes;
+
+ private:
+  // An error that NCCL reported says more than waits of which nothing is known.
+  void PreferReported() {
+    if (std::any_of(causes.begin(), causes.end(), [](const Cause& c) { return !c.doubtful || c.confidence >= kAnyone; })) return;
+    if (std::vector<Cause> reported = finder->FromAsyncErrors(); !reported.empty()) causes = std::move(reported);
+  }
+
+  // Who is named only because the records of what they are in are gone need no naming beside one that is seen to stand still.
+  void DropUnseenBesideSeen() {
+    if (std::none_of(causes.begin(), causes.end(), [](const Cause& c) { return c.beside && !c.doubtful && c.confidence >= kProven; })) return;
+    const size_t before = causes.size();
+    std::erase_if(causes, [](const Cause& c) { return c.doubtful && c.confidence < kAnyone; });
+    if (causes.size() == before || std::any_of(causes.begin(), causes.end(), [](const Cause& c) { return !c.beside; })) return;
+    for (Cause& c : causes) c.beside = false;
+  }
+
+  std::vector<Divergence> divergences_;
+};
+
+// What makes the job slow. By times alone: it needs nothing of what stands still, and is found beside it.
+struct SlowSide {
+  explicit SlowSide(const Model& model) : timing(model), clocks(timing), slowness(timing, clocks), causes(slowness.Find()) {}
+
+  const Timing timing;
+  const Clocks clocks;
+  Slowness slowness;
+  std::vector<Cause> causes;
+};
+
+Verdict AnalyzeSeen(const Bundle& bundle, const AnalyzeOptions& options, const std::function<void(const AnalysisView&)>& look) {
+  Verdict verdict;
+  verdict.set_job(bundle.job);
+  verdict.set_stalled_ns(bundle.stalled_ns);
+  verdict.set_ranks_read(static_cast<int32_t>(bundle.ranks.size()));
+  verdict.set_ranks_expected(std::max(bundle.ranks_expected, static_cast<int32_t>(bundle.ranks.size())));
+  for (const Problem& p : bundle.problems) {
+    auto* out = verdict.add_problems();
+    out->set_path(p.path);
+    out->set_offset(p.offset);
+    out->set_text(p.text);
+    out->set_rank(p.rank);
+  }
+
+  const Model model(bundle, options);
+  const bool incomplete = verdict.ranks_read() < verdict.ranks_expected() || std::any_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& r) { return r.damaged; });
+  const bool live = std::any_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& r) {
+    return r.captured_ns > 0 && r.source != Source::kFlightRecorder && (r.process.life == Life::kRunning || r.process.life == Life::kUnknown);
+  });
+  // Beside each other: neither changes the model but for its tables of sends, which the first alone makes.
+  std::optional<StillSide> still;
+  std::optional<SlowSide> slow;
+  Parallel(2, [&](size_t side, size_t) {
+    if (side == 0) {
+      still.emplace(model, options, incomplete);
+    } else {
+      slow.emplace(model);
+    }
+  });
+  still->Append(std::move(slow->causes));
+  Causes& finder = *still->finder;
+  std::vector<Cause>& causes = still->causes;
+  if (causes.empty()) still->Append(finder.FromReplays());
+  if (causes.empty()) still->Append(finder.FromRendezvous(options.late_after_ns));
+  // Where nothing stands still, nobody waits for who left no data.
+  if (causes.empty() && (model.stalled || bundle.known_stalled)) still->Append(finder.FromMissing());
+  FoldHostsOfFailedGpus(&causes);
+  FoldByFactor(model, &causes);
+  DoubtUnseenEnd(bundle, options.late_after_ns, &causes);
+  const std::vector<std::string> legal = bundle.known_stalled ? std::vector<std::string>() : TakeLegalOperations(model, &causes);
+  std::stable_sort(causes.begin(), causes.end(), [](const Cause& a, const Cause& b) {
+    if (a.beside != b.beside) return b.beside;
+    return a.doubtful != b.doubtful ? b.doubtful : Order(a.kind) < Order(b.kind);
+  });
+
+  verdict.set_verdict(VerdictOf(causes, bundle, live));
+  for (const Cause& c : causes) *verdict.add_findings() = finder.ToFinding(c);
+  AddWhatItIsNot(model, causes, &verdict);
+  for (const std::string& text : legal) verdict.add_not_the_cause(text);
+  SayWatchdogEnds(model, &verdict);
+  if (causes.empty() && !legal.empty()) verdict.set_verdict(VERDICT_LATE);
+  slow->clocks.Fill(&verdict);
+  slow->slowness.Fill(&verdict);
+  ExplainStartUp(bundle, &verdict);
+  if (causes.empty() && !bundle.ranks.empty()) {
+    verdict.add_blind("whether all ranks computed the same values: nothing records checksums; compare gradient norms or parameter checksums per rank");
+  }
+  if (causes.empty()) {
+    const bool damaged = std::any_of(bundle.ranks.begin(), bundle.ranks.end(), [](const Rank& r) { return r.damaged; });
+    if (damaged || verdict.ranks_read() < verdict.ranks_expected()) verdict.set_verdict(VERDICT_INCOMPLETE_DATA);
+    for (const Problem& p : bundle.problems) {
+      if (!p.note) verdict.set_verdict(VERDICT_INCOMPLETE_DATA);
+    }
+    SayWhatIsNotSeen(model, options.late_after_ns, &verdict);
+  }
+  if (look) look({model, still->mismatches, still->graph ? &*still->graph : nullptr, slow->timing, slow->clocks, slow->slowness, verdict});
+  return verdict;
+}
+
+}  // namespace
+
+Verdict Analyze(const Bundle& bundle, const AnalyzeOptions& options) { return AnalyzeAndLook(bundle, options, {}); }
+
+Verdict AnalyzeAndLook(const Bundle& bundle, const AnalyzeOptions& options, const std::function<void(const AnalysisView&)>& look) {
+  if (std::none_of(bundle.ranks.begin(), bundle.ranks.end(), IsBlind)) return AnalyzeSeen(bundle, options, look);
+  return AnalyzeSeen(WithoutBlindRanks(bundle), options, look);
+}
+
+}  // namespace lockstep

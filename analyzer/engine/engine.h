@@ -1,0 +1,17 @@
+// The analysis: a pure function from what was recorded to the verdict, the same in the command line, the collector and
+// the viewer. No I/O, no clock, no global state; safe to call from several threads on different bundles.
+#ifndef LOCKSTEP_ANALYZER_ENGINE_ENGINE_H_
+#define LOCKSTEP_ANALYZER_ENGINE_ENGINE_H_
+
+#include "analyzer/model/analyze_options.h"
+#include "analyzer/model/bundle.h"
+#include "proto/verdict.pb.h"
+
+namespace lockstep {
+
+// The result does not depend on the order of ranks, files or records in the bundle.
+Verdict Analyze(const Bundle& bundle, const AnalyzeOptions& options = {});
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_ENGINE_ENGINE_H_

@@ -1,0 +1,329 @@
+#include "analyzer/engine/facts/activity.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
+#include "analyzer/evidence/activity_rules.h"
+
+namespace lockstep {
+namespace {
+
+using activity::kCheckpointPaths;
+using activity::kNative;
+using activity::kPythonFiles;
+using activity::kPythonNames;
+using activity::kWrites;
+using activity::Rule;
+
+// The same shares as the live watcher takes: threads that only keep watch use a little of both.
+constexpr double kIdleCpuShare = 0.05;
+constexpr double kIdleBytesPerSecond = 4096;
+// Stacks and file lists come from files: no more than this is looked at.
+constexpr size_t kMaxFrames = 256;
+
+// Kernel functions in which a thread waits for storage: page cache and block layer, journals, NFS and SunRPC, Lustre, Ceph,
+// FUSE, CIFS, ZFS, GPFS, BeeGFS.
+constexpr absl::string_view kStorageWaits[] = {
+    "io_schedule",       "folio_wait",       "wait_on_page",   "balance_dirty_pages", "wait_on_buffer", "jbd2_",
+    "xfs_",              "ext4_",            "btrfs_",         "blkdev_",             "blk_",           "submit_bio_wait",
+    "rpc_wait_bit",      "nfs_",             "nfs4_",          "cl_sync_io_wait",     "ll_",            "osc_",
+    "ptlrpc_",           "ldlm_",            "ceph_",          "request_wait_answer", "fuse_",          "cifs_",
+    "smb2_",             "wait_for_response", "txg_wait",      "dmu_tx_wait",         "cxiWait",        "FhgfsOps",
+    "filemap_fdatawait", "vfs_fsync",        "do_fsync",       "dio_",                "iomap_dio",
+};
+
+// Uninterruptible sleep that is not storage: GPU and network drivers.
+constexpr absl::string_view kDriverWaits[] = {"nv_", "nvidia", "uvm_", "os_acquire", "amdgpu", "kfd_", "ib_", "mlx5_", "rdma_", "cma_"};
+
+absl::string_view KernelName(absl::string_view frame) {
+  constexpr absl::string_view kMark = "[kernel] ";
+  const size_t at = frame.find(kMark);
+  if (at == frame.npos) return {};
+  frame.remove_prefix(at + kMark.size());
+  return frame.substr(0, frame.find('+'));
+}
+
+bool StartsWithAny(absl::string_view name, const auto& list) {
+  return std::any_of(std::begin(list), std::end(list), [&](absl::string_view p) { return absl::StartsWith(name, p); });
+}
+
+bool HoldsAny(absl::string_view text, const auto& list) {
+  return std::any_of(std::begin(list), std::end(list), [&](absl::string_view p) { return absl::StrContains(text, p); });
+}
+
+std::string Shortened(absl::string_view text) {
+  constexpr size_t kMost = 120;
+  return text.size() <= kMost ? std::string(text) : absl::StrCat(text.substr(0, kMost), "...");
+}
+
+struct Match {
+  Stall stall = Stall::kUnknown;
+  std::string frame;
+};
+
+// The innermost frame that a rule knows says what the code is in; what called it is only how it came there.
+Match InnermostPython(const std::vector<std::string>& stack) {
+  for (size_t i = 0; i < stack.size() && i < kMaxFrames; ++i) {
+    std::string frame = stack[i];
+    std::replace(frame.begin(), frame.end(), '\\', '/');
+    for (const Rule& rule : kPythonFiles) {
+      if (absl::StrContains(frame, rule.part)) return {rule.stall, Shortened(stack[i])};
+    }
+    for (const Rule& rule : kPythonNames) {
+      if (absl::StrContains(frame, rule.part)) return {rule.stall, Shortened(stack[i])};
+    }
+  }
+  return {};
+}
+
+Match InnermostNative(const std::vector<std::string>& stack) {
+  for (size_t i = 0; i < stack.size() && i < kMaxFrames; ++i) {
+    for (const Rule& rule : kNative) {
+      if (absl::StrContains(stack[i], rule.part)) return {rule.stall, Shortened(stack[i])};
+    }
+  }
+  return {};
+}
+
+// The kernel function in which the process waits for storage; empty: none is seen.
+std::string StorageWait(const Process& process) {
+  if (StartsWithAny(process.wchan, kStorageWaits)) return process.wchan;
+  for (size_t i = 0; i < process.stack.size() && i < kMaxFrames; ++i) {
+    const absl::string_view name = KernelName(process.stack[i]);
+    if (!name.empty() && StartsWithAny(name, kStorageWaits)) return std::string(name);
+  }
+  return "";
+}
+
+bool DriverWait(const Process& process) {
+  if (StartsWithAny(process.wchan, kDriverWaits)) return true;
+  return std::any_of(process.stack.begin(), process.stack.end(), [](const std::string& frame) {
+    const absl::string_view name = KernelName(frame);
+    return !name.empty() && StartsWithAny(name, kDriverWaits);
+  });
+}
+
+const std::string* CheckpointFile(const Process& process) {
+  for (const std::string& file : process.written_files) {
+    if (HoldsAny(absl::AsciiStrToLower(file), kCheckpointPaths)) return &file;
+  }
+  return nullptr;
+}
+
+bool Writes(const Process& process) {
+  for (size_t i = 0; i < process.stack.size() && i < kMaxFrames; ++i) {
+    if (HoldsAny(process.stack[i], kWrites)) return true;
+  }
+  return false;
+}
+
+void Motion(const Process& process, ActivityView* view) {
+  const bool sampled = process.sample_gap_ns > 0;
+  const double seconds = static_cast<double>(process.sample_gap_ns) / 1e9;
+  const bool cpu_known = sampled && process.cpu_ns_between_samples >= 0;
+  const bool io_known = sampled && process.io_bytes_between_samples >= 0;
+  const double cpu = static_cast<double>(process.cpu_ns_between_samples) / 1e9, bytes = static_cast<double>(process.io_bytes_between_samples);
+  const bool stacks = !process.stack.empty() && !process.stack_later.empty();
+  const bool cpu_moves = cpu_known && cpu > kIdleCpuShare * seconds, io_moves = io_known && bytes > kIdleBytesPerSecond * seconds;
+  if (cpu_moves || io_moves) {
+    view->moving = Moving::kYes;
+    if (io_moves) view->motion = absl::StrFormat("%.1f MB of I/O in %.1f s", bytes / 1e6, seconds);
+    if (cpu_moves) {
+      absl::StrAppend(&view->motion, view->motion.empty() ? "" : ", ", absl::StrFormat("%.1f s of CPU in %.1f s", cpu, seconds));
+    }
+  } else if (stacks && process.stack != process.stack_later) {
+    view->moving = Moving::kYes;
+    view->motion = "its stack changed between two looks";
+  } else if (cpu_known) {
+    view->moving = Moving::kNo;
+    view->motion = absl::StrFormat("no CPU and no I/O to speak of in %.1f s", seconds);
+    if (!io_known) view->motion = absl::StrFormat("no CPU to speak of in %.1f s", seconds);
+    if (stacks) absl::StrAppend(&view->motion, ", the same stack twice");
+  } else if (stacks) {
+    view->moving = Moving::kNo;
+    view->motion = "the same stack twice";
+  }
+}
+
+bool WaitsForFiles(Stall stall) { return stall == Stall::kCheckpoint || stall == Stall::kStorage; }
+
+// How many ranks' evidence is written out; the rest are counted.
+constexpr size_t kRanksShown = 3;
+
+}  // namespace
+
+const char* StallName(Stall stall) {
+  switch (stall) {
+    case Stall::kUnknown: return "";
+    case Stall::kCheckpoint: return "checkpoint";
+    case Stall::kStorage: return "storage";
+    case Stall::kDataLoading: return "data loading";
+    case Stall::kCompilation: return "compilation";
+    case Stall::kGarbageCollection: return "garbage collection";
+    case Stall::kInterpreterLock: return "interpreter lock";
+    case Stall::kRendezvous: return "rendezvous";
+  }
+  return "";
+}
+
+const char* MovingName(Moving moving) {
+  return moving == Moving::kYes ? "moving" : moving == Moving::kNo ? "not moving" : "";
+}
+
+const char* StallAdvice(Stall stall) {
+  switch (stall) {
+    case Stall::kUnknown: return nullptr;
+    case Stall::kCheckpoint:
+      return "1. Look at the file system that the checkpoint goes to, from this host: full, slow, or its server away.\n"
+             "2. If it moves, wait; if not, move the checkpoint elsewhere and restart from the one before.";
+    case Stall::kStorage:
+      return "1. Look at the file systems mounted on this host (server away, disk errors in its kernel log).\n"
+             "2. If all stalled ranks are on it, drain the host.";
+    case Stall::kDataLoading:
+      return "1. Look at the loader's workers on this host: dead, out of shared memory, waiting for storage.\n"
+             "2. Compare the sample this rank is at with the others'.";
+    case Stall::kCompilation:
+      return "1. Wait if it moves: compilation ends by itself.\n"
+             "2. If it comes again in later steps, look for shapes that change (recompilation) and share the compile cache.";
+    case Stall::kGarbageCollection:
+      return "1. Collect on all ranks at the same step (gc.disable, then gc.collect every N steps), or gc.freeze after start.\n"
+             "2. Look for growth of Python objects on this rank.";
+    case Stall::kInterpreterLock:
+      return "1. Find the thread that holds the interpreter lock: native code that does not release it.\n"
+             "2. A framework's own dump may never come from this process, because it needs the same lock.";
+    case Stall::kRendezvous:
+      return "1. Find out which process it waits for there: who sets the key that it asks for, who lacks in the barrier (its stack names the call).\n"
+             "2. Look whether all ranks of the group come to this place: a branch that only some take, a group made on some ranks only.";
+  }
+  return nullptr;
+}
+
+ActivityView ClassifyActivity(const Process& process) {
+  ActivityView view;
+  Motion(process, &view);
+  view.uninterruptible = process.state == "D" || process.threads_in_d > 0;
+  const Match native = InnermostNative(process.stack);
+  // A thread passes the interpreter lock all the time: one that is seen to wait for it twice waits.
+  const bool brief_lock = native.stall == Stall::kInterpreterLock && !process.stack_later.empty() &&
+                          InnermostNative(process.stack_later).stall != Stall::kInterpreterLock;
+  const Match python = InnermostPython(process.python_stack);
+  const std::string wait = StorageWait(process);
+  const bool storage = !wait.empty() || (view.uninterruptible && !DriverWait(process));
+  const std::string* file = CheckpointFile(process);
+
+  std::vector<std::string> parts;
+  if (storage) {
+    if (view.uninterruptible) {
+      const uint32_t threads = std::max<uint32_t>(process.threads_in_d, 1);
+      parts.push_back(absl::StrCat(threads == 1 ? "a thread" : absl::StrCat(threads, " threads"), " in uninterruptible sleep (D)",
+                                   wait.empty() ? "" : absl::StrCat(" in ", wait)));
+    } else {
+      parts.push_back(absl::StrCat("waits in the kernel function ", wait));
+    }
+  }
+  // Native code that is certain goes first: a collection or a wait for the lock can come at any Python line.
+  // So does a wait for another process, whatever the Python line is for.
+  if (native.stall == Stall::kGarbageCollection || native.stall == Stall::kRendezvous || (native.stall == Stall::kInterpreterLock && !brief_lock)) {
+    view.stall = native.stall;
+    parts.push_back(absl::StrCat("in ", native.frame));
+  } else if (python.stall != Stall::kUnknown) {
+    view.stall = python.stall;
+    parts.push_back(absl::StrCat("in ", python.frame));
+  } else if (native.stall == Stall::kCompilation) {
+    view.stall = native.stall;
+    parts.push_back(absl::StrCat("in ", native.frame));
+  } else if (file != nullptr && (storage || Writes(process) || view.moving == Moving::kYes)) {
+    view.stall = Stall::kCheckpoint;
+  } else if (storage) {
+    view.stall = Stall::kStorage;
+  }
+  if (view.stall == Stall::kCheckpoint && file != nullptr) parts.push_back(absl::StrCat(Shortened(*file), " open for writing"));
+  if (view.stall == Stall::kUnknown) return view;
+  for (const std::string& part : parts) absl::StrAppend(&view.evidence, view.evidence.empty() ? "" : ", ", part);
+  return view;
+}
+
+bool SameStall(Stall a, Stall b) {
+  return a == b || a == Stall::kUnknown || b == Stall::kUnknown || (WaitsForFiles(a) && WaitsForFiles(b));
+}
+
+void DescribeStall(const Bundle& bundle, const std::vector<int32_t>& ranks, Finding* finding) {
+  std::map<Stall, std::vector<std::pair<int32_t, std::string>>> by_stall;  // rank, evidence
+  std::map<std::string, int32_t> on_host, waiting_for_files;  // named ranks by host; of these, seen to wait for files
+  int32_t moving = 0, still = 0;
+  std::string motion;
+  for (int32_t index : ranks) {
+    const Rank& rank = bundle.ranks[index];
+    const ActivityView view = ClassifyActivity(rank.process);
+    ++on_host[rank.host];
+    if (view.stall != Stall::kUnknown) by_stall[view.stall].push_back({rank.rank, view.evidence});
+    if (WaitsForFiles(view.stall) && !rank.host.empty()) ++waiting_for_files[rank.host];
+    moving += view.moving == Moving::kYes;
+    still += view.moving == Moving::kNo;
+    if (motion.empty() && view.moving != Moving::kUnknown) motion = absl::StrCat("rank ", rank.rank, ": ", view.motion);
+  }
+  if (moving + still > 0) {
+    finding->set_moving(MovingName(moving > 0 ? Moving::kYes : Moving::kNo));
+    if (moving > 0 && still > 0) absl::StrAppend(&motion, "; ", moving, " of the named ranks move, ", still, " do not");
+    finding->add_evidence()->set_text(motion);
+  }
+  if (by_stall.empty()) return;
+  // What most are seen in; of storage and checkpoint the latter says more.
+  const auto most = std::max_element(by_stall.begin(), by_stall.end(), [](const auto& a, const auto& b) {
+    return a.second.size() != b.second.size() ? a.second.size() < b.second.size() : a.first > b.first;
+  });
+  const Stall stall = most->first == Stall::kStorage && by_stall.contains(Stall::kCheckpoint) ? Stall::kCheckpoint : most->first;
+  finding->set_activity(StallName(stall));
+  finding->set_advice(StallAdvice(stall));
+  for (const auto& [kind, seen] : by_stall) {
+    for (size_t i = 0; i < seen.size() && i < kRanksShown; ++i) {
+      Evidence* e = finding->add_evidence();
+      e->set_text(absl::StrCat(StallName(kind), " on rank ", seen[i].first, ": ", seen[i].second));
+      if (i + 1 == kRanksShown && seen.size() > kRanksShown) {
+        absl::StrAppend(e->mutable_text(), "; and ", seen.size() - kRanksShown, " more ranks");
+      }
+      e->add_ranks(seen[i].first);
+    }
+  }
+  // Files that several ranks of one host wait for are that host's trouble.
+  const bool files = WaitsForFiles(stall);
+  if (files && waiting_for_files.size() > 1) {
+    // Files that hosts wait for at once are the trouble of what serves them: no host is to be drained for it.
+    int32_t waiting = 0;
+    for (const auto& [host, count] : waiting_for_files) waiting += count;
+    finding->add_evidence()->set_text(absl::StrCat(waiting, " ranks on ", waiting_for_files.size(),
+                                                   " hosts wait for files at once: what they share is the file system, not a host"));
+    finding->set_advice("1. Look at the file system itself: its servers, quota, and the network to it; several hosts wait for it at once.\n"
+                        "2. If it moves, wait; if not, move the checkpoint elsewhere and restart from the one before. Drain no host for it.");
+  }
+  // Files seldom hold up one rank of a host: of its other ranks that left no data nobody knows.
+  if (files && bundle.ranks_expected > static_cast<int64_t>(bundle.ranks.size())) {
+    std::map<std::string, int32_t> present;
+    int32_t most = 0;
+    for (const Rank& rank : bundle.ranks) most = std::max(most, rank.host.empty() ? 0 : ++present[rank.host]);
+    for (const auto& [host, count] : on_host) {
+      const int32_t here = host.empty() ? most : present[host];
+      if (here >= most) continue;
+      finding->set_confidence(std::min(finding->confidence(), 0.85));
+      finding->add_evidence()->set_text(absl::StrCat("of host ", host, " the data of ", here, " ranks is there, of others that of ", most,
+                                                     ": the rest of it may wait for the same files"));
+    }
+  }
+  if (files && on_host.size() == 1 && ranks.size() > 1 && !on_host.begin()->first.empty() && !finding->has_common_factor()) {
+    CommonFactor* factor = finding->mutable_common_factor();
+    factor->set_kind("host");
+    factor->set_name(on_host.begin()->first);
+    factor->set_culprits(static_cast<int32_t>(ranks.size()));
+    int32_t members = 0;
+    for (const Rank& rank : bundle.ranks) members += rank.host == on_host.begin()->first;
+    factor->set_members(members);
+  }
+}
+
+}  // namespace lockstep

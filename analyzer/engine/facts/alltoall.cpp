@@ -1,0 +1,136 @@
+#include "analyzer/engine/facts/alltoall.h"
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace lockstep {
+namespace {
+
+using ring::CallKind;
+using ring::IsPointToPoint;
+
+constexpr double kHolds = 0.9;  // share of the others for whom a rule must hold
+
+// One member's part in one exchange: elements by peer, -1 where it has no such call.
+struct Part {
+  std::vector<int64_t> sent, received;
+  bool complete = false;         // has a call of each direction with everybody else
+
+  int64_t Sent() const {
+    int64_t sum = 0;
+    for (int64_t n : sent) sum += std::max<int64_t>(n, 0);
+    return sum;
+  }
+};
+
+// The group that holds `like`, or the one before or after it in this communicator (step -1, 1). Empty where not recorded.
+Part PartOf(const Model& model, uint32_t comm, int32_t member, CallKind kind, int32_t peer, int64_t seq, int step) {
+  Part part;
+  const auto& members = model.comms[comm].members;
+  const Member& m = members[member];
+  const size_t size = members.size();
+  part.sent.assign(size, -1);
+  part.received.assign(size, -1);
+  const Op* like = model.FindPointToPoint(m, kind, peer, seq + step);
+  if (like == nullptr || like->group == 0) return part;
+  const Rank& rank = model.bundle.ranks[m.rank_index];
+  size_t peers = 0;
+  for (const Op& op : rank.ops) {
+    if (op.group != like->group || op.thread != like->thread || op.membership != m.membership || !IsPointToPoint(op.kind)) continue;
+    if (op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= size) continue;
+    int64_t& n = (op.kind == CallKind::kSend ? part.sent : part.received)[op.root_or_peer];
+    if (n < 0 && op.root_or_peer != member) ++peers;
+    n = std::max<int64_t>(n, 0) + op.count;
+  }
+  part.complete = peers == 2 * (size - 1);
+  return part;
+}
+
+// The one member that is part of every pair whose sizes differ, where it differs from two others or more; -1: none, or several are.
+int32_t AtOddsWithSeveral(const std::vector<Part>& parts) {
+  const auto size = static_cast<int32_t>(parts.size());
+  std::vector<int32_t> differs(parts.size());   // from how many others
+  const auto size_of = [](const std::vector<int64_t>& by_peer, int32_t peer) { return by_peer.empty() ? -1 : by_peer[static_cast<size_t>(peer)]; };
+  int32_t pairs = 0;
+  for (int32_t i = 0; i < size; ++i) {
+    for (int32_t j = i + 1; j < size; ++j) {
+      const auto fits = [&](int32_t from, int32_t to) {
+        const int64_t sent = size_of(parts[from].sent, to), received = size_of(parts[to].received, from);
+        return sent < 0 || received < 0 || sent == received;
+      };
+      if (fits(i, j) && fits(j, i)) continue;
+      ++pairs, ++differs[i], ++differs[j];
+    }
+  }
+  const auto most = std::max_element(differs.begin(), differs.end());
+  // Of three members two pairs have one in common whatever is wrong; the two others fit with each other then.
+  return pairs >= 2 && *most == pairs ? static_cast<int32_t>(most - differs.begin()) : -1;
+}
+
+}  // namespace
+
+bool IsExchangeOfAll(const Model& model, uint32_t comm, int32_t member, const Op& op) {
+  const size_t size = model.comms[comm].members.size();
+  return size >= 3 && op.group != 0 && PartOf(model, comm, member, op.kind, op.root_or_peer, op.seq, 0).complete;
+}
+
+SplitVerdict JudgeSplits(const Model& model, uint32_t comm, int32_t sender, int32_t receiver, const Op& send, const Op& recv) {
+  const auto& members = model.comms[comm].members;
+  const auto size = static_cast<int32_t>(members.size());
+  // Everybody's part in this exchange and in the one before: numbers of one pair count the exchanges.
+  std::vector<Part> now, before;
+  for (int32_t m = 0; m < size; ++m) {
+    const int32_t peer = m == sender ? receiver : sender;
+    const CallKind kind = m == receiver ? CallKind::kRecv : CallKind::kSend;
+    const bool known = members[m].rank_index >= 0 && members[m].membership != kNoIndex;
+    now.push_back(known ? PartOf(model, comm, m, kind, peer, send.seq, 0) : Part());
+    before.push_back(known ? PartOf(model, comm, m, kind, peer, send.seq, -1) : Part());
+  }
+  // One whose sizes differ from several others', all of which fit with each other.
+  if (const int32_t odd = AtOddsWithSeveral(now); odd == sender || odd == receiver) {
+    return {odd == sender ? SplitSide::kSender : SplitSide::kReceiver,
+            absl::StrCat("the sizes of several others do not fit with ", odd == sender ? "the sender's" : "the receiver's",
+                         " either, and all of those fit with each other")};
+  }
+  // What a rank routes is the same amount everywhere (tokens times experts a token goes to), wherever it goes.
+  std::map<int64_t, int> totals;
+  int others = 0;
+  for (int32_t m = 0; m < size; ++m) {
+    if (m == sender || !now[m].complete) continue;
+    ++others;
+    ++totals[now[m].Sent()];
+  }
+  if (others >= 2 && totals.size() == 1) {
+    const int64_t total = totals.begin()->first, own = now[sender].Sent();
+    const bool sender_keeps = own == total, other_keeps = own - send.count + recv.count == total;
+    if (sender_keeps != other_keeps) {
+      return {sender_keeps ? SplitSide::kReceiver : SplitSide::kSender,
+              absl::StrCat("every other member sends ", total, " elements in all, the sender ", own,
+                           sender_keeps ? " too: what it sends adds up" : ": it would be that many with what the receiver expects")};
+    }
+  }
+  // The way back: each gets from a peer what it sent there before.
+  int64_t mirrored = 0, pairs = 0;
+  for (int32_t i = 0; i < size; ++i) {
+    for (int32_t j = 0; j < size; ++j) {
+      if (i == j || (i == sender && j == receiver) || !now[i].complete || !before[i].complete) continue;
+      ++pairs;
+      mirrored += now[i].sent[j] == before[i].received[j];
+    }
+  }
+  if (pairs >= 2 && static_cast<double>(mirrored) >= kHolds * static_cast<double>(pairs) && before[sender].complete && before[receiver].complete) {
+    const bool sender_keeps = send.count == before[sender].received[receiver];
+    const bool receiver_keeps = recv.count == before[receiver].sent[sender];
+    if (sender_keeps != receiver_keeps) {
+      return {sender_keeps ? SplitSide::kReceiver : SplitSide::kSender,
+              absl::StrCat("the exchange returns what the one before brought: the sender had received ", before[sender].received[receiver],
+                           " and sends ", send.count, ", the receiver had sent ", before[receiver].sent[sender], " and expects ", recv.count)};
+    }
+  }
+  return {};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,321 @@
+#include "analyzer/engine/facts/counts.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/engine/facts/program_read.h"
+
+namespace lockstep {
+namespace {
+
+using Counts = std::vector<int64_t>;
+
+constexpr size_t kFew = 2;         // more than these of one role differ for a reason of their own
+constexpr size_t kReferences = 6;  // siblings that a rank is compared with
+constexpr size_t kMostPlaces = 512;
+constexpr int64_t kUsedToEachOther = 8;
+
+bool AtMost(const Counts& a, const Counts& b) {
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i] > b[i]) return false;
+  }
+  return true;
+}
+
+struct Counted {
+  int32_t rank = -1;
+  std::vector<Counts> places;      // newest first: when its data was taken, and before each call that is still recorded
+};
+
+// The role, and what was counted of collectives in each of its communicators, at most `most` places; empty role: something is not known.
+std::string Read(const Model& model, const std::vector<bool>& given_up, size_t index, size_t most, Counted* program) {
+  const Rank& rank = model.bundle.ranks[index];
+  // A framework's counts stand before its entries; a file that is cut in these still tells where the rank is, not by which way it came.
+  if (rank.damaged && (rank.source != Source::kFlightRecorder || most > 1)) return "";
+  program->rank = static_cast<int32_t>(index);
+  std::map<std::string, std::pair<size_t, int64_t>> lanes;  // kind of communicator -> membership, issued
+  std::string role;
+  for (size_t m = 0; m < rank.memberships.size(); ++m) {
+    const Membership& ms = rank.memberships[m];
+    if (given_up[ms.comm]) continue;
+    const CommView& view = model.comms[ms.comm];
+    if (view.used_for_p2p) {
+      absl::StrAppend(&role, view.klass, "@", ms.member_rank, ";");
+      continue;
+    }
+    if (ms.issued < 0 && ms.issued != kNone) return "";
+    if (!lanes.try_emplace(view.klass, m, std::max<int64_t>(ms.issued, 0)).second) return "";
+  }
+  std::vector<size_t> lane_of(rank.memberships.size(), lanes.size());
+  Counts now;
+  for (const auto& [klass, lane] : lanes) {
+    absl::StrAppend(&role, klass, ";");
+    lane_of[lane.first] = now.size();
+    now.push_back(lane.second);
+  }
+  program->places.push_back(now);
+  for (size_t i = rank.ops.size(); i-- > 0 && program->places.size() < most;) {
+    const Op& op = rank.ops[i];
+    if (op.membership == kNoIndex || op.recent_only || op.state == OpState::kCaptured || op.state == OpState::kFailed) continue;
+    const size_t lane = lane_of[op.membership];
+    if (lane >= now.size() || !ring::IsCollective(op.kind)) continue;
+    now[lane] = std::min(now[lane], op.seq - 1);
+    program->places.push_back(now);
+  }
+  return now.size() < 2 ? "" : role;
+}
+
+bool Contradicts(const Counts& counts, const Counted& sibling) {
+  for (const Counts& c : sibling.places) {
+    if (!AtMost(c, counts) && !AtMost(counts, c)) return true;
+  }
+  const bool between = AtMost(counts, sibling.places.front()) && AtMost(sibling.places.back(), counts);
+  return between && std::find(sibling.places.begin(), sibling.places.end(), counts) == sibling.places.end();
+}
+
+}  // namespace
+
+std::vector<int32_t> FindOtherPrograms(const Model& model) {
+  const std::vector<bool> given_up = FindGivenUp(model);
+  std::map<std::string, std::vector<Counted>> roles;
+  for (size_t r = 0; r < model.ranks.size(); ++r) {
+    Counted program;
+    const std::string role = Read(model, given_up, r, 1, &program);
+    if (!role.empty()) roles[role].push_back(std::move(program));
+  }
+  std::vector<int32_t> odd;
+  for (const auto& [role, programs] : roles) {
+    if (programs.size() < 3) continue;
+    std::vector<int32_t> here;
+    std::vector<Counted> references;
+    const size_t stride = std::max<size_t>(1, programs.size() / kReferences);
+    for (size_t i = 0; i < programs.size(); i += stride) {
+      Counted reference;
+      if (!Read(model, given_up, static_cast<size_t>(programs[i].rank), kMostPlaces, &reference).empty()) references.push_back(std::move(reference));
+    }
+    for (const Counted& p : programs) {
+      size_t against = 0, compared = 0;
+      for (const Counted& reference : references) {
+        if (reference.rank == p.rank) continue;
+        ++compared;
+        against += Contradicts(p.places.front(), reference);
+      }
+      if (against >= 2 && 2 * against > compared) here.push_back(p.rank);
+    }
+    if (here.size() <= kFew && 2 * here.size() < programs.size()) odd.insert(odd.end(), here.begin(), here.end());
+  }
+  std::sort(odd.begin(), odd.end());
+  return odd;
+}
+
+namespace {
+
+// How many collectives of a membership the host had issued when it made a call at `enter_ns`; -1: the record does not tell.
+int64_t IssuedBefore(const Model& model, size_t rank_index, size_t membership, int64_t enter_ns) {
+  const std::vector<Op>& ops = model.bundle.ranks[rank_index].ops;
+  const std::vector<uint32_t>& list = model.ranks[rank_index].collectives[membership];
+  const auto next = std::partition_point(list.begin(), list.end(), [&](uint32_t i) { return ops[i].enter_ns < enter_ns; });
+  if (next == list.begin()) return -1;
+  const int64_t seq = ops[*(next - 1)].seq;
+  const int64_t following = next == list.end() ? model.bundle.ranks[rank_index].memberships[membership].issued + 1 : ops[*next].seq;
+  return following == seq || following == seq + 1 ? seq : -1;
+}
+
+// By kind of communicator: its membership; empty where a rank has two of a kind.
+std::map<std::string, size_t> LanesOf(const Model& model, const std::vector<bool>& given_up, size_t rank_index) {
+  std::map<std::string, size_t> lanes;
+  const auto& memberships = model.bundle.ranks[rank_index].memberships;
+  for (size_t m = 0; m < memberships.size(); ++m) {
+    const CommView& view = model.comms[memberships[m].comm];
+    if (given_up[memberships[m].comm] || view.used_for_p2p || memberships[m].issued < 1) continue;
+    if (!lanes.try_emplace(view.klass, m).second) return {};
+  }
+  return lanes;
+}
+
+// What `index` made fewer of than its sibling had made before the newest call of `lane` that the first made, too. Both made as many in
+// each of the rounds before; the sibling went on so.
+bool LeftOutBefore(const Model& model, size_t index, size_t sibling, const std::string& lane, const std::map<std::string, size_t>& own,
+                   const std::map<std::string, size_t>& theirs) {
+  constexpr int64_t kRounds = 3;   // compared before that call
+  const auto& mine = model.bundle.ranks[index].memberships;
+  const int64_t newest = mine[own.at(lane)].issued;
+  const auto enter_of = [&](size_t rank, const std::map<std::string, size_t>& lanes, int64_t seq) {
+    const auto m = static_cast<uint32_t>(lanes.at(lane));
+    const Op* op = model.FindCollective(Member{.rank_index = static_cast<int32_t>(rank), .membership = m}, seq);
+    return op == nullptr || op->state == OpState::kFailed ? 0 : op->enter_ns;
+  };
+  int64_t own_enter[kRounds + 1] = {}, their_enter[kRounds + 1] = {};
+  for (int64_t k = 0; k <= kRounds; ++k) {
+    own_enter[k] = enter_of(index, own, newest - kRounds + k);
+    their_enter[k] = enter_of(sibling, theirs, newest - kRounds + k);
+    if (own_enter[k] <= 0 || their_enter[k] <= 0) return false;
+  }
+  for (const auto& [klass, m] : own) {
+    const auto other = theirs.find(klass);
+    if (klass == lane || other == theirs.end()) continue;
+    int64_t round = -1, before = -1;
+    bool alike = true;
+    for (int64_t k = 0; k < kRounds && alike; ++k) {
+      const int64_t here = IssuedBefore(model, index, m, own_enter[k]);
+      alike = here >= 0 && here == IssuedBefore(model, sibling, other->second, their_enter[k]) && (k < 2 || here - before == round);
+      if (k > 0) round = here - before;
+      before = here;
+    }
+    const int64_t then = IssuedBefore(model, sibling, other->second, their_enter[kRounds]);
+    if (alike && round > 0 && then - before == round && mine[m].issued < then) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<int32_t> FindLeftOut(const Model& model) {
+  const std::vector<bool> given_up = FindGivenUp(model);
+  std::map<std::string, std::vector<size_t>> roles;
+  for (size_t r = 0; r < model.ranks.size(); ++r) {
+    Counted program;
+    if (model.bundle.ranks[r].damaged) continue;
+    const std::string role = Read(model, given_up, r, 1, &program);
+    if (!role.empty()) roles[role].push_back(r);
+  }
+  std::vector<int32_t> found;
+  for (const auto& [role, ranks] : roles) {
+    const size_t stride = std::max<size_t>(1, ranks.size() / kReferences);
+    for (size_t r : ranks) {
+      const std::map<std::string, size_t> own = LanesOf(model, given_up, r);
+      bool left_out = false;
+      for (size_t i = 0; i < ranks.size() && !left_out; i += stride) {
+        const size_t peer = ranks[i];
+        if (peer == r) continue;
+        const std::map<std::string, size_t> theirs = LanesOf(model, given_up, peer);
+        left_out = std::any_of(own.begin(), own.end(), [&](const auto& lane) {
+          return theirs.contains(lane.first) && LeftOutBefore(model, r, peer, lane.first, own, theirs);
+        });
+      }
+      if (left_out) found.push_back(static_cast<int32_t>(r));
+    }
+  }
+  std::sort(found.begin(), found.end());
+  // Where many did, they are at another place of the program.
+  if (found.size() > kFew) found.clear();
+  return found;
+}
+
+namespace {
+
+// A framework does not count by peer. As far as both records go, the rank and that peer have nothing but this call for each other, and
+// both exchange with others.
+bool MeetNowhereElse(const Model& model, int32_t rank_index, const Op& op, const Member& peer) {
+  if (peer.rank_index < 0 || peer.membership == kNoIndex) return false;
+  const auto others = [](const Rank& rank, uint32_t membership, int32_t with, const Op* but) {
+    size_t count = 0;
+    for (const Op& o : rank.ops) {
+      if (&o == but || o.membership != membership || !ring::IsPointToPoint(o.kind)) continue;
+      if (o.root_or_peer == with) return size_t{0};
+      ++count;
+    }
+    return count;
+  };
+  const Rank& own = model.bundle.ranks[static_cast<size_t>(rank_index)];
+  const Rank& theirs = model.bundle.ranks[static_cast<size_t>(peer.rank_index)];
+  if (own.damaged || theirs.damaged) return false;
+  return others(own, op.membership, op.root_or_peer, &op) > 0 && others(theirs, peer.membership, own.memberships[op.membership].member_rank, nullptr) > 0;
+}
+
+// Another member waits in the other side of such a call, with this one: who took the wrong peer leaves the right one waiting.
+bool SomebodyElseExpects(const Model& model, uint32_t comm, int32_t me, const Op& op) {
+  const auto reverse = op.kind == ring::CallKind::kSend ? ring::CallKind::kRecv : ring::CallKind::kSend;
+  for (const Member& m : model.comms[comm].members) {
+    if (m.rank_index < 0 || m.membership == kNoIndex || &m == &model.comms[comm].members[static_cast<size_t>(op.root_or_peer)]) continue;
+    const auto& in_flight = model.ranks[static_cast<size_t>(m.rank_index)].in_flight;
+    if (in_flight.empty()) continue;
+    const std::vector<Op>& ops = model.bundle.ranks[static_cast<size_t>(m.rank_index)].ops;
+    if (std::any_of(in_flight[0].ops.begin(), in_flight[0].ops.end(), [&](uint32_t i) {
+          return ops[i].membership == m.membership && ops[i].kind == reverse && ops[i].root_or_peer == me;
+        })) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool TookTheWrongPeer(const Model& model, int32_t rank_index, const Op& op) {
+  const Rank& rank = model.bundle.ranks[static_cast<size_t>(rank_index)];
+  const Membership& ms = rank.memberships[op.membership];
+  const std::vector<Member>& members = model.comms[ms.comm].members;
+  if (!ring::IsPointToPoint(op.kind) || op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= members.size()) return false;
+  return MeetNowhereElse(model, rank_index, op, members[static_cast<size_t>(op.root_or_peer)]) && SomebodyElseExpects(model, ms.comm, ms.member_rank, op);
+}
+
+std::vector<int32_t> FindStrangers(const Model& model) {
+  std::vector<int32_t> strangers;
+  int64_t most = 0;
+  for (size_t r = 0; r < model.ranks.size(); ++r) {
+    const Rank& rank = model.bundle.ranks[r];
+    for (const Membership& ms : rank.memberships) {
+      const std::vector<Member>& members = model.comms[ms.comm].members;
+      for (const PeerCount& peer : ms.peers) {
+        most = std::max(most, peer.sends + peer.recvs);
+        if (peer.sends + peer.recvs != 1 || peer.peer < 0 || static_cast<size_t>(peer.peer) >= members.size()) continue;
+        const Member& other = members[static_cast<size_t>(peer.peer)];
+        const auto wanted = peer.sends == 1 ? ring::CallKind::kRecv : ring::CallKind::kSend;
+        if (other.rank_index >= 0 && model.PeerIssued(other, wanted, ms.member_rank) == 0) strangers.push_back(static_cast<int32_t>(r));
+      }
+    }
+  }
+  if (most < kUsedToEachOther) strangers.clear();
+  strangers.erase(std::unique(strangers.begin(), strangers.end()), strangers.end());
+  return strangers;
+}
+
+std::vector<int32_t> FindOddlyCounted(const Model& model) {
+  // Role and place -> what was exchanged -> who.
+  std::map<std::string, std::map<std::string, std::vector<int32_t>>> places;
+  for (size_t r = 0; r < model.ranks.size(); ++r) {
+    const Rank& rank = model.bundle.ranks[r];
+    bool usable = !rank.damaged;
+    std::vector<std::string> role, exchanged;
+    for (const Membership& ms : rank.memberships) {
+      const CommView& view = model.comms[ms.comm];
+      if (!view.used_for_p2p) {
+        role.push_back(absl::StrCat(view.klass, ":", ms.issued));
+        continue;
+      }
+      role.push_back(absl::StrCat(view.klass, "@", ms.member_rank));
+      if (rank.source == Source::kFlightRecorder) {
+        usable = usable && ms.p2p_issued >= 0;
+        exchanged.push_back(absl::StrCat(view.klass, "=", ms.p2p_issued));
+        continue;
+      }
+      usable = usable && ms.recorded->peers_lost == 0;
+      for (const PeerCount& peer : ms.peers) exchanged.push_back(absl::StrCat(view.klass, "=", peer.peer, ",", peer.sends, ",", peer.recvs));
+    }
+    if (!usable || exchanged.empty()) continue;
+    std::sort(role.begin(), role.end());
+    std::sort(exchanged.begin(), exchanged.end());
+    std::string at, what;
+    for (const std::string& part : role) absl::StrAppend(&at, part, ";");
+    for (const std::string& part : exchanged) absl::StrAppend(&what, part, ";");
+    places[at][what].push_back(static_cast<int32_t>(r));
+  }
+  std::vector<int32_t> odd;
+  for (const auto& [at, kinds] : places) {
+    size_t all = 0, most = 0;
+    for (const auto& [what, ranks] : kinds) {
+      all += ranks.size();
+      most = std::max(most, ranks.size());
+    }
+    if (all < 3 || 2 * most <= all) continue;
+    for (const auto& [what, ranks] : kinds) {
+      if (ranks.size() < most) odd.insert(odd.end(), ranks.begin(), ranks.end());
+    }
+  }
+  std::sort(odd.begin(), odd.end());
+  return odd;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,201 @@
+#include "analyzer/engine/facts/counts.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+namespace {
+
+// Pipelines of two, beside one group of all; each rank has exchanged ten times with the other, and its newest send is on record.
+Bundle Pipelines(int count) {
+  Bundle b;
+  b.ranks_expected = 2 * count;
+  b.comms.resize(static_cast<size_t>(count) + 1);
+  for (int c = 0; c <= count; ++c) {
+    Communicator& comm = b.comms[static_cast<size_t>(c)];
+    comm.name = c == count ? "world" : "pp_" + std::to_string(c);
+    comm.id = comm.name;
+    comm.size = c == count ? 2 * count : 2;
+    for (int m = 0; m < comm.size; ++m) comm.members.push_back(c == count ? m : 2 * c + m);
+  }
+  for (int r = 0; r < 2 * count; ++r) {
+    Rank rank;
+    rank.rank = r;
+    Membership pipeline, world;
+    pipeline.comm = static_cast<uint32_t>(r / 2);
+    pipeline.member_rank = r % 2;
+    pipeline.issued = 0;
+    pipeline.peers.push_back({1 - r % 2, 10, 10});
+    world.comm = static_cast<uint32_t>(count);
+    world.member_rank = r;
+    world.issued = 7;
+    rank.memberships = {pipeline, world};
+    Op op;
+    op.membership = 0;
+    op.kind = ring::CallKind::kSend;
+    op.root_or_peer = 1 - r % 2;
+    op.seq = 10;
+    rank.ops.push_back(op);
+    b.ranks.push_back(rank);
+  }
+  return b;
+}
+
+std::vector<int32_t> Odd(const Bundle& b) { return FindOddlyCounted(Model(b, {})); }
+
+TEST(Counts, WhoMadeOneMoreThanItsSiblingsIsOdd) {
+  Bundle b = Pipelines(4);
+  EXPECT_TRUE(Odd(b).empty());
+  ++b.ranks[2].memberships[0].peers[0].sends;
+  ++b.ranks[3].memberships[0].peers[0].sends;
+  EXPECT_EQ(Odd(b), (std::vector<int32_t>{2, 3}));
+}
+
+TEST(Counts, APeerThatNoSiblingHasIsOdd) {
+  Bundle b = Pipelines(4);
+  b.ranks[4].memberships[0].peers = {{0, 1, 0}, {1, 9, 10}};
+  EXPECT_EQ(Odd(b), std::vector<int32_t>{4});
+}
+
+TEST(Counts, FrameworksCountByGroup) {
+  Bundle b = Pipelines(4);
+  for (Rank& rank : b.ranks) {
+    rank.source = Source::kFlightRecorder;
+    rank.memberships[0].peers.clear();
+    rank.memberships[0].p2p_issued = rank.rank == 5 ? 19 : 20;
+  }
+  EXPECT_EQ(Odd(b), std::vector<int32_t>{5});
+}
+
+TEST(Counts, WhoStandsElsewhereInTheProgramIsNotCompared) {
+  Bundle b = Pipelines(4);
+  ++b.ranks[2].memberships[0].peers[0].sends;
+  b.ranks[2].memberships[1].issued = 8;
+  EXPECT_TRUE(Odd(b).empty());
+}
+
+// Four ranks with two groups of all; of each 16 rounds of an a, a b and an a, the last eight are on record.
+Bundle Rounds() {
+  Bundle b;
+  b.ranks_expected = 4;
+  b.comms.resize(2);
+  for (int c = 0; c < 2; ++c) {
+    b.comms[static_cast<size_t>(c)].name = b.comms[static_cast<size_t>(c)].id = c == 0 ? "tp" : "world";
+    b.comms[static_cast<size_t>(c)].size = 4;
+    b.comms[static_cast<size_t>(c)].members = {0, 1, 2, 3};
+  }
+  for (int r = 0; r < 4; ++r) {
+    Rank rank;
+    rank.rank = r;
+    Membership a, world;
+    a.comm = 0;
+    world.comm = 1;
+    a.member_rank = world.member_rank = r;
+    a.issued = 32;
+    world.issued = 16;
+    rank.memberships = {a, world};
+    for (int64_t round = 9; round <= 16; ++round) {
+      for (int k = 0; k < 3; ++k) {
+        Op op;
+        op.kind = ring::CallKind::kAllReduce;
+        op.membership = k == 1 ? 1 : 0;
+        op.seq = k == 1 ? round : 2 * round - (k == 0 ? 1 : 0);
+        rank.ops.push_back(op);
+      }
+    }
+    b.ranks.push_back(rank);
+  }
+  return b;
+}
+
+std::vector<int32_t> Other(const Bundle& b) { return FindOtherPrograms(Model(b, {})); }
+
+TEST(Counts, APlaceThatNoSiblingsProgramHasIsAnotherProgram) {
+  Bundle b = Rounds();
+  EXPECT_TRUE(Other(b).empty());
+  b.ranks[2].memberships[0].issued = 29;  // behind in tp, and behind all of the world's: a place before
+  b.ranks[2].memberships[1].issued = 15;
+  EXPECT_TRUE(Other(b).empty()) << "round 15 with its first a only";
+  b.ranks[2].memberships[0].issued = 28;
+  EXPECT_EQ(Other(b), std::vector<int32_t>{2}) << "round 15 without its first a";
+  b.ranks[2].memberships[0].issued = 31;
+  b.ranks[2].memberships[1].issued = 17;
+  EXPECT_EQ(Other(b), std::vector<int32_t>{2}) << "ahead in one, behind in the other";
+}
+
+// Two ranks of one role are left, so that only one can tell of the other.
+TEST(Counts, ACallLeftOutIsToldByOneSiblingAndTheRoundsBefore) {
+  const auto left_out = [](const std::function<void(Bundle*)>& change) {
+    Bundle b = Rounds();
+    b.ranks.erase(b.ranks.begin() + 3);
+    b.ranks.erase(b.ranks.begin() + 1);
+    for (Rank& rank : b.ranks) {
+      for (size_t i = 0; i < rank.ops.size(); ++i) rank.ops[i].enter_ns = 1'000 + static_cast<int64_t>(i);
+    }
+    change(&b);
+    return FindLeftOut(Model(b, {}));
+  };
+  const auto drop = [](Rank* rank, uint32_t membership, size_t count) {
+    for (size_t i = rank->ops.size(); i-- > 0 && count > 0;) {
+      if (rank->ops[i].membership != membership) continue;
+      rank->ops.erase(rank->ops.begin() + static_cast<std::ptrdiff_t>(i));
+      --rank->memberships[membership].issued;
+      --count;
+    }
+  };
+  EXPECT_TRUE(left_out([](Bundle*) {}).empty());
+  EXPECT_EQ(left_out([&](Bundle* b) { drop(&b->ranks[1], 0, 2); }), std::vector<int32_t>{1}) << "none before the last call of all";
+  EXPECT_TRUE(left_out([&](Bundle* b) { drop(&b->ranks[1], 0, 1); }).empty()) << "the call behind it may be still to come";
+  EXPECT_TRUE(left_out([&](Bundle* b) {
+                drop(&b->ranks[1], 0, 2);
+                drop(&b->ranks[0], 0, 2);
+              }).empty()) << "both did so";
+  EXPECT_TRUE(left_out([&](Bundle* b) {
+                drop(&b->ranks[1], 0, 2);
+                drop(&b->ranks[1], 1, 1);
+              }).empty()) << "it has not come to the last call of all";
+  EXPECT_TRUE(left_out([&](Bundle* b) {
+                drop(&b->ranks[1], 0, 2);
+                for (Rank& rank : b->ranks) std::erase_if(rank.ops, [](const Op& op) { return op.membership == 1 && op.seq == 14; });
+              }).empty()) << "rounds that are not on record";
+}
+
+TEST(Counts, AnotherProgramNeedsWitnesses) {
+  Bundle b = Rounds();
+  b.ranks[2].memberships[0].issued = b.ranks[1].memberships[0].issued = b.ranks[0].memberships[0].issued = 28;
+  for (int r : {0, 1, 2}) b.ranks[static_cast<size_t>(r)].memberships[1].issued = 15;
+  EXPECT_TRUE(Other(b).empty()) << "three of four are no few";
+  Bundle unknown = Rounds();
+  unknown.ranks[2].memberships[0].issued = 28;
+  unknown.ranks[2].memberships[1].issued = kUnknown;
+  EXPECT_TRUE(Other(unknown).empty());
+}
+
+TEST(Counts, AFirstSendThatNobodyExpectsIsAStrangers) {
+  Bundle b = Pipelines(4);
+  b.comms[4].size = 8;
+  EXPECT_TRUE(FindStrangers(Model(b, {})).empty());
+  b.ranks[3].memberships[1].peers.push_back({6, 1, 0});
+  EXPECT_EQ(FindStrangers(Model(b, {})), std::vector<int32_t>{3});
+  b.ranks[6].memberships[1].peers.push_back({3, 0, 1});
+  EXPECT_TRUE(FindStrangers(Model(b, {})).empty()) << "the other side expects it";
+}
+
+TEST(Counts, NothingWhereTooFewOrLostCountsTell) {
+  Bundle two = Pipelines(2);
+  ++two.ranks[2].memberships[0].peers[0].sends;
+  EXPECT_TRUE(Odd(two).empty());
+  Bundle lost = Pipelines(4);
+  ++lost.ranks[2].memberships[0].peers[0].sends;
+  lost.ranks[2].memberships[0].recorded.Mutable().peers_lost = 1;
+  EXPECT_TRUE(Odd(lost).empty());
+  lost.ranks[2].memberships[0].recorded.Mutable().peers_lost = 0;
+  lost.ranks[2].damaged = true;
+  EXPECT_TRUE(Odd(lost).empty());
+}
+
+}  // namespace
+}  // namespace lockstep

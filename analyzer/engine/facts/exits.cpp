@@ -1,0 +1,311 @@
+#include "analyzer/engine/facts/exits.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "analyzer/engine/facts/components.h"
+#include "analyzer/engine/facts/lost.h"
+#include "proto/process.pb.h"
+
+namespace lockstep {
+namespace {
+
+using ring::IsCollective;
+using ring::IsPointToPoint;
+
+// How a process may end on its own account.
+enum class End { kForced, kGaveUp, kCrashed };  // by a launcher's signal; by its own abort or status; by a fault or SIGKILL
+
+End EndOf(const Process& p) {
+  if (p.life != Life::kKilled) return End::kGaveUp;
+  switch (p.signal) {
+    case SIGTERM:
+    case SIGINT:
+    case SIGHUP:
+      return End::kForced;
+    case SIGABRT:
+      return End::kGaveUp;
+    default:
+      return End::kCrashed;
+  }
+}
+
+// Its threads' cells outlive a process: whether it was in a wait for its GPU, or in a call, when it ended. False: not, or unknown.
+bool EndedWaiting(const Rank& rank) {
+  return std::any_of(rank.threads.begin(), rank.threads.end(), [](const ring::ThreadSnapshot& t) {
+    return t.wait != ring::CallKind::kNone || t.call != ring::CallKind::kNone;
+  });
+}
+
+// A watchdog waits for minutes; who aborts sooner has other reasons.
+constexpr int64_t kWatchdogWaits = 60'000'000'000;
+
+// PyTorch names its threads (pt_main_thread, pt_nccl_watchdg).
+bool IsPyTorch(const Rank& rank) {
+  if (rank.source == Source::kFlightRecorder) return true;
+  const auto named = [](std::string_view name) { return name.starts_with("pt_"); };
+  if (std::any_of(rank.threads.begin(), rank.threads.end(), [&](const ring::ThreadSnapshot& t) { return named(t.name); })) return true;
+  if (rank.process.evidence == nullptr) return false;
+  const auto& threads = rank.process.evidence->threads();
+  return std::any_of(threads.begin(), threads.end(), [&](const ThreadStack& t) { return named(t.name()); });
+}
+
+std::string LongText(int64_t ns) {
+  return ns >= 120'000'000'000 ? absl::StrFormat("%.0f min", static_cast<double>(ns) / 60e9) : absl::StrFormat("%.0f s", static_cast<double>(ns) / 1e9);
+}
+
+// "0-4, 6 and 40 more"
+std::string RankList(const std::vector<int32_t>& ranks) {
+  constexpr size_t kRuns = 6;
+  std::string text;
+  size_t runs = 0;
+  for (size_t i = 0; i < ranks.size();) {
+    size_t k = i + 1;
+    while (k < ranks.size() && ranks[k] == ranks[k - 1] + 1) ++k;
+    if (runs++ == kRuns) return absl::StrCat(text, " and ", ranks.size() - i, " more");
+    absl::StrAppend(&text, text.empty() ? "" : ", ", ranks[i], k - i > 1 ? absl::StrCat("-", ranks[k - 1]) : "");
+    i = k;
+  }
+  return text;
+}
+
+class Builder {
+ public:
+  explicit Builder(const Model& model) : model_(model), edges_(model.ranks.size()), unseen_(model.ranks.size()) {
+    for (size_t r = 0; r < model.ranks.size(); ++r) AddRank(static_cast<int32_t>(r));
+  }
+
+  const std::vector<std::vector<uint32_t>>& edges() const { return edges_; }
+  // Of a rank: it is in something to which one without data may not have come.
+  bool WaitsForUnseen(size_t r) const {
+    return unseen_[r] || std::any_of(edges_[r].begin(), edges_[r].end(), [&](uint32_t v) { return v >= model_.ranks.size() && unseen_[v]; });
+  }
+
+ private:
+  // What the rank is in: the oldest of each communicator that is not known to be complete. What waits behind it says no more.
+  void AddRank(int32_t r) {
+    const Rank& rank = model_.bundle.ranks[r];
+    const RankView& view = model_.ranks[r];
+    if (!view.in_flight.empty()) {
+      const auto& oldest = view.in_flight[0].ops;
+      bool behind = false;
+      for (uint32_t s = 0; rank.source != Source::kFlightRecorder && !rank.damaged && s < rank.streams.size(); ++s) {
+        const LostFront front = LostFrontOf(rank, view, s);
+        if (front.seq != kNone) AddCollective(r, rank.memberships[front.membership].comm, front.seq);
+        behind |= front.lost && rank.ops[oldest[0]].stream == s;
+      }
+      for (uint32_t i : oldest) {
+        if (!behind) AddOp(r, rank.ops[i]);
+      }
+      return;
+    }
+    if (view.host != HostState::kDead) return;
+    // A watchdog aborts communicators before it ends the process: then nothing counts as in flight any more.
+    absl::flat_hash_map<uint32_t, const Op*> oldest;
+    for (const Op& op : rank.ops) {
+      const bool flying = op.state == OpState::kEntered || op.state == OpState::kEnqueued || op.state == OpState::kStarted ||
+                          op.state == OpState::kIncomplete;
+      if (!flying || op.membership == kNoIndex || (!IsCollective(op.kind) && !IsPointToPoint(op.kind))) continue;
+      const Op*& first = oldest[op.membership];
+      if (first == nullptr || op.seq < first->seq) first = &op;
+    }
+    for (const auto& [membership, op] : oldest) AddOp(r, *op);
+  }
+
+  // Its host has come, its GPU is still in something older.
+  bool Behind(const Member& member, const Op* theirs) const {
+    const uint32_t unit = model_.UnitOf(member.rank_index, theirs);
+    return unit != kNoIndex && unit > 0;
+  }
+
+  void AddOp(int32_t r, const Op& op) {
+    const Rank& rank = model_.bundle.ranks[r];
+    const uint32_t comm = model_.CommOf(rank, op);
+    const auto& members = model_.comms[comm].members;
+    if (IsPointToPoint(op.kind)) {
+      if (op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= members.size()) return;
+      const Member& peer = members[op.root_or_peer];
+      if (peer.rank_index < 0) {
+        unseen_[static_cast<size_t>(r)] = true;
+        return;
+      }
+      const auto reverse = op.kind == ring::CallKind::kSend ? ring::CallKind::kRecv : ring::CallKind::kSend;
+      const int64_t issued = model_.PeerIssued(peer, reverse, rank.memberships[op.membership].member_rank);
+      bool counted = false;
+      const Op* theirs = model_.OtherSide(r, op, peer, &counted);
+      const bool ended = model_.ranks[peer.rank_index].host == HostState::kDead;
+      if (ended || (issued >= 0 && issued < op.seq) || Behind(peer, theirs)) {
+        edges_[static_cast<size_t>(r)].push_back(static_cast<uint32_t>(peer.rank_index));
+      }
+      return;
+    }
+    AddCollective(r, comm, op.seq);
+  }
+
+  void AddCollective(int32_t r, uint32_t comm, int64_t seq) {
+    // One node a collective, so that its members are looked at once.
+    auto [it, fresh] = collectives_.try_emplace({comm, seq}, 0u);
+    if (fresh) {
+      std::vector<uint32_t> lacking;
+      bool unseen = false;
+      for (const Member& m : model_.comms[comm].members) {
+        unseen = unseen || m.rank_index < 0 || (m.arrived < seq && model_.bundle.ranks[static_cast<size_t>(m.rank_index)].damaged);
+        if (m.rank_index < 0) continue;
+        // What a process leaves on its GPU ends with it, so a member that ended is waited for also where it had come.
+        const bool ended = model_.ranks[m.rank_index].host == HostState::kDead;
+        if (ended || m.arrived < seq || Behind(m, model_.FindCollective(m, seq))) lacking.push_back(static_cast<uint32_t>(m.rank_index));
+      }
+      it->second = static_cast<uint32_t>(edges_.size());
+      edges_.push_back(std::move(lacking));
+      unseen_.push_back(unseen);
+    }
+    edges_[static_cast<size_t>(r)].push_back(it->second);
+  }
+
+  const Model& model_;
+  std::vector<std::vector<uint32_t>> edges_;  // ranks first, then collectives
+  std::vector<bool> unseen_;                  // likewise: waits for, or has, a member that left no data
+  absl::flat_hash_map<std::pair<uint32_t, int64_t>, uint32_t> collectives_;
+};
+
+// A GPU's own error is a reason to give up, whoever else fell.
+bool GpuFailed(const Rank& rank) {
+  return std::any_of(rank.streams.begin(), rank.streams.end(), [](const ring::StreamSnapshot& s) { return s.first_error != 0; });
+}
+
+// When the first process of each host (name and boot) crashed, was killed or gave up in code of its own; one clock orders the ends of one
+// host exactly.
+absl::flat_hash_map<std::pair<std::string, std::string>, int64_t> FirstCrashes(const Model& model) {
+  absl::flat_hash_map<std::pair<std::string, std::string>, int64_t> first;
+  for (size_t r = 0; r < model.ranks.size(); ++r) {
+    const Rank& rank = model.bundle.ranks[r];
+    if (model.ranks[r].host != HostState::kDead || rank.process.ended_mono_ns <= 0 || rank.host.empty()) continue;
+    const End end = EndOf(rank.process);
+    const bool in_own_code = end == End::kGaveUp && !rank.threads.empty() && !EndedWaiting(rank);
+    if (end != End::kCrashed && !in_own_code) continue;
+    const auto [it, fresh] = first.try_emplace({rank.host, rank.boot_id}, rank.process.ended_mono_ns);
+    if (!fresh) it->second = std::min(it->second, rank.process.ended_mono_ns);
+  }
+  return first;
+}
+
+}  // namespace
+
+std::vector<bool> FindConsequences(const Model& model) {
+  const size_t n = model.ranks.size();
+  std::vector<bool> consequence(n);
+  size_t dead = 0, not_forced = 0;
+  for (size_t r = 0; r < n; ++r) {
+    if (model.ranks[r].host != HostState::kDead) continue;
+    ++dead;
+    not_forced += EndOf(model.bundle.ranks[r].process) != End::kForced;
+  }
+  if (dead == 0) return consequence;
+  const Builder builder(model);
+  // Who aborts in code of its own is in no wait. Who waited, and for one that left no data, gave up because of that one: a watchdog
+  // ends its process when an operation takes too long.
+  auto gave_up_waiting = [&](size_t r) {
+    return (EndedWaiting(model.bundle.ranks[r]) && builder.WaitsForUnseen(r)) || EndedByWatchdog(model, r).waited_ns >= 0;
+  };
+  const auto first_crash = FirstCrashes(model);
+  auto gave_up_after_crash = [&](size_t r) {
+    const Rank& rank = model.bundle.ranks[r];
+    if (rank.process.ended_mono_ns <= 0 || !EndedWaiting(rank) || GpuFailed(rank)) return false;
+    const auto it = first_crash.find({rank.host, rank.boot_id});
+    return it != first_crash.end() && it->second < rank.process.ended_mono_ns;
+  };
+  if (dead == 1) {
+    for (size_t r = 0; r < n; ++r) {
+      const bool fell = model.ranks[r].host == HostState::kDead && EndOf(model.bundle.ranks[r].process) == End::kGaveUp;
+      consequence[r] = fell && gave_up_waiting(r);
+    }
+    return consequence;
+  }
+  const std::vector<std::vector<uint32_t>>& edges = builder.edges();
+  // Components in an order in which whom they wait for comes first.
+  const Components components = FindComponents(
+      static_cast<uint32_t>(edges.size()), [&](uint32_t v) { return edges[v].size(); }, [&](uint32_t v, size_t k) { return edges[v][k]; });
+  std::vector<bool> ends_below(components.count), crash_in(components.count), end_in(components.count), busy_in(components.count);
+  std::vector<std::vector<uint32_t>> members(components.count);
+  for (uint32_t v = 0; v < edges.size(); ++v) members[components.of[v]].push_back(v);
+  for (uint32_t c = 0; c < components.count; ++c) {
+    for (uint32_t v : members[c]) {
+      if (v < n && model.ranks[v].host == HostState::kDead) {
+        end_in[c] = true;
+        const Rank& rank = model.bundle.ranks[v];
+        busy_in[c] = busy_in[c] || (!rank.threads.empty() && !EndedWaiting(rank));
+        crash_in[c] = crash_in[c] || EndOf(model.bundle.ranks[v].process) == End::kCrashed;
+      }
+      for (uint32_t w : edges[v]) {
+        const uint32_t d = components.of[w];
+        if (d != c) ends_below[c] = ends_below[c] || ends_below[d] || end_in[d];
+      }
+    }
+  }
+  for (size_t r = 0; r < n; ++r) {
+    if (model.ranks[r].host != HostState::kDead) continue;
+    const End end = EndOf(model.bundle.ranks[r].process);
+    const uint32_t c = components.of[r];
+    if (end == End::kCrashed) continue;
+    // Of those that wait for each other, the one that ended in code of its own fell first.
+    const bool fell_waiting = busy_in[c] && EndedWaiting(model.bundle.ranks[r]);
+    consequence[r] = ends_below[c] || crash_in[c] || fell_waiting || gave_up_waiting(r) || gave_up_after_crash(r) || (end == End::kForced && not_forced > 0);
+  }
+  return consequence;
+}
+
+WatchdogEnd EndedByWatchdog(const Model& model, size_t rank_index) {
+  WatchdogEnd end;
+  const Rank& rank = model.bundle.ranks[rank_index];
+  if (rank.process.life != Life::kKilled || rank.process.signal != SIGABRT || rank.process.ended_mono_ns <= 0 || !EndedWaiting(rank)) return end;
+  int64_t oldest = INT64_MAX;
+  for (const auto& unit : model.ranks[rank_index].in_flight) {
+    if (unit.enter_ns > 0) oldest = std::min(oldest, unit.enter_ns);
+  }
+  if (oldest > rank.process.ended_mono_ns || rank.process.ended_mono_ns - oldest < kWatchdogWaits) return end;
+  end.waited_ns = rank.process.ended_mono_ns - oldest;
+  end.pytorch = IsPyTorch(rank);
+  return end;
+}
+
+void SayWatchdogEnds(const Model& model, Verdict* verdict) {
+  std::vector<int32_t> ranks;
+  std::vector<int64_t> waited;
+  absl::flat_hash_map<int32_t, WatchdogEnd> of_rank;   // by global rank
+  bool pytorch = true;
+  for (size_t r = 0; r < model.ranks.size(); ++r) {
+    const WatchdogEnd end = EndedByWatchdog(model, r);
+    if (end.waited_ns < 0) continue;
+    ranks.push_back(model.bundle.ranks[r].rank);
+    waited.push_back(end.waited_ns);
+    pytorch &= end.pytorch;
+    of_rank.emplace(model.bundle.ranks[r].rank, end);
+  }
+  if (ranks.empty()) return;
+  const auto middle = waited.begin() + static_cast<ptrdiff_t>(waited.size() / 2);
+  std::nth_element(waited.begin(), middle, waited.end());
+  verdict->add_not_the_cause(absl::StrCat("NOT a crash of its own: ", pytorch ? "PyTorch's watchdog" : "a watchdog", " ended ", ranks.size(),
+                                          ranks.size() == 1 ? " process (rank " : " processes (ranks ", RankList(ranks), "; SIGABRT) after ",
+                                          LongText(*middle), " in an operation that did not end: a consequence"));
+  for (Finding& finding : *verdict->mutable_findings()) {
+    for (const Culprit& culprit : finding.culprits()) {
+      const auto it = of_rank.find(culprit.rank());
+      if (it == of_rank.end()) continue;
+      Evidence* evidence = finding.add_evidence();
+      evidence->set_text(absl::StrCat("rank ", culprit.rank(), "'s process was ended by ", it->second.pytorch ? "PyTorch's watchdog" : "a watchdog", " after ",
+                                      LongText(it->second.waited_ns), ": a consequence, not the cause"));
+      evidence->add_ranks(culprit.rank());
+      break;   // the others of the finding ended alike
+    }
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,439 @@
+#include "analyzer/engine/facts/factor.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/model/topology.h"
+
+namespace lockstep {
+namespace {
+
+// Of a thing's members that must be culprits, and of the culprits that must be its members.
+constexpr double kNearlyAll = 0.75;
+constexpr double kFewOthers = 0.1;
+// A rail has hosts enough to be told from one host's fault from so many on.
+constexpr int32_t kRailHosts = 3;
+
+// Of each rank the rail it is on: the n-th GPU of its host, and the network port beside it. By the GPU's index; where that is the
+// same for all of a host, as each process was shown one GPU, by the place of its PCI address among those of the job, as hosts of one
+// kind have the same; else by the rank's own number on its host. -1: not known.
+std::vector<int32_t> Rails(const Bundle& bundle) {
+  std::map<std::string_view, std::pair<std::set<int32_t>, size_t>> indexes;   // host -> indexes of its GPUs, ranks that know one
+  std::set<std::string_view> addresses;
+  for (const Rank& rank : bundle.ranks) {
+    if (rank.host.empty()) continue;
+    auto& [seen, ranks] = indexes[rank.host];
+    if (rank.gpu_index >= 0) seen.insert(rank.gpu_index), ++ranks;
+    if (!rank.gpu_pci.empty()) addresses.insert(rank.gpu_pci);
+  }
+  bool told = false, shared = false;
+  for (const auto& [host, known] : indexes) {
+    told |= known.second >= 2 && known.first.size() == known.second;
+    shared |= known.first.size() < known.second;
+  }
+  std::vector<int32_t> rails(bundle.ranks.size(), -1);
+  for (size_t r = 0; r < rails.size(); ++r) {
+    const Rank& rank = bundle.ranks[r];
+    if (rank.host.empty()) continue;
+    if (told && !shared) {
+      rails[r] = rank.gpu_index;
+    } else if (addresses.size() >= 2) {
+      const auto at = rank.gpu_pci.empty() ? addresses.end() : addresses.find(rank.gpu_pci);
+      if (at != addresses.end()) rails[r] = static_cast<int32_t>(std::distance(addresses.begin(), at));
+    } else {
+      rails[r] = rank.local_rank;
+    }
+  }
+  return rails;
+}
+
+}  // namespace
+
+Things::Things(const Bundle& bundle) : of_rank(bundle.ranks.size()) {
+  std::map<std::string, std::vector<int32_t>> hosts, switches, racks;
+  std::map<int32_t, std::vector<int32_t>> rails;
+  std::map<std::string, const HostPlace*> place_of;
+  const std::vector<int32_t> rail_of = Rails(bundle);
+  for (size_t r = 0; r < bundle.ranks.size(); ++r) {
+    const Rank& rank = bundle.ranks[r];
+    const auto index = static_cast<int32_t>(r);
+    if (rail_of[r] >= 0) rails[rail_of[r]].push_back(index);
+    if (rank.host.empty()) continue;
+    hosts[rank.host].push_back(index);
+    const auto [it, fresh] = place_of.try_emplace(rank.host, nullptr);
+    if (fresh) it->second = FindPlace(bundle, rank.host);
+    if (it->second == nullptr) continue;
+    if (!it->second->leaf_switch.empty()) switches[it->second->leaf_switch].push_back(index);
+    if (!it->second->rack.empty()) racks[it->second->rack].push_back(index);
+  }
+  const auto add = [&](const char* kind, const std::string& name, std::vector<int32_t> ranks, int32_t rail) {
+    if (ranks.size() < 2 || ranks.size() >= bundle.ranks.size()) return;
+    std::set<std::string_view> seen;
+    for (int32_t r : ranks) seen.insert(bundle.ranks[static_cast<size_t>(r)].host);
+    const auto count = static_cast<int32_t>(seen.size());
+    for (int32_t r : ranks) of_rank[static_cast<size_t>(r)].push_back(static_cast<uint32_t>(things.size()));
+    things.push_back({kind, name, std::move(ranks), count, rail});
+  };
+  for (auto& [name, ranks] : hosts) add("host", name, std::move(ranks), -1);
+  for (auto& [name, ranks] : switches) {
+    add("switch", name, std::move(ranks), -1);
+    if (!things.empty() && things.back().name == name && things.back().hosts < 2) {
+      for (int32_t r : things.back().ranks) of_rank[static_cast<size_t>(r)].pop_back();
+      things.pop_back();
+    }
+  }
+  for (auto& [name, ranks] : racks) {
+    add("rack", name, std::move(ranks), -1);
+    if (!things.empty() && things.back().name == name && things.back().hosts < 2) {
+      for (int32_t r : things.back().ranks) of_rank[static_cast<size_t>(r)].pop_back();
+      things.pop_back();
+    }
+  }
+  for (auto& [gpu, ranks] : rails) {
+    if (hosts.size() >= kRailHosts) add("rail", absl::StrCat(gpu), std::move(ranks), gpu);
+  }
+}
+
+const Things::Thing* Things::CommonTo(const std::vector<int32_t>& culprits) const {
+  if (culprits.size() < 2) return nullptr;
+  std::map<uint32_t, size_t> counts;
+  for (int32_t r : culprits) {
+    for (uint32_t t : of_rank[static_cast<size_t>(r)]) ++counts[t];
+  }
+  const Thing* best = nullptr;
+  for (const auto& [t, count] : counts) {
+    const Thing& thing = things[t];
+    if (static_cast<double>(count) < kNearlyAll * static_cast<double>(thing.ranks.size())) continue;
+    if (static_cast<double>(culprits.size() - count) > kFewOthers * static_cast<double>(culprits.size())) continue;
+    // Things are listed smallest kind first: a host before the switch that has no other host of the job.
+    if (best == nullptr || thing.ranks.size() < best->ranks.size()) best = &thing;  // of equals the first
+  }
+  return best;
+}
+
+namespace {
+
+// A rail carries what has all its members on it and goes from host to host. Null: not nearly all that is bad is one rail's, on three
+// hosts or more, or that rail carries what is well.
+const Things::Thing* OneRail(const Bundle& bundle, const Things& things, const std::vector<std::vector<int32_t>>& bad,
+                             const std::vector<std::vector<int32_t>>& good) {
+  const auto on = [&](const std::vector<int32_t>& ranks) -> const Things::Thing* {
+    if (ranks.size() < 2) return nullptr;
+    for (uint32_t t : things.of_rank[static_cast<size_t>(ranks[0])]) {
+      const Things::Thing& thing = things.things[t];
+      if (thing.rail < 0) continue;
+      const bool all = std::all_of(ranks.begin(), ranks.end(), [&](int32_t r) { return std::binary_search(thing.ranks.begin(), thing.ranks.end(), r); });
+      const std::string& first = bundle.ranks[static_cast<size_t>(ranks[0])].host;
+      const bool across = std::any_of(ranks.begin(), ranks.end(), [&](int32_t r) { return bundle.ranks[static_cast<size_t>(r)].host != first; });
+      return all && across ? &thing : nullptr;
+    }
+    return nullptr;
+  };
+  std::map<const Things::Thing*, size_t> bad_on, good_on;
+  std::map<const Things::Thing*, std::set<std::string_view>> hosts;
+  for (const auto& ranks : bad) {
+    const Things::Thing* rail = on(ranks);
+    if (rail == nullptr) continue;
+    ++bad_on[rail];
+    for (int32_t r : ranks) hosts[rail].insert(bundle.ranks[static_cast<size_t>(r)].host);
+  }
+  for (const auto& ranks : good) {
+    if (const Things::Thing* rail = on(ranks)) ++good_on[rail];
+  }
+  for (const auto& [rail, count] : bad_on) {
+    if (count >= 2 && count * 10 >= bad.size() * 9 && hosts[rail].size() >= static_cast<size_t>(kRailHosts) && good_on[rail] * 10 <= count) return rail;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Crossing FindCrossing(const Bundle& bundle, const Things& things, const std::vector<std::vector<int32_t>>& bad,
+                      const std::vector<std::vector<int32_t>>& good) {
+  Crossing out;
+  std::vector<int32_t> bad_of(bundle.ranks.size()), good_of(bundle.ranks.size());
+  for (const auto& ranks : bad) {
+    for (int32_t r : ranks) ++bad_of[static_cast<size_t>(r)];
+  }
+  for (const auto& ranks : good) {
+    for (int32_t r : ranks) ++good_of[static_cast<size_t>(r)];
+  }
+  const auto all_bad = static_cast<int32_t>(bad.size());
+  // A thing is crossed by what has members on both sides of it; what is bad may as well lie inside it.
+  std::vector<int32_t> bad_here(things.things.size()), good_out(things.things.size());
+  std::vector<size_t> inside(things.things.size());
+  const auto count = [&](const std::vector<std::vector<int32_t>>& lists, bool outwards, std::vector<int32_t>* counts) {
+    std::vector<uint32_t> touched;
+    for (const auto& ranks : lists) {
+      touched.clear();
+      for (int32_t r : ranks) {
+        for (uint32_t t : things.of_rank[static_cast<size_t>(r)]) {
+          if (inside[t]++ == 0) touched.push_back(t);
+        }
+      }
+      for (uint32_t t : touched) {
+        (*counts)[t] += !outwards || inside[t] < ranks.size();
+        inside[t] = 0;
+      }
+    }
+  };
+  count(bad, false, &bad_here);
+  count(good, true, &good_out);
+  // One rank in everything that is bad, and in little that is well across hosts.
+  std::vector<int32_t> common;
+  for (size_t r = 0; r < bad_of.size(); ++r) {
+    if (bad_of[r] == all_bad) common.push_back(static_cast<int32_t>(r));
+  }
+  const auto explains = [&](size_t t) { return bad_here[t] * 10 >= all_bad * 9 && good_out[t] * 10 <= bad_here[t]; };
+  std::vector<int32_t> alone;
+  for (int32_t r : common) {
+    if (good_of[static_cast<size_t>(r)] * 4 <= all_bad) alone.push_back(r);
+  }
+  if (all_bad >= 2 && alone.size() == 1) {
+    out.ranks = alone;
+    out.certain = true;
+    return out;
+  }
+  // The smallest thing that all of it crosses and (nearly) nothing else does.
+  if (all_bad >= 2) {
+    std::vector<const Things::Thing*> fits;
+    for (size_t t = 0; t < things.things.size(); ++t) {
+      const Things::Thing& thing = things.things[t];
+      if (std::string_view(thing.kind) == "rail" || !explains(t)) continue;
+      // A rack with its own switch is one set of ranks under two names; what carries the traffic is listed first.
+      if (std::any_of(fits.begin(), fits.end(), [&](const Things::Thing* known) { return known->ranks == thing.ranks; })) continue;
+      // Two of a kind explain it equally well, however many ranks of each left data.
+      const bool alike = !fits.empty() && std::string_view(thing.kind) == fits[0]->kind;
+      if (fits.empty() || alike || thing.ranks.size() <= fits[0]->ranks.size()) {
+        if (!fits.empty() && !alike && thing.ranks.size() < fits[0]->ranks.size()) fits.clear();
+        fits.push_back(&thing);
+      }
+    }
+    if (fits.size() == 1) {
+      out.thing = fits[0];
+      out.certain = true;
+      for (int32_t r : fits[0]->ranks) {
+        if (bad_of[static_cast<size_t>(r)] > 0) out.ranks.push_back(r);
+      }
+      return out;
+    }
+    if (fits.empty()) {
+      if (const Things::Thing* rail = OneRail(bundle, things, bad, good)) {
+        out.thing = rail;
+        out.certain = true;
+        for (int32_t r : rail->ranks) {
+          if (bad_of[static_cast<size_t>(r)] > 0) out.ranks.push_back(r);
+        }
+        return out;
+      }
+    }
+  }
+  // Two hosts that all of it has in common: the link between them.
+  std::map<std::string, int32_t> hosts;
+  std::set<int32_t> members;
+  for (const auto& ranks : bad) {
+    std::set<std::string> here;
+    for (int32_t r : ranks) {
+      here.insert(bundle.ranks[static_cast<size_t>(r)].host);
+      members.insert(r);
+    }
+    for (const std::string& host : here) ++hosts[host];
+  }
+  std::vector<std::string> shared;
+  for (const auto& [host, count] : hosts) {
+    if (count * 10 >= all_bad * 9 && !host.empty()) shared.push_back(host);
+  }
+  if (shared.size() == 2) {
+    out.link = shared;
+    out.certain = all_bad >= 2;
+    for (int32_t r : members) {
+      const std::string& host = bundle.ranks[static_cast<size_t>(r)].host;
+      if (host == shared[0] || host == shared[1]) out.ranks.push_back(r);
+    }
+    return out;
+  }
+  if (!common.empty()) {
+    // What is in nothing that is well is likelier.
+    std::vector<int32_t> unseen;
+    for (int32_t r : common) {
+      if (good_of[static_cast<size_t>(r)] == 0) unseen.push_back(r);
+    }
+    out.ranks = unseen.empty() ? common : unseen;
+    return out;
+  }
+  out.ranks.assign(members.begin(), members.end());
+  return out;
+}
+
+namespace {
+
+bool StuckPair(const Cause& c) {
+  return c.kind == COLLECTIVE_STUCK && !c.factor.has_value() && !c.hypothesis && c.op != nullptr && ring::IsPointToPoint(c.op->kind);
+}
+
+// The ranks of what stands still, pairs of neighbours on one pipeline together: a batch of sends and receives ends as one, so any one of
+// them may hold up the others.
+std::vector<std::vector<int32_t>> Together(const std::vector<const Cause*>& stuck) {
+  std::vector<std::vector<int32_t>> sets;
+  std::map<std::pair<uint32_t, int32_t>, size_t> holder;  // communicator and rank -> its set
+  for (const Cause* c : stuck) {
+    size_t into = sets.size();
+    if (StuckPair(*c)) {
+      for (const int32_t r : c->ranks) {
+        if (auto it = holder.find({c->comm, r}); it != holder.end()) into = std::min(into, it->second);
+      }
+    }
+    if (into == sets.size()) sets.emplace_back();
+    sets[into].insert(sets[into].end(), c->ranks.begin(), c->ranks.end());
+    if (StuckPair(*c)) {
+      for (const int32_t r : c->ranks) holder[{c->comm, r}] = into;
+    }
+  }
+  for (auto& ranks : sets) {
+    std::sort(ranks.begin(), ranks.end());
+    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  }
+  return sets;
+}
+
+// Operations that nobody finishes although all are in: where one host or switch explains them all, they are one finding.
+void FoldStuck(const Bundle& bundle, const Things& things, std::vector<Cause>* causes) {
+  std::vector<size_t> stuck;
+  std::vector<std::vector<int32_t>> bad;
+  std::vector<const Cause*> all;
+  for (size_t i = 0; i < causes->size(); ++i) {
+    const Cause& c = (*causes)[i];
+    if (c.kind != COLLECTIVE_STUCK || c.hypothesis || c.ranks.size() < 2) continue;
+    stuck.push_back(i);
+    bad.push_back(c.ranks);
+    all.push_back(&c);
+  }
+  if (stuck.size() < 2) return;
+  const Crossing crossing = FindCrossing(bundle, things, bad, {});
+  // Nothing here tells what goes on well: two operations may share a member by chance.
+  if (!crossing.certain || (stuck.size() < 3 && crossing.thing == nullptr)) return;
+  // What holds one of a batch holds all of it: what is not alone in explaining the batches is no finding either.
+  if (const auto batches = Together(all); batches.size() < bad.size()) {
+    const Crossing again = FindCrossing(bundle, things, batches, {});
+    if (!again.certain || again.thing != crossing.thing || again.link != crossing.link) return;
+  }
+  Cause& first = (*causes)[stuck[0]];
+  std::vector<int32_t> ranks = crossing.ranks;
+  std::string where;
+  if (crossing.thing != nullptr) {
+    ranks = crossing.thing->ranks;
+    where = absl::StrCat(crossing.thing->kind, " ", crossing.thing->name);
+  } else if (crossing.link.size() == 2) {
+    where = absl::StrCat("the link between ", crossing.link[0], " and ", crossing.link[1]);
+  } else {
+    where = absl::StrCat("rank ", bundle.ranks[static_cast<size_t>(ranks[0])].rank, " and its network port");
+  }
+  first.what = absl::StrCat(stuck.size(), " operations on different communicators that all their members entered do not end; what they have in common is ", where);
+  first.evidence.insert(first.evidence.begin(), {absl::StrCat("each of the ", stuck.size(), " operations has members at ", where), ranks});
+  first.ranks = std::move(ranks);
+  first.confidence = 0.7;
+  first.alternatives.insert(first.alternatives.begin(), "several links or GPUs at once");
+  first.advice = "1. Read the state and error counters of the ports there, and of the switch.\n2. Drain what is named and restart without it.";
+  if (crossing.thing != nullptr) {
+    first.factor.emplace();
+    first.factor->set_kind(crossing.thing->kind);
+    first.factor->set_name(crossing.thing->name);
+    first.factor->set_culprits(static_cast<int32_t>(first.ranks.size()));
+    first.factor->set_members(static_cast<int32_t>(crossing.thing->ranks.size()));
+  }
+  for (size_t k = stuck.size(); k-- > 1;) {
+    Cause& other = (*causes)[stuck[k]];
+    first.nodes.insert(first.nodes.end(), other.nodes.begin(), other.nodes.end());
+    causes->erase(causes->begin() + static_cast<ptrdiff_t>(stuck[k]));
+  }
+}
+
+constexpr char kSharedPart[] = "one switch or link that all of these communicators cross";
+
+// Sends and receives of neighbours on one pipeline that none finishes: a batch of them ends as one, so which of its links
+// stands still is not recorded, and pairs that share a rank are one set.
+void JoinStuckNeighbours(std::vector<Cause>* causes) {
+  std::map<std::pair<uint32_t, int32_t>, size_t> holder;  // communicator and rank -> the cause that names it
+  for (size_t i = 0; i < causes->size(); ++i) {
+    Cause& c = (*causes)[i];
+    if (!StuckPair(c)) continue;
+    size_t into = i;
+    for (const int32_t r : c.ranks) {
+      if (auto it = holder.find({c.comm, r}); it != holder.end()) into = std::min(into, it->second);
+    }
+    Cause& first = (*causes)[into];
+    if (into != i) {
+      first.ranks.insert(first.ranks.end(), c.ranks.begin(), c.ranks.end());
+      std::sort(first.ranks.begin(), first.ranks.end());
+      first.ranks.erase(std::unique(first.ranks.begin(), first.ranks.end()), first.ranks.end());
+      first.nodes.insert(first.nodes.end(), c.nodes.begin(), c.nodes.end());
+      for (auto& evidence : c.evidence) first.evidence.push_back(std::move(evidence));
+      first.what = "are in sends and receives with each other that all sides entered and none finishes";
+      c.kind = FINDING_UNSPECIFIED;
+    }
+    for (const int32_t r : first.ranks) holder[{first.comm, r}] = into;
+  }
+  std::erase_if(*causes, [](const Cause& c) { return c.kind == FINDING_UNSPECIFIED; });
+}
+
+// Several sibling communicators that stand still at once, and nothing known that explains them: what they share, a switch or the
+// network as a whole, is likelier than as many faults. Which side of it is not recorded, so all their ranks are one set.
+void JoinStuckSiblings(const Bundle& bundle, std::vector<Cause>* causes) {
+  std::map<std::pair<int32_t, bool>, size_t> holder;  // size of the communicator, point to point -> the cause that stays
+  for (size_t i = 0; i < causes->size(); ++i) {
+    Cause& c = (*causes)[i];
+    if (c.kind != COLLECTIVE_STUCK || c.factor.has_value() || c.hypothesis || c.op == nullptr || c.comm == kNoIndex) continue;
+    const auto [it, fresh] = holder.try_emplace({bundle.comms[c.comm].size, ring::IsPointToPoint(c.op->kind)}, i);
+    if (fresh) continue;
+    Cause& first = (*causes)[it->second];
+    if (first.alternatives.empty() || first.alternatives.back() != kSharedPart) {
+      first.what = "stand still in sibling communicators at once: all members of each entered, none finishes";
+      first.alternatives.push_back(kSharedPart);
+      first.confidence = std::min(first.confidence, 0.5);
+    }
+    first.ranks.insert(first.ranks.end(), c.ranks.begin(), c.ranks.end());
+    first.nodes.insert(first.nodes.end(), c.nodes.begin(), c.nodes.end());
+    c.kind = FINDING_UNSPECIFIED;
+  }
+  for (const auto& [key, at] : holder) {
+    std::vector<int32_t>& ranks = (*causes)[at].ranks;
+    std::sort(ranks.begin(), ranks.end());
+    ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  }
+  std::erase_if(*causes, [](const Cause& c) { return c.kind == FINDING_UNSPECIFIED; });
+}
+
+}  // namespace
+
+void FoldByFactor(const Model& model, std::vector<Cause>* causes) {
+  if (causes->empty()) return;
+  const Bundle& bundle = model.bundle;
+  std::optional<Things> things;
+  if (std::count_if(causes->begin(), causes->end(), [](const Cause& c) { return c.kind == COLLECTIVE_STUCK; }) >= 2) {
+    things.emplace(bundle);
+    FoldStuck(bundle, *things, causes);
+    JoinStuckNeighbours(causes);
+    JoinStuckSiblings(bundle, causes);
+  }
+  // Of all its ranks, those at fault and those that are well, how many are named: who is named and stands elsewhere is not among them.
+  const auto set = [&](Cause* c, const Things::Thing& thing) {
+    const auto here = std::count_if(c->ranks.begin(), c->ranks.end(), [&](int32_t r) { return std::binary_search(thing.ranks.begin(), thing.ranks.end(), r); });
+    c->factor.emplace();
+    c->factor->set_kind(thing.kind);
+    c->factor->set_name(thing.name);
+    c->factor->set_culprits(static_cast<int32_t>(here));
+    c->factor->set_members(static_cast<int32_t>(thing.ranks.size()));
+  };
+  for (Cause& c : *causes) {
+    if (c.factor.has_value() || c.ranks.size() < 2 || c.kind == COLLECTIVE_STUCK) continue;
+    if (c.kind != RANK_DEAD && c.kind != HOST_STALL && c.kind != GPU_STALL && c.kind != RANK_NOT_ARRIVED && c.kind != ASYNC_ERROR) continue;
+    if (!things.has_value()) things.emplace(bundle);
+    if (const Things::Thing* thing = things->CommonTo(c.ranks)) set(&c, *thing);
+  }
+}
+
+}  // namespace lockstep

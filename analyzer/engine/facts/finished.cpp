@@ -1,0 +1,23 @@
+#include "analyzer/engine/facts/finished.h"
+
+namespace lockstep {
+
+int32_t FinishedAlone(const Model& model, uint32_t comm, int64_t seq) {
+  constexpr int kOthers = 2;
+  int32_t alone = -1;
+  int inside = 0;
+  for (const Member& m : model.comms[comm].members) {
+    if (m.rank_index < 0 || m.membership == kNoIndex) continue;
+    const Op* theirs = model.FindCollective(m, seq);
+    if (theirs != nullptr) {
+      if (theirs->state == OpState::kCompleted || !NeedsEveryMember(theirs->kind)) return -1;
+      inside += model.InFlight(m.rank_index, *theirs);
+    } else if (m.completed >= seq) {
+      if (alone >= 0) return -1;
+      alone = m.rank_index;
+    }
+  }
+  return inside >= kOthers ? alone : -1;
+}
+
+}  // namespace lockstep

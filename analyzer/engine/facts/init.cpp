@@ -1,0 +1,238 @@
+#include "analyzer/engine/facts/init.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+
+namespace lockstep {
+namespace {
+
+using ring::CallKind;
+using ring::CommState;
+
+bool NeedsParent(CallKind origin) { return origin == CallKind::kCommSplit || origin == CallKind::kCommShrink; }
+
+// In the making for certain: a communicator that carried an operation is ready, whatever was seen of its making.
+bool InTheMaking(const Membership& ms) {
+  return ms.state == CommState::kInitializing && ms.issued <= 0 && ms.peers.empty();
+}
+
+class Finder {
+ public:
+  Finder(const Model& model, int64_t late_after_ns) : model_(model), bundle_(model.bundle), late_after_ns_(late_after_ns) {}
+
+  std::vector<PendingCreation> Run() {
+    for (uint32_t c = 0; c < bundle_.comms.size(); ++c) comm_of_id_.try_emplace(bundle_.comms[c].id, c);
+    if (!AnyPending()) return {};
+    Gather();
+    std::vector<PendingCreation> found;
+    for (auto& [key, creation] : creations_) {
+      if (creation.waiting.empty() && creation.failed.empty()) continue;
+      if (creation.parent != kNoIndex) {
+        MissingOfParent(&creation);
+      } else {
+        MissingOfRoot(&creation);
+      }
+      found.push_back(std::move(creation));
+    }
+    JoinStrays(&found);
+    // A file that was read in part may have lost what the communicator carried since: that its making did not end is believed where the
+    // thread is seen inside it, or a whole record says the same.
+    std::erase_if(found, [&](const PendingCreation& p) {
+      return std::none_of(p.waiting.begin(), p.waiting.end(), [&](int32_t r) {
+        const Rank& rank = bundle_.ranks[static_cast<size_t>(r)];
+        return !rank.damaged || std::any_of(rank.threads.begin(), rank.threads.end(), [](const auto& t) { return ring::IsCommInit(t.call); });
+      });
+    });
+    std::erase_if(found, [&](const PendingCreation& p) {
+      return p.waiting.empty() || (!bundle_.known_stalled && p.oldest_ns < late_after_ns_);
+    });
+    return found;
+  }
+
+ private:
+  // One creation a root communicator; one a (parent, ordinal) of splits, whatever their colours.
+  using Key = std::pair<uint32_t, uint32_t>;
+
+  static bool Counts(const Membership& ms) { return ms.origin == CallKind::kNone || ring::IsCommInit(ms.origin); }
+
+  // Nearly always nothing is: then nobody needs to know who is in what.
+  bool AnyPending() const {
+    return std::any_of(bundle_.ranks.begin(), bundle_.ranks.end(), [](const Rank& rank) {
+      return std::any_of(rank.memberships.begin(), rank.memberships.end(),
+                         [](const Membership& ms) { return Counts(ms) && (InTheMaking(ms) || ms.state == CommState::kInitFailed); });
+    });
+  }
+
+  void Gather() {
+    for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
+      const Rank& rank = bundle_.ranks[r];
+      for (const Membership& ms : rank.memberships) {
+        if (!Counts(ms)) continue;
+        const Communicator& comm = bundle_.comms[ms.comm];
+        Key key{ms.comm, 0};
+        uint32_t parent = kNoIndex;
+        if (NeedsParent(comm.origin) && comm.ordinal > 0) {
+          auto it = comm_of_id_.find(comm.parent_id);
+          if (it != comm_of_id_.end()) parent = it->second, key = {parent, comm.ordinal};
+        }
+        PendingCreation& creation = creations_[key];
+        if (creation.comm == kNoIndex) {
+          creation.comm = ms.comm;
+          creation.parent = parent;
+          creation.call = comm.origin != CallKind::kNone ? comm.origin : ms.origin;
+          creation.size = parent == kNoIndex ? comm.size : 0;
+        }
+        if (InTheMaking(ms)) {
+          creation.comm = ms.comm;
+          creation.waiting.push_back(static_cast<int32_t>(r));
+          if (rank.captured_ns > 0 && ms.created_ns > 0) {
+            creation.oldest_ns = std::max(creation.oldest_ns, rank.captured_ns - ms.created_ns);
+          }
+        } else if (ms.state == CommState::kInitFailed) {
+          creation.failed.push_back(static_cast<int32_t>(r));
+        } else {
+          creation.returned.push_back(static_cast<int32_t>(r));
+        }
+      }
+    }
+  }
+
+  // Of a rank whose data was read in part, its coming may be what was lost.
+  void Missing(int32_t rank, PendingCreation* creation) const {
+    if (bundle_.ranks[rank].damaged) {
+      creation->unseen.push_back(bundle_.ranks[rank].rank);
+    } else {
+      creation->absent.push_back(rank);
+    }
+  }
+
+  void MissingOfRoot(PendingCreation* creation) const {
+    const CommView& view = model_.comms[creation->comm];
+    absl::flat_hash_set<int32_t> entered;
+    for (const auto* list : {&creation->waiting, &creation->returned, &creation->failed}) entered.insert(list->begin(), list->end());
+    for (const Member& m : view.members) {
+      if (m.membership != kNoIndex || (m.rank_index >= 0 && entered.contains(m.rank_index))) continue;
+      if (m.rank_index >= 0) {
+        Missing(m.rank_index, creation);
+      } else if (m.global_rank >= 0) {
+        creation->unseen.push_back(m.global_rank);
+      } else {
+        ++creation->unnamed;
+      }
+    }
+    std::sort(creation->absent.begin(), creation->absent.end());
+  }
+
+  void MissingOfParent(PendingCreation* creation) const {
+    absl::flat_hash_set<int32_t> entered, excluded;
+    for (const auto* list : {&creation->waiting, &creation->returned, &creation->failed}) entered.insert(list->begin(), list->end());
+    if (creation->call == CallKind::kCommShrink) {
+      for (int32_t r : creation->waiting) {
+        for (const Membership& ms : bundle_.ranks[r].memberships) {
+          if (ms.comm == creation->comm) excluded.insert(ms.recorded->excluded.begin(), ms.recorded->excluded.end());
+        }
+      }
+    }
+    const auto& members = model_.comms[creation->parent].members;
+    creation->size = static_cast<int32_t>(members.size());
+    for (size_t m = 0; m < members.size(); ++m) {
+      if (excluded.contains(static_cast<int32_t>(m))) continue;
+      if (members[m].rank_index >= 0) {
+        if (entered.contains(members[m].rank_index)) continue;
+        // Who passed no colour gets no communicator, and has nothing to show for the call that it is in.
+        const auto& threads = bundle_.ranks[members[m].rank_index].threads;
+        const bool inside = std::any_of(threads.begin(), threads.end(), [&](const auto& t) {
+          const auto& memberships = bundle_.ranks[members[m].rank_index].memberships;
+          return t.call == creation->call && (t.comm >= memberships.size() || memberships[t.comm].comm == creation->parent);
+        });
+        if (inside) {
+          creation->waiting.push_back(members[m].rank_index);
+        } else {
+          Missing(members[m].rank_index, creation);
+        }
+      } else if (members[m].global_rank >= 0) {
+        creation->unseen.push_back(members[m].global_rank);
+      } else {
+        ++creation->unnamed;
+      }
+    }
+    std::sort(creation->absent.begin(), creation->absent.end());
+    std::sort(creation->waiting.begin(), creation->waiting.end());
+  }
+
+  int32_t PlaceIn(int32_t rank, uint32_t comm) const {
+    for (const Membership& ms : bundle_.ranks[rank].memberships) {
+      if (ms.comm == comm) return ms.member_rank;
+    }
+    return -1;
+  }
+
+  // Whether those that wait in `p` are at places that are free in `right`.
+  bool FillPlaces(const PendingCreation& p, const PendingCreation& right) const {
+    absl::flat_hash_set<int32_t> taken;
+    for (const auto* list : {&right.waiting, &right.returned, &right.failed}) {
+      for (int32_t r : *list) taken.insert(PlaceIn(r, right.comm));
+    }
+    return std::none_of(p.waiting.begin(), p.waiting.end(), [&](int32_t r) { return taken.contains(PlaceIn(r, p.comm)); });
+  }
+
+  // Two creations of one size in each of which places are free, and whose members would fill each other's: one
+  // communicator, made with two unique ids. The larger part is taken for the right one.
+  void JoinStrays(std::vector<PendingCreation>* found) const {
+    std::map<std::pair<int32_t, std::string>, std::vector<size_t>> alike;
+    for (size_t i = 0; i < found->size(); ++i) {
+      const PendingCreation& p = (*found)[i];
+      if (p.parent != kNoIndex || p.size < 2 || p.waiting.empty() || !p.returned.empty()) continue;
+      if (p.absent.empty() && p.unseen.empty() && p.unnamed == 0) continue;
+      alike[{p.size, bundle_.comms[p.comm].name}].push_back(i);
+    }
+    for (auto& [key, list] : alike) {
+      std::stable_sort(list.begin(), list.end(), [&](size_t a, size_t b) { return (*found)[a].waiting.size() > (*found)[b].waiting.size(); });
+      // The free places of the larger ones, by the rank that belongs there.
+      absl::flat_hash_map<int32_t, size_t> free;
+      for (size_t i : list) {
+        PendingCreation& p = (*found)[i];
+        size_t home = SIZE_MAX;
+        for (int32_t r : p.waiting) {
+          auto it = free.find(r);
+          const size_t place = it == free.end() ? SIZE_MAX : it->second;
+          if (r == p.waiting[0]) home = place;
+          if (place != home) home = SIZE_MAX;
+          if (home == SIZE_MAX) break;
+        }
+        // Of two that are alone in their kind nobody's absence needs to be known.
+        if (home == SIZE_MAX && list.size() == 2 && i == list[1] && (*found)[list[0]].unnamed > 0) home = list[0];
+        if (home != SIZE_MAX && FillPlaces(p, (*found)[home])) {
+          PendingCreation& right = (*found)[home];
+          right.astray.insert(right.astray.end(), p.waiting.begin(), p.waiting.end());
+          right.other = p.comm;
+          for (int32_t r : p.waiting) std::erase(right.absent, r);
+          right.unnamed = std::max(0, right.unnamed - static_cast<int32_t>(p.waiting.size()));
+          p.waiting.clear();
+          continue;
+        }
+        for (int32_t r : p.absent) free.try_emplace(r, i);
+      }
+    }
+  }
+
+  const Model& model_;
+  const Bundle& bundle_;
+  const int64_t late_after_ns_;
+  absl::flat_hash_map<std::string, uint32_t> comm_of_id_;
+  std::map<Key, PendingCreation> creations_;
+};
+
+}  // namespace
+
+std::vector<PendingCreation> FindPendingCreations(const Model& model, int64_t late_after_ns) {
+  return Finder(model, late_after_ns).Run();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,308 @@
+#include "analyzer/engine/facts/mismatch.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace lockstep {
+namespace {
+
+using ring::CallKind;
+
+bool HasRoot(CallKind kind) {
+  return kind == CallKind::kBroadcast || kind == CallKind::kReduce || kind == CallKind::kGather ||
+         kind == CallKind::kScatter;
+}
+
+// Shapes that may lawfully differ between ranks: splits of an all-to-all, the root's side of a scatter or gather.
+bool InputsAgree(CallKind kind) {
+  return kind != CallKind::kAlltoAll && kind != CallKind::kScatter && kind != CallKind::kCoalesced;
+}
+bool OutputsAgree(CallKind kind) {
+  return kind != CallKind::kAlltoAll && kind != CallKind::kGather && kind != CallKind::kCoalesced;
+}
+
+std::pair<std::string, std::string> Dtypes(const Bundle& bundle, const Op& op) {
+  if (op.dtypes == kNoIndex || op.dtypes >= bundle.strings.size()) return {};
+  std::pair<std::string, std::string> both = absl::StrSplit(bundle.strings[op.dtypes], absl::MaxSplits(" -> ", 1));
+  return both;
+}
+
+// A call that is wrong by itself: sizes that its own kind cannot have.
+bool Contradicts(const Op& op, int32_t size, std::string* found, std::string* expected) {
+  if (op.in_batch || op.batch_end || op.input_elements <= 0 || op.output_elements <= 0 || size <= 0) return false;
+  int64_t want = -1;
+  switch (op.kind) {
+    case CallKind::kAllReduce: want = op.input_elements; break;
+    case CallKind::kAllGather: want = op.input_elements * size; break;
+    case CallKind::kReduceScatter:
+      if (op.output_elements * size == op.input_elements) return false;
+      want = op.input_elements / size;
+      break;
+    default: return false;
+  }
+  if (want == op.output_elements) return false;
+  *found = absl::StrCat(op.input_elements, " elements in, ", op.output_elements, " out");
+  *expected = absl::StrCat(want, " out");
+  return true;
+}
+
+struct Seen {
+  int64_t seq;
+  int32_t nth;      // among the rank's calls of this number (a framework's batch shares one)
+  int32_t rank;
+  const Op* op;
+};
+
+// Whether nothing that CompareCalls or Contradicts look at differs; of an all-to-all, but for its splits.
+bool Identical(const Op& a, const Op& b) {
+  return a.kind == b.kind && a.count == b.count && a.datatype == b.datatype && a.reduction == b.reduction && a.root_or_peer == b.root_or_peer &&
+         a.dtypes == b.dtypes && a.in_batch == b.in_batch && a.batch_end == b.batch_end && (a.name == b.name || a.kind != CallKind::kOtherCollective) &&
+         ((a.input_elements == b.input_elements && a.output_elements == b.output_elements) || a.kind == CallKind::kAlltoAll);
+}
+
+// Calls that agree. Sources know different things of one call, and one that knows little agrees with calls that differ from each other: a
+// call belongs here only if it agrees with every form of it that is here.
+class Alike {
+ public:
+  bool Take(const Bundle& bundle, const Seen& s) {
+    bool known = false;
+    for (const Seen* form : forms_) {
+      if (CompareCalls(bundle, *s.op, *form->op, nullptr, nullptr) != FINDING_UNSPECIFIED) return false;
+      known |= Identical(*s.op, *form->op);
+    }
+    if (!known && forms_.size() < kMostForms) forms_.push_back(&s);
+    calls_.push_back(&s);
+    return true;
+  }
+  // A form of these and one of others that differ. What made the later of the two classes is one.
+  std::pair<const Seen*, const Seen*> Against(const Bundle& bundle, const Alike& others) const {
+    for (const Seen* own : forms_) {
+      for (const Seen* other : others.forms_) {
+        if (CompareCalls(bundle, *own->op, *other->op, nullptr, nullptr) != FINDING_UNSPECIFIED) return {own, other};
+      }
+    }
+    return {forms_[0], others.forms_[0]};
+  }
+  size_t size() const { return calls_.size(); }
+  const std::vector<const Seen*>& calls() const { return calls_; }
+
+ private:
+  static constexpr size_t kMostForms = 8;   // what is seen of one call by all its sources
+  std::vector<const Seen*> calls_;
+  std::vector<const Seen*> forms_;
+};
+
+bool Partition(const Model& model, const std::vector<Seen>& calls, Mismatch* out) {
+  // The biggest class is what most issued.
+  std::vector<Alike> classes;
+  for (const Seen& s : calls) {
+    if (std::none_of(classes.begin(), classes.end(), [&](Alike& klass) { return klass.Take(model.bundle, s); })) classes.emplace_back().Take(model.bundle, s);
+  }
+  if (classes.size() < 2) return false;
+  std::stable_sort(classes.begin(), classes.end(), [](const auto& a, const auto& b) { return a.size() > b.size(); });
+  out->majority = classes[0].size() > classes[1].size();
+  if (!out->majority && classes.size() == 2) {
+    const auto [first, second] = classes[0].Against(model.bundle, classes[1]);
+    const int side = WitnessesAgainst(model, out->comm, out->seq, *first->op, *second->op);
+    if (side == 0) std::swap(classes[0], classes[1]);
+    out->majority = out->by_siblings = side >= 0;
+  }
+  out->members_seen = static_cast<int32_t>(calls.size());
+  const size_t from = out->majority ? 1 : 0;
+  for (size_t i = from; i < classes.size(); ++i) {
+    for (const Seen* s : classes[i].calls()) out->odd_ranks.push_back(s->rank);
+  }
+  std::sort(out->odd_ranks.begin(), out->odd_ranks.end());
+  const auto [usual, odd] = classes[0].Against(model.bundle, classes[1]);
+  out->odd_op = odd->op;
+  out->odd_rank = odd->rank;
+  out->usual_op = usual->op;
+  out->usual_rank = usual->rank;
+  out->kind = CompareCalls(model.bundle, *odd->op, *usual->op, &out->odd_text, &out->usual_text);
+  return true;
+}
+
+bool SplitsDisagree(const CommView& view, const std::vector<Seen>& calls, Mismatch* out) {
+  if (calls.size() != view.members.size() || calls.size() < 2) return false;
+  uint64_t in = 0, sent = 0;  // of hostile records more than fits
+  for (const Seen& s : calls) {
+    if (s.op->kind != CallKind::kAlltoAll || s.op->input_elements < 0 || s.op->output_elements < 0) return false;
+    in += static_cast<uint64_t>(s.op->input_elements);
+    sent += static_cast<uint64_t>(s.op->output_elements);
+  }
+  if (in == sent) return false;
+  out->kind = MISMATCH_SPLITS;
+  out->members_seen = static_cast<int32_t>(calls.size());
+  for (const Seen& s : calls) out->odd_ranks.push_back(s.rank);
+  std::sort(out->odd_ranks.begin(), out->odd_ranks.end());
+  out->odd_op = calls[0].op;
+  out->odd_rank = calls[0].rank;
+  out->odd_text = absl::StrCat("all members together send ", in, " elements");
+  out->usual_text = absl::StrCat("receive ", sent);
+  return true;
+}
+
+// The least number of a communicator from which on its calls have to be compared with care: below it each is the same on every member.
+// Nearly always that is all of them, told by one look at each member's calls in the order in which they stand in memory. INT64_MAX: all.
+int64_t FirstToCompare(const Model& model, uint32_t comm) {
+  struct Number {
+    const Op* first = nullptr;
+    uint64_t balance = 0;   // what members send less what they receive
+  };
+  int64_t low = INT64_MAX, high = INT64_MIN;
+  size_t total = 0;
+  const auto each_member = [&](auto&& take) {
+    for (const Member& m : model.comms[comm].members) {
+      if (m.rank_index < 0 || m.membership == kNoIndex) continue;
+      const auto& list = model.ranks[m.rank_index].collectives[m.membership];
+      if (!list.empty()) take(model.bundle.ranks[m.rank_index].ops, list);
+    }
+  };
+  each_member([&](const std::vector<Op>& ops, const std::vector<uint32_t>& list) {
+    low = std::min(low, ops[list.front()].seq);
+    high = std::max(high, ops[list.back()].seq);
+    total += list.size();
+  });
+  if (total == 0) return INT64_MAX;
+  if (static_cast<uint64_t>(high - low) > 4 * total) return low;  // numbers that no table holds
+  std::vector<Number> numbers(static_cast<size_t>(high - low) + 1);
+  int64_t found = INT64_MAX;
+  each_member([&](const std::vector<Op>& ops, const std::vector<uint32_t>& list) {
+    int64_t last = kUnknown;
+    for (const uint32_t i : list) {
+      const Op& op = ops[i];
+      Number& number = numbers[static_cast<size_t>(op.seq - low)];
+      number.balance += static_cast<uint64_t>(op.input_elements) - static_cast<uint64_t>(op.output_elements);
+      if (number.first == nullptr) {
+        number.first = &op;
+        std::string odd, usual;
+        if (Contradicts(op, model.bundle.comms[comm].size, &odd, &usual)) found = std::min(found, op.seq);
+      }
+      if (op.seq == std::exchange(last, op.seq) || !Identical(op, *number.first)) found = std::min(found, op.seq);
+    }
+  });
+  for (size_t n = 0; n < numbers.size() && low + static_cast<int64_t>(n) < found; ++n) {
+    if (numbers[n].first != nullptr && numbers[n].first->kind == CallKind::kAlltoAll && numbers[n].balance != 0) return low + static_cast<int64_t>(n);
+  }
+  return found;
+}
+
+}  // namespace
+
+FindingKind CompareCalls(const Bundle& bundle, const Op& a, const Op& b, std::string* a_text, std::string* b_text) {
+  auto say = [&](std::string x, std::string y) {
+    if (a_text != nullptr) *a_text = std::move(x);
+    if (b_text != nullptr) *b_text = std::move(y);
+  };
+  if (a.kind != b.kind || (a.kind == CallKind::kOtherCollective && OpName(bundle, a) != OpName(bundle, b))) {
+    say(OpName(bundle, a), OpName(bundle, b));
+    return MISMATCH_KIND;
+  }
+  if (a.count >= 0 && b.count >= 0 && a.count != b.count) {
+    say(absl::StrCat("count ", a.count), absl::StrCat("count ", b.count));
+    return MISMATCH_COUNT;
+  }
+  const bool members = !a.batch_end && !b.batch_end;
+  if (members && InputsAgree(a.kind) && a.input_elements >= 0 && b.input_elements >= 0 &&
+      a.input_elements != b.input_elements) {
+    say(absl::StrCat(a.input_elements, " input elements"), absl::StrCat(b.input_elements, " input elements"));
+    return MISMATCH_COUNT;
+  }
+  if (members && OutputsAgree(a.kind) && a.output_elements >= 0 && b.output_elements >= 0 &&
+      a.output_elements != b.output_elements) {
+    say(absl::StrCat(a.output_elements, " output elements"), absl::StrCat(b.output_elements, " output elements"));
+    return MISMATCH_COUNT;
+  }
+  if (a.datatype != b.datatype && a.datatype != ring::kNoDatatype && b.datatype != ring::kNoDatatype) {
+    say(DatatypeText(a.datatype), DatatypeText(b.datatype));
+    return MISMATCH_DATATYPE;
+  }
+  if (a.dtypes != b.dtypes) {  // interned: equal text has one index
+    const auto [a_in, a_out] = Dtypes(bundle, a);
+    const auto [b_in, b_out] = Dtypes(bundle, b);
+    if (members && !a_in.empty() && !b_in.empty() && a_in != b_in && a.kind != CallKind::kScatter) {
+      say(a_in, b_in);
+      return MISMATCH_DATATYPE;
+    }
+    if (members && !a_out.empty() && !b_out.empty() && a_out != b_out && a.kind != CallKind::kGather) {
+      say(a_out, b_out);
+      return MISMATCH_DATATYPE;
+    }
+  }
+  if (a.reduction != b.reduction && a.reduction != ring::kNoReduction && b.reduction != ring::kNoReduction) {
+    say(ReductionText(a.reduction), ReductionText(b.reduction));
+    return MISMATCH_REDUCTION;
+  }
+  if (HasRoot(a.kind) && a.root_or_peer >= 0 && b.root_or_peer >= 0 && a.root_or_peer != b.root_or_peer) {
+    say(absl::StrCat("root ", a.root_or_peer), absl::StrCat("root ", b.root_or_peer));
+    return MISMATCH_ROOT;
+  }
+  return FINDING_UNSPECIFIED;
+}
+
+std::string ArgumentsText(const Bundle& bundle, const Op& op) {
+  std::string text = OpName(bundle, op);
+  if (op.count >= 0) absl::StrAppend(&text, " of ", op.count, " x ", DatatypeText(op.datatype));
+  if (op.count < 0 && op.input_elements >= 0) absl::StrAppend(&text, " of ", op.input_elements, " elements");
+  if (op.reduction != ring::kNoReduction) absl::StrAppend(&text, ", ", ReductionText(op.reduction));
+  if (HasRoot(op.kind) && op.root_or_peer >= 0) absl::StrAppend(&text, ", root ", op.root_or_peer);
+  return text;
+}
+
+std::vector<Mismatch> FindMismatches(const Model& model) {
+  std::vector<Mismatch> found;
+  for (uint32_t c = 0; c < model.comms.size(); ++c) {
+    const CommView& view = model.comms[c];
+    const int64_t from = FirstToCompare(model, c);
+    std::vector<Seen> calls;
+    for (const Member& m : view.members) {
+      if (m.rank_index < 0 || m.membership == kNoIndex) continue;
+      const Rank& rank = model.bundle.ranks[m.rank_index];
+      int64_t last = kUnknown;
+      int32_t nth = 0;
+      for (uint32_t i : model.ranks[m.rank_index].collectives[m.membership]) {
+        const Op& op = rank.ops[i];
+        if (op.seq < from) continue;
+        nth = op.seq == last ? nth + 1 : 0;
+        last = op.seq;
+        calls.push_back({op.seq, nth, m.rank_index, &op});
+      }
+    }
+    std::stable_sort(calls.begin(), calls.end(), [](const Seen& a, const Seen& b) {
+      return a.seq != b.seq ? a.seq < b.seq : a.nth < b.nth;
+    });
+    for (size_t i = 0; i < calls.size();) {
+      size_t end = i;
+      while (end < calls.size() && calls[end].seq == calls[i].seq && calls[end].nth == calls[i].nth) ++end;
+      const std::vector<Seen> same(calls.begin() + static_cast<ptrdiff_t>(i), calls.begin() + static_cast<ptrdiff_t>(end));
+      i = end;
+      Mismatch mismatch;
+      mismatch.comm = c;
+      mismatch.seq = same[0].seq;
+      bool bad = Partition(model, same, &mismatch) || SplitsDisagree(view, same, &mismatch);
+      if (!bad) {
+        for (const Seen& s : same) {
+          if (!Contradicts(*s.op, model.bundle.comms[c].size, &mismatch.odd_text, &mismatch.usual_text)) continue;
+          mismatch.kind = MISMATCH_COUNT;
+          mismatch.odd_ranks.push_back(s.rank);
+          mismatch.odd_op = s.op;
+          mismatch.odd_rank = s.rank;
+          mismatch.members_seen = static_cast<int32_t>(same.size());
+          mismatch.majority = true;
+          bad = true;
+        }
+      }
+      if (bad) {
+        found.push_back(std::move(mismatch));
+        break;
+      }
+    }
+  }
+  FindPointToPointMismatches(model, &found);
+  return found;
+}
+
+}  // namespace lockstep

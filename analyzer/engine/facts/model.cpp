@@ -1,0 +1,538 @@
+#include "analyzer/engine/facts/model.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/engine/facts/exits.h"
+#include "analyzer/util/parallel.h"
+#include "analyzer/util/rank_text.h"
+
+namespace lockstep {
+
+using ring::CallKind;
+using ring::CommState;
+using ring::IsCollective;
+using ring::IsPointToPoint;
+
+bool NeedsEveryMember(CallKind kind) {
+  switch (kind) {
+    case CallKind::kAllReduce:
+    case CallKind::kAllGather:
+    case CallKind::kReduceScatter:
+    case CallKind::kAlltoAll:
+    case CallKind::kBarrier:
+      return true;
+    default:
+      return false;
+  }
+}
+
+Model::Model(const Bundle& b, const AnalyzeOptions& options) : bundle(b), options_(options) {
+  for (const Rank& r : bundle.ranks) {
+    anyone_runs_ |= r.process.life == Life::kRunning;
+    ages_told_ |= !r.damaged && r.captured_ns > 0;
+  }
+  BuildComms();
+  ranks.resize(bundle.ranks.size());
+  std::vector<Standing> standing(WorkerCount(ranks.size()));
+  Parallel(ranks.size(), [&](size_t i, size_t worker) { BuildRank(i, &standing[worker]); });
+  for (const Standing& s : standing) {
+    stalled |= s.stalled;
+    set_back_ |= s.set_back;
+  }
+  // A clock that was set back says nothing of what stands; others do, by waiting for it. Where none is seen to move, it may have stood long.
+  stalled |= set_back_ && std::none_of(ranks.begin(), ranks.end(), [](const RankView& r) { return r.seen_moving; });
+  // Of a process that fell with another's end counts what it was doing.
+  const std::vector<bool> consequences = FindConsequences(*this);
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    if (consequences[i]) SetHost(i, false);
+  }
+}
+
+// Names of sibling communicators differ in their numbers only ("tp_0", "tp_3"), whatever else may be known of their making.
+std::string Model::Classify(const Communicator& comm) const {
+  std::string pattern;
+  for (char c : comm.name) {
+    if (c >= '0' && c <= '9') {
+      if (pattern.empty() || pattern.back() != '#') pattern += '#';
+    } else {
+      pattern += c;
+    }
+  }
+  if (!pattern.empty() && pattern != "#") return absl::StrCat(comm.size, "/", pattern);
+  return absl::StrCat(comm.size, "/", comm.parent_id.empty() ? "root" : "child", "/", comm.ordinal);
+}
+
+// Members that no source names, by the communicators of the same class that are known whole: the same distances, ranks that no
+// other of the class has.
+void Model::InferFromSiblings() {
+  struct Shape {
+    std::vector<int32_t> distances;   // of each member to the first
+    int whole = 0;
+    bool same = true;
+  };
+  std::map<std::string, Shape> shapes;
+  std::map<std::string, std::vector<CommView*>> partial;
+  for (CommView& view : comms) {
+    size_t known = 0;
+    for (const Member& m : view.members) known += m.global_rank >= 0;
+    if (known == 0 || view.members.size() < 2) continue;
+    if (known < view.members.size()) {
+      partial[view.klass].push_back(&view);
+      continue;
+    }
+    std::vector<int32_t> distances;
+    for (const Member& m : view.members) distances.push_back(m.global_rank - view.members[0].global_rank);
+    Shape& shape = shapes[view.klass];
+    if (shape.whole++ == 0) shape.distances = std::move(distances);
+    else shape.same = shape.same && shape.distances == distances;
+  }
+  for (const auto& [klass, views] : partial) {
+    auto it = shapes.find(klass);
+    if (it == shapes.end() || it->second.whole < 2 || !it->second.same) continue;
+    std::set<int32_t> taken;
+    for (const CommView& view : comms) {
+      for (const Member& m : view.members) {
+        if (view.klass == klass && m.global_rank >= 0) taken.insert(m.global_rank);
+      }
+    }
+    for (CommView* view : views) {
+      if (it->second.distances.size() != view->members.size()) continue;
+      std::vector<int32_t> ranks(view->members.size(), -1);
+      bool fits = true;
+      for (size_t m = 0; m < ranks.size(); ++m) {
+        if (view->members[m].global_rank < 0) continue;
+        const int32_t first = view->members[m].global_rank - it->second.distances[m];
+        if (ranks[0] >= 0 && ranks[0] != first) fits = false;
+        ranks[0] = first;
+      }
+      for (size_t m = 0; fits && m < ranks.size(); ++m) {
+        ranks[m] = ranks[0] + it->second.distances[m];
+        const bool own = view->members[m].global_rank >= 0;
+        fits = ranks[m] >= 0 && (own || !taken.contains(ranks[m])) && (bundle.ranks_expected == 0 || ranks[m] < bundle.ranks_expected);
+      }
+      for (size_t m = 0; fits && m < ranks.size(); ++m) view->members[m].global_rank = ranks[m];
+    }
+  }
+}
+
+// Members that no source names: the whole world is numbered as the job is, and groups of a regular layout step evenly.
+void Model::InferMembers(const Communicator& comm, CommView* view) const {
+  auto& members = view->members;
+  if (comm.size > 0 && comm.size == bundle.ranks_expected && members.size() == static_cast<size_t>(comm.size)) {
+    for (size_t m = 0; m < members.size(); ++m) {
+      if (members[m].global_rank >= 0 && members[m].global_rank != static_cast<int32_t>(m)) return;
+    }
+    for (size_t m = 0; m < members.size(); ++m) members[m].global_rank = static_cast<int32_t>(m);
+    return;
+  }
+  int64_t first = -1, stride = 0;
+  for (size_t m = 0; m < members.size(); ++m) {
+    if (members[m].global_rank < 0) continue;
+    if (first < 0) {
+      first = static_cast<int64_t>(m);
+      continue;
+    }
+    const int64_t span = members[m].global_rank - members[first].global_rank, steps = static_cast<int64_t>(m) - first;
+    if (span % steps != 0 || (stride != 0 && span / steps != stride)) return;
+    stride = span / steps;
+  }
+  if (stride <= 0) return;
+  for (size_t m = 0; m < members.size(); ++m) {
+    const int64_t rank = members[first].global_rank + (static_cast<int64_t>(m) - first) * stride;
+    if (members[m].global_rank < 0 && rank >= 0 && (bundle.ranks_expected == 0 || rank < bundle.ranks_expected)) {
+      members[m].global_rank = static_cast<int32_t>(rank);
+    }
+  }
+}
+
+void Model::BuildComms() {
+  comms.resize(bundle.comms.size());
+  for (size_t c = 0; c < comms.size(); ++c) {
+    const Communicator& comm = bundle.comms[c];
+    CommView& view = comms[c];
+    view.klass = Classify(comm);
+    view.members.resize(comm.members.size());
+    for (size_t m = 0; m < comm.members.size(); ++m) view.members[m].global_rank = comm.members[m];
+    InferMembers(comm, &view);
+  }
+  InferFromSiblings();
+  // What each rank's records say of each of its communicators, in one pass over the operations.
+  struct Recorded {
+    int64_t newest = kNone, oldest = kUnknown;
+  };
+  std::vector<Recorded> recorded;
+  std::vector<size_t> first_recorded;
+  for (const Rank& rank : bundle.ranks) {
+    first_recorded.push_back(recorded.size());
+    recorded.resize(recorded.size() + rank.memberships.size());
+    Recorded* const own = recorded.data() + first_recorded.back();
+    for (const Op& op : rank.ops) {
+      if (op.membership == kNoIndex) continue;
+      if (IsPointToPoint(op.kind)) {
+        comms[rank.memberships[op.membership].comm].used_for_p2p = true;
+      } else if (IsCollective(op.kind) && op.seq >= 0 && op.state != OpState::kFailed && op.state != OpState::kQueued) {
+        Recorded& of = own[op.membership];
+        of.newest = std::max(of.newest, op.seq);
+        of.oldest = of.oldest == kUnknown ? op.seq : std::min(of.oldest, op.seq);
+      }
+    }
+  }
+  for (size_t r = 0; r < bundle.ranks.size(); ++r) {
+    const Rank& rank = bundle.ranks[r];
+    for (size_t i = 0; i < rank.memberships.size(); ++i) {
+      const Membership& ms = rank.memberships[i];
+      CommView& view = comms[ms.comm];
+      if (ms.member_rank < 0 || static_cast<size_t>(ms.member_rank) >= view.members.size()) continue;
+      Member& member = view.members[ms.member_rank];
+      member.rank_index = static_cast<int32_t>(r);
+      member.global_rank = rank.rank;
+      member.membership = static_cast<uint32_t>(i);
+      member.left = ms.state == CommState::kDestroyed || ms.state == CommState::kAborted ||
+                    ms.state == CommState::kRevoked || ms.state == CommState::kNotMember;
+      // A framework's status numbers mix sends with collectives where a group is used for both; the entries do not.
+      const bool mixed = rank.source == Source::kFlightRecorder && view.used_for_p2p;
+      const int64_t arrived = mixed ? kUnknown : (ms.launched >= 0 ? ms.launched : ms.issued);
+      member.completed = mixed ? kUnknown : ms.completed;
+      const Recorded& of = recorded[first_recorded[r] + i];
+      member.oldest = of.oldest;
+      // The progress cell may be a moment older than the records, or the reverse; neither ever runs ahead of the truth.
+      member.arrived = arrived == kUnknown ? of.newest : std::max(arrived, of.newest);
+    }
+  }
+  // A member that has its data here but has not joined this communicator yet.
+  auto index_of = [&](int32_t number) {
+    auto it = std::lower_bound(bundle.ranks.begin(), bundle.ranks.end(), number,
+                               [](const Rank& rank, int32_t n) { return rank.rank < n; });
+    return it != bundle.ranks.end() && it->rank == number ? static_cast<int32_t>(it - bundle.ranks.begin()) : -1;
+  };
+  for (CommView& view : comms) {
+    for (Member& m : view.members) {
+      if (m.rank_index < 0 && m.global_rank >= 0) m.rank_index = index_of(m.global_rank);
+      if (m.rank_index >= 0) view.least_arrived = std::min(view.least_arrived, m.arrived);
+    }
+  }
+}
+
+bool Model::ProvenIncomplete(const Rank& rank, const Op& op) const {
+  const CommView& view = comms[CommOf(rank, op)];
+  if (IsCollective(op.kind)) {
+    return NeedsEveryMember(op.kind) && view.least_arrived < op.seq;
+  }
+  if (IsPointToPoint(op.kind) && op.kind == CallKind::kRecv) {
+    if (op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= view.members.size()) return false;
+    const Member& peer = view.members[op.root_or_peer];
+    if (peer.rank_index < 0) return false;
+    const int64_t sent = PeerIssued(peer, CallKind::kSend, rank.memberships[op.membership].member_rank);
+    return sent >= 0 && sent < op.seq;
+  }
+  // A small send may end before it is received. Not one behind which its host waits for the GPU.
+  const RankView& view_of_rank = ranks[&rank - bundle.ranks.data()];
+  if (op.kind == CallKind::kSend && view_of_rank.host == HostState::kInWait && view_of_rank.thread->wait_since_ns >= op.enter_ns) {
+    if (op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= view.members.size()) return false;
+    const Member& peer = view.members[op.root_or_peer];
+    if (peer.rank_index < 0) return false;
+    const int64_t received = PeerIssued(peer, CallKind::kRecv, rank.memberships[op.membership].member_rank);
+    return received >= 0 && received < op.seq;
+  }
+  return false;
+}
+
+void Model::SetHost(size_t index, bool dead) {
+  const Rank& rank = bundle.ranks[index];
+  RankView& view = ranks[index];
+  view.host = HostState::kUnknown;
+  view.thread = nullptr;
+  if (dead) {
+    view.host = HostState::kDead;
+  } else if (rank.process.state == "T" || rank.process.state == "t") {
+    view.host = HostState::kStopped;
+  } else if (!rank.threads.empty()) {
+    bool any_recorded = false;
+    for (const ring::ThreadSnapshot& t : rank.threads) {
+      any_recorded |= t.calls > 0 || t.call != CallKind::kNone || t.wait != CallKind::kNone;
+      if (t.call != CallKind::kNone && view.host != HostState::kInCall) {
+        view.host = HostState::kInCall;
+        view.thread = &t;
+      } else if (t.wait != CallKind::kNone && view.host != HostState::kInCall) {
+        view.host = HostState::kInWait;
+        view.thread = &t;
+      }
+    }
+    if (view.host == HostState::kUnknown && any_recorded && rank.host_waits) {
+      view.host = HostState::kElsewhere;
+      for (const ring::ThreadSnapshot& t : rank.threads) {
+        if (view.thread == nullptr || t.last_call_ns > view.thread->last_call_ns) view.thread = &t;
+      }
+    }
+  }
+}
+
+void Model::BuildRank(size_t index, Standing* standing) {
+  const Rank& rank = bundle.ranks[index];
+  RankView& view = ranks[index];
+  view.collectives.resize(rank.memberships.size());
+  // A process that was ended with the job, or found gone with all the others, says nothing of the cause: what counts is
+  // what it was doing.
+  const bool ended = rank.process.life == Life::kExited || rank.process.life == Life::kKilled ||
+                     (rank.process.life == Life::kGone && anyone_runs_);
+  SetHost(index, ended && !rank.process.consequence);
+
+  std::vector<uint32_t> order;
+  for (uint32_t i = 0; i < rank.ops.size(); ++i) {
+    const Op& op = rank.ops[i];
+    view.seen_moving |= Young(rank, op);
+    if (op.membership == kNoIndex) continue;
+    if (IsCollective(op.kind) && op.seq >= 0 && op.state != OpState::kFailed) {
+      view.collectives[op.membership].push_back(i);
+    }
+    if (!IsCollective(op.kind) && !IsPointToPoint(op.kind)) continue;
+    bool flying = op.state == OpState::kEntered || op.state == OpState::kEnqueued || op.state == OpState::kStarted ||
+                  op.state == OpState::kIncomplete;
+    if (op.state == OpState::kUnknown) flying = ProvenIncomplete(rank, op);
+    // What was given up on purpose is waited for by nobody; a watchdog that gives up ends the process with it.
+    const CommState state = rank.memberships[op.membership].state;
+    if ((state == CommState::kAborted || state == CommState::kDestroyed) && !ended) flying = false;
+    if (flying) order.push_back(i);
+  }
+  if (!order.empty()) {
+    view.first_in_flight = order.front();
+    view.unit_of_op.assign(order.back() - order.front() + 1, kNoIndex);
+  }
+  for (auto& list : view.collectives) {
+    std::stable_sort(list.begin(), list.end(), [&](uint32_t a, uint32_t b) { return rank.ops[a].seq < rank.ops[b].seq; });
+  }
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    const Op &x = rank.ops[a], &y = rank.ops[b];
+    if (x.record_id >= 0 && y.record_id >= 0 && x.record_id != y.record_id) return x.record_id < y.record_id;
+    if (x.thread == y.thread && x.thread != kNoIndex) return x.index < y.index;
+    return x.enter_ns < y.enter_ns;
+  });
+  std::map<std::pair<uint64_t, uint64_t>, uint32_t> groups;
+  for (uint32_t i : order) {
+    const Op& op = rank.ops[i];
+    uint32_t unit = kNoIndex;
+    if (op.group != 0) {
+      auto [it, fresh] = groups.try_emplace({op.thread, op.group}, static_cast<uint32_t>(view.in_flight.size()));
+      if (!fresh) unit = it->second;
+    } else if (op.in_batch || op.batch_end) {
+      // Key of a framework's batch: communicator and the number its members share.
+      auto [it, fresh] = groups.try_emplace(
+          {(uint64_t{1} << 40) + CommOf(rank, op), static_cast<uint64_t>(op.seq) * 2 + IsPointToPoint(op.kind)},
+          static_cast<uint32_t>(view.in_flight.size()));
+      if (!fresh) unit = it->second;
+    }
+    if (unit == kNoIndex) {
+      unit = static_cast<uint32_t>(view.in_flight.size());
+      view.in_flight.push_back({{}, op.enter_ns});
+    }
+    view.in_flight[unit].ops.push_back(i);
+    view.unit_of_op[i - view.first_in_flight] = unit;
+    // A damaged file may lack when it was taken, or what its clock was: that nothing tells an operation's age makes it no old one where
+    // others tell.
+    if (rank.damaged && ages_told_ && !bundle.known_stalled) continue;
+    const int64_t age = Age(rank, op);
+    const bool set_back = age == kUnknown && (rank.set_back || rank.captured_ns > 0);
+    standing->set_back |= set_back;
+    standing->stalled |= bundle.known_stalled || (!set_back && (age == kUnknown || age >= options_.late_after_ns));
+  }
+}
+
+const Op* Model::FindCollective(const Member& member, int64_t seq) const {
+  if (member.rank_index < 0 || member.membership == kNoIndex) return nullptr;
+  const Rank& rank = bundle.ranks[member.rank_index];
+  const auto& list = ranks[member.rank_index].collectives[member.membership];
+  auto it = std::lower_bound(list.begin(), list.end(), seq, [&](uint32_t i, int64_t s) { return rank.ops[i].seq < s; });
+  return it != list.end() && rank.ops[*it].seq == seq ? &rank.ops[*it] : nullptr;
+}
+
+const Op* Model::FindPointToPoint(const Member& member, CallKind kind, int32_t peer, int64_t seq) const {
+  if (member.rank_index < 0) return nullptr;
+  const Rank& rank = bundle.ranks[member.rank_index];
+  auto fits = [&](const Op& op) { return op.membership == member.membership && op.kind == kind && op.root_or_peer == peer; };
+  if (rank.source == Source::kFlightRecorder) {  // its p2p numbers are not per peer and direction
+    const Op* found = nullptr;
+    for (const Unit& unit : ranks[member.rank_index].in_flight) {
+      for (uint32_t i : unit.ops) {
+        const Op& op = rank.ops[i];
+        if (fits(op) && (found == nullptr || op.record_id < found->record_id)) found = &op;
+      }
+    }
+    return found;
+  }
+  // From the newest: what is asked for is mostly in flight, and a number below the one asked for ends a thread's search.
+  uint32_t ended = kNoIndex;
+  for (size_t i = rank.ops.size(); i-- > 0;) {
+    const Op& op = rank.ops[i];
+    if (op.thread == ended && ended != kNoIndex) continue;
+    if (!fits(op)) continue;
+    if (op.seq == seq) return &op;
+    if (op.seq < seq) {
+      if (rank.threads.size() <= 1) return nullptr;
+      ended = op.thread;
+    }
+  }
+  return nullptr;
+}
+
+const Model::Lanes& Model::LanesOf(int32_t rank_index) const {
+  auto [it, fresh] = lanes_.try_emplace(rank_index);
+  const Rank& rank = bundle.ranks[rank_index];
+  if (!fresh || rank.source != Source::kFlightRecorder || rank.damaged || rank.only_active) return it->second;
+  std::vector<int64_t> first(rank.memberships.size(), INT64_MAX);
+  for (const Op& op : rank.ops) {
+    if (op.membership != kNoIndex && IsPointToPoint(op.kind)) first[op.membership] = std::min(first[op.membership], op.seq);
+  }
+  for (uint32_t i = 0; i < rank.ops.size(); ++i) {
+    const Op& op = rank.ops[i];
+    if (op.membership == kNoIndex || !IsPointToPoint(op.kind) || op.state == OpState::kFailed) continue;
+    // Its sends and receives are numbered together, from 1.
+    if (first[op.membership] != 1 || rank.memberships[op.membership].not_loaded != 0) continue;
+    it->second[{op.membership, op.kind, op.root_or_peer}].push_back(i);
+  }
+  return it->second;
+}
+
+// A framework numbers sends and receives by rank, and a stage in the middle of a pipeline makes more of them than one at its end: the
+// numbers of two sides differ. The n-th send meets the n-th receive all the same. Where older records are gone, the oldest that is
+// unfinished here is taken to meet the oldest there.
+const Op* Model::OtherSide(int32_t rank_index, const Op& op, const Member& peer, bool* counted) const {
+  *counted = false;
+  const Rank& rank = bundle.ranks[rank_index];
+  const int32_t me = rank.memberships[op.membership].member_rank;
+  const CallKind reverse = op.kind == CallKind::kSend ? CallKind::kRecv : CallKind::kSend;
+  if (peer.rank_index < 0 || peer.membership == kNoIndex || bundle.ranks[peer.rank_index].source != Source::kFlightRecorder) {
+    return FindPointToPoint(peer, reverse, me, op.seq);
+  }
+  LanesOf(peer.rank_index);  // both are made before either is looked at: making one may move the other
+  const Lanes& own = LanesOf(rank_index);
+  const Lanes& theirs = lanes_.find(peer.rank_index)->second;
+  const auto lane = own.find({op.membership, op.kind, op.root_or_peer});
+  const bool any = std::any_of(theirs.begin(), theirs.end(), [&](const auto& l) { return std::get<0>(l.first) == peer.membership; });
+  if (lane == own.end() || !any) return FindPointToPoint(peer, reverse, me, op.seq);
+  *counted = true;
+  const auto at = std::lower_bound(lane->second.begin(), lane->second.end(), static_cast<uint32_t>(&op - rank.ops.data()));
+  const auto number = static_cast<size_t>(at - lane->second.begin());
+  const auto other = theirs.find({peer.membership, reverse, me});
+  if (other == theirs.end() || number >= other->second.size()) return nullptr;
+  return &bundle.ranks[peer.rank_index].ops[other->second[number]];
+}
+
+int64_t Model::PeerIssued(const Member& member, CallKind kind, int32_t peer) const {
+  if (member.rank_index < 0 || member.membership == kNoIndex) return kUnknown;
+  const Rank& rank = bundle.ranks[member.rank_index];
+  if (rank.source == Source::kFlightRecorder) return kUnknown;
+  const Membership& ms = rank.memberships[member.membership];
+  int64_t newest = ms.recorded->peers_lost > 0 ? kUnknown : 0;
+  for (const PeerCount& p : ms.peers) {
+    if (p.peer == peer) newest = kind == CallKind::kSend ? p.sends : p.recvs;
+  }
+  // Operations queued in a group that is still open are counted, but not on their way.
+  const bool open = std::any_of(rank.threads.begin(), rank.threads.end(), [](const auto& t) { return t.group_depth > 0; });
+  for (size_t i = 0; open && i < rank.ops.size(); ++i) {
+    const Op& op = rank.ops[i];
+    if (op.membership == member.membership && op.kind == kind && op.root_or_peer == peer &&
+        op.state == OpState::kQueued && newest >= op.seq) {
+      newest = op.seq - 1;
+    }
+  }
+  return newest;
+}
+
+uint32_t Model::UnitOf(int32_t rank_index, const Op* op) const {
+  if (op == nullptr || rank_index < 0) return kNoIndex;
+  const RankView& view = ranks[static_cast<size_t>(rank_index)];
+  // Of another rank's operation, which has no place here, as much as of an older one: below what is in flight, or above.
+  const size_t place = static_cast<size_t>(op - bundle.ranks[static_cast<size_t>(rank_index)].ops.data()) - view.first_in_flight;
+  return place < view.unit_of_op.size() ? view.unit_of_op[place] : kNoIndex;
+}
+
+bool Model::InFlight(int32_t rank_index, const Op& op) const {
+  return UnitOf(rank_index, &op) != kNoIndex;
+}
+
+std::string OpName(const Bundle& bundle, const Op& op) {
+  if (op.name != kNoIndex && op.name < bundle.strings.size()) return bundle.strings[op.name];
+  return ring::CallName(op.kind);
+}
+
+std::string OpText(const Bundle& bundle, const Rank& rank, const Op& op) {
+  std::string text = OpName(bundle, op);
+  if (IsPointToPoint(op.kind) && op.root_or_peer >= 0 && op.membership != kNoIndex) {
+    const Communicator& comm = bundle.comms[rank.memberships[op.membership].comm];
+    int32_t peer = -1;
+    if (static_cast<size_t>(op.root_or_peer) < comm.members.size()) peer = comm.members[op.root_or_peer];
+    const char* side = op.kind == CallKind::kSend ? "to" : "from";
+    if (text.find("->") != std::string::npos || text.find("<-") != std::string::npos) {
+      text = op.kind == CallKind::kSend ? "send" : "recv";
+    }
+    absl::StrAppend(&text, " ", side, peer >= 0 ? " rank " : " member ", peer >= 0 ? peer : op.root_or_peer);
+  }
+  // Calls that are no operations are not counted.
+  if (op.seq > 0 || (op.seq == 0 && (IsCollective(op.kind) || IsPointToPoint(op.kind)))) absl::StrAppend(&text, " #", op.seq);
+  if (const Replay* replay = ReplayOf(rank, op); replay != nullptr) {
+    absl::StrAppend(&text, " (replay ", replay->number, " of graph ", replay->graph + 1, ")");
+  }
+  return text;
+}
+
+const Replay* ReplayOf(const Rank& rank, const Op& op) {
+  return op.replayed && ReplayOf(op) < rank.replays.size() ? &rank.replays[ReplayOf(op)] : nullptr;
+}
+
+const ring::GraphSnapshot* GraphOf(const Rank& rank, const Replay& replay) {
+  for (const ring::GraphSnapshot& graph : rank.graphs) {
+    if (graph.index == replay.graph) return &graph;
+  }
+  return nullptr;
+}
+
+std::string CommName(const Communicator& comm) {
+  return comm.name.empty() ? absl::StrCat("communicator ", comm.id) : comm.name;
+}
+
+std::string CommText(const Communicator& comm) {
+  if (!comm.name.empty()) return comm.name;
+  constexpr size_t kColumns = 24;
+  const bool known = !comm.members.empty() && std::none_of(comm.members.begin(), comm.members.end(), [](int32_t r) { return r < 0; });
+  std::string ranks = known ? absl::StrCat("ranks ", FoldRanks(comm.members, SIZE_MAX)) : "";
+  if (ranks.empty() || ranks.size() > kColumns) ranks = absl::StrCat(comm.size, comm.size == 1 ? " rank" : " ranks");
+  return absl::StrCat(CommName(comm), " (", ranks, ")");
+}
+
+std::string ReductionText(uint8_t reduction) {
+  static constexpr const char* kNames[] = {"sum", "prod", "max", "min", "avg"};
+  if (reduction < 5) return kNames[reduction];
+  if (reduction == ring::kNoReduction) return "none";
+  if (reduction >= ring::kCustomReductionBase && reduction <= ring::kCustomReductionLast) {
+    return absl::StrCat("custom reduction ", reduction - ring::kCustomReductionBase);
+  }
+  return absl::StrCat("reduction ", reduction);
+}
+
+std::string DatatypeText(uint8_t datatype) {
+  static constexpr const char* kNames[] = {"int8",    "uint8",   "int32",   "uint32",   "int64",      "uint64",
+                                           "float16", "float32", "float64", "bfloat16", "float8e4m3", "float8e5m2"};
+  if (datatype < 12) return kNames[datatype];
+  if (datatype == ring::kNoDatatype) return "none";
+  return absl::StrCat("datatype ", datatype);
+}
+
+std::string HostStateText(const Rank& rank, HostState host) {
+  switch (host) {
+    case HostState::kDead:
+      return rank.process.life == Life::kKilled   ? absl::StrCat("dead: signal ", rank.process.signal)
+             : rank.process.life == Life::kExited ? absl::StrCat("exited ", rank.process.exit_code)
+                                                  : "gone";
+    case HostState::kStopped: return absl::StrCat("stopped (", rank.process.state, ")");
+    case HostState::kElsewhere: return "in no NCCL call and no GPU wait";
+    case HostState::kInCall: return "inside an NCCL call";
+    case HostState::kInWait: return "waits for its GPU";
+    case HostState::kUnknown: break;
+  }
+  return "";
+}
+
+}  // namespace lockstep

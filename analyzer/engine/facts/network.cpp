@@ -1,0 +1,64 @@
+#include "analyzer/engine/facts/network.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace lockstep {
+
+using ring::ProxyState;
+
+std::vector<StuckStep> StuckSteps(const Model& model, uint32_t comm, ring::CallKind kind, int64_t seq) {
+  std::vector<StuckStep> steps;
+  if (comm == kNoIndex) return steps;
+  const std::vector<Member>& members = model.comms[comm].members;
+  for (const Member& member : members) {
+    if (member.rank_index < 0 || member.membership == kNoIndex) continue;
+    for (const NetworkOp& op : model.bundle.ranks[member.rank_index].network) {
+      if (op.membership != member.membership || !ring::WaitsForNetwork(op.state)) continue;
+      if (ring::IsCollective(kind) && (op.kind != kind || (seq != kUnknown && op.seq != seq))) continue;
+      if (!ring::IsCollective(kind) && ring::IsCollective(op.kind)) continue;
+      StuckStep step;
+      step.rank_index = member.rank_index;
+      step.op = &op;
+      if (op.peer >= 0 && static_cast<size_t>(op.peer) < members.size()) {
+        step.peer_index = members[op.peer].rank_index;
+        step.peer_rank = members[op.peer].global_rank;
+      }
+      steps.push_back(step);
+    }
+  }
+  // By how long each has stood still; clocks of different hosts are not compared.
+  auto waited = [&](const StuckStep& step) { return model.bundle.ranks[step.rank_index].captured_ns - step.op->since_ns; };
+  std::stable_sort(steps.begin(), steps.end(), [&](const StuckStep& a, const StuckStep& b) { return waited(a) > waited(b); });
+  return steps;
+}
+
+std::vector<std::pair<int32_t, int32_t>> StuckLinks(const std::vector<StuckStep>& steps) {
+  std::vector<std::pair<int32_t, int32_t>> links;
+  for (const StuckStep& receive : steps) {
+    if (receive.op->send || receive.op->state != ProxyState::kRecvWait || receive.peer_index < 0) continue;
+    for (const StuckStep& send : steps) {
+      if (!send.op->send || send.rank_index != receive.peer_index || send.peer_index != receive.rank_index) continue;
+      // The sender has handed the receiver's step over, or is not told that the receiver, which waits, has room.
+      if (send.op->channel != receive.op->channel || send.op->step > receive.op->step) continue;
+      const std::pair<int32_t, int32_t> link{send.rank_index, receive.rank_index};
+      if (std::find(links.begin(), links.end(), link) == links.end()) links.push_back(link);
+    }
+  }
+  return links;
+}
+
+std::string StepText(const Model& model, const StuckStep& step) {
+  const Rank& rank = model.bundle.ranks[step.rank_index];
+  const std::string peer = step.peer_rank >= 0 ? absl::StrCat("rank ", step.peer_rank) : absl::StrCat("member ", step.op->peer);
+  std::string text = absl::StrCat("waits on ", peer, "'s network, channel ", step.op->channel, ", step ", step.op->step + 1, " of ",
+                                  step.op->steps, ", ", ring::ProxyStateName(step.op->state));
+  if (rank.captured_ns > 0 && step.op->since_ns > 0 && rank.captured_ns >= step.op->since_ns) {
+    absl::StrAppendFormat(&text, " for %.1f s", static_cast<double>(rank.captured_ns - step.op->since_ns) / 1e9);
+  }
+  return text;
+}
+
+}  // namespace lockstep

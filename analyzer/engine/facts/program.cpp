@@ -1,0 +1,397 @@
+#include "analyzer/engine/facts/program.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/engine/facts/mismatch.h"
+#include "analyzer/engine/facts/program_numbers.h"
+#include "analyzer/engine/facts/program_read.h"
+
+namespace lockstep {
+namespace {
+
+using ring::CallKind;
+using ring::IsCollective;
+using ring::IsPointToPoint;
+
+// Calls compared after a difference to see how the two programs come together again.
+constexpr size_t kLookAhead = 24;
+// Calls that must agree before a difference counts: otherwise the records may simply not be aligned.
+constexpr size_t kMinAgreement = 4;
+// Calls in a row that are no chance.
+constexpr size_t kMuch = 8;
+// Calls of a record that are looked up in another one to line the two up.
+constexpr size_t kAnchorTries = 256;
+// Ranks tried as the reference of a family.
+constexpr size_t kCandidates = 6;
+
+// Calls before a difference that must have occurred before, for what followed them then to count.
+constexpr size_t kContexts[] = {8, 32, 128, 512};
+
+uint64_t PlaceKey(const Token& t) {
+  // Sends and receives are numbered per peer and direction, collectives per communicator.
+  const uint64_t lane = t.exchange ? 99 * 65536 : IsPointToPoint(t.op->kind) ? 1 + static_cast<uint64_t>(t.op->kind) * 65536 + (t.peer & 0xffff) : 0;
+  return (static_cast<uint64_t>(t.klass) << 52) ^ (lane << 32) ^ static_cast<uint64_t>(t.op->seq);
+}
+
+class Aligner {
+ public:
+  explicit Aligner(const Model& model) : model_(model) {}
+
+  bool SameCall(const Token& a, const Token& b) const {
+    if (a.klass != b.klass || a.exchange != b.exchange) return false;
+    if (a.exchange) return true;
+    if (IsPointToPoint(a.op->kind) || IsPointToPoint(b.op->kind)) {
+      return a.op->kind == b.op->kind && a.peer == b.peer;
+    }
+    return CompareCalls(model_.bundle, *a.op, *b.op, nullptr, nullptr) == FINDING_UNSPECIFIED;
+  }
+
+  // Two ranks that left the reference in the same way are one opinion.
+  bool Alike(const Divergence& a, const Divergence& b) const {
+    if (a.type != b.type || a.sibling->kind != b.sibling->kind || a.sibling->seq != b.sibling->seq) return false;
+    return CompareCalls(model_.bundle, *a.own, *b.own, nullptr, nullptr) == FINDING_UNSPECIFIED;
+  }
+
+  // The same call from the same place in the code, where both are known.
+  bool SamePlace(const Token& a, const Token& b) const {
+    if (!SameCall(a, b)) return false;
+    if (a.op->caller != 0 && b.op->caller != 0) {
+      return a.op->caller == b.op->caller && a.op->caller_object == b.op->caller_object;
+    }
+    if (a.op->call_site != kNoIndex && b.op->call_site != kNoIndex) return a.op->call_site == b.op->call_site;
+    return true;
+  }
+
+  // How many calls agree in a row from there; a record's end counts as agreement with nothing.
+  size_t Run(const Segment& a, size_t i, const Segment& b, size_t j) const {
+    size_t n = 0;
+    while (n < kLookAhead && i + n < a.size() && j + n < b.size() && SamePlace(a[i + n], b[j + n])) {
+      ++n;
+    }
+    return n;
+  }
+
+  // The same calls with one moved: `late` issues at some later point what `early` issues at once. Calls that agree in a row
+  // when that is allowed for; 0 when the call does not come.
+  size_t MovedRun(const Segment& early, size_t i, const Segment& late, size_t j) const {
+    for (size_t d = 1; d < kLookAhead && j + d < late.size() && i + d < early.size(); ++d) {
+      if (!SamePlace(early[i + d], late[j + d - 1])) return 0;
+      if (SamePlace(late[j + d], early[i])) return d + 1 + Run(early, i + d + 1, late, j + d + 1);
+    }
+    return 0;
+  }
+
+  // Whether `b` runs what `a` runs, as far as both records go; else where it leaves, if that can be told.
+  struct Comparison {
+    bool same = true;
+    std::optional<Divergence> divergence;
+    const Segment *a = nullptr, *b = nullptr;   // where: a[i] against b[j]
+    size_t i = 0, j = 0;
+  };
+
+  Comparison Compare(const Program& a, const Program& b) const {
+    for (const Segment& theirs : b.segments) {
+      for (const Segment& mine : a.segments) {
+        Comparison c = Compare(mine, theirs);
+        if (c.same) continue;
+        c.a = &mine, c.b = &theirs;
+        if (c.divergence) {
+          c.divergence->rank = b.rank;
+          c.divergence->sibling_rank = a.rank;
+        }
+        return c;
+      }
+    }
+    return {};
+  }
+
+  // Which of two programs that part does what both have done at that place before: 0 the first, 1 the second, -1 unknown.
+  int Precedent(const Comparison& c) const {
+    for (size_t length : kContexts) {
+      if (c.i < length || c.j < length) return -1;
+      int votes[2] = {0, 0};
+      for (const auto& [segment, end] : {std::pair(c.a, c.i), std::pair(c.b, c.j)}) {
+        for (size_t k = length; k < end; ++k) {
+          const bool first = SamePlace((*segment)[k], (*c.a)[c.i]), second = SamePlace((*segment)[k], (*c.b)[c.j]);
+          if (first == second) continue;
+          size_t n = 1;
+          while (n <= length && SamePlace((*segment)[k - n], (*c.a)[c.i - n])) ++n;
+          if (n > length) ++votes[first ? 0 : 1];
+        }
+      }
+      if (votes[0] >= 2 && votes[1] == 0) return 0;
+      if (votes[1] >= 2 && votes[0] == 0) return 1;
+      if (votes[0] == 0 && votes[1] == 0) return -1;
+    }
+    return -1;
+  }
+
+ private:
+  Comparison Compare(const Segment& a, const Segment& b) const {
+    size_t i = 0, j = 0;
+    if (!Anchor(a, b, &i, &j)) return {};
+    size_t agreed = 0;
+    while (i < a.size() && j < b.size()) {
+      if (SamePlace(a[i], b[j])) {
+        ++i, ++j, ++agreed;
+        continue;
+      }
+      // How both go on, if the sibling's next call was left out, one was added, or this one changed.
+      const size_t ahead = Continuation(a, i);
+      const size_t skipped = Run(a, ahead + 1, b, j);
+      const size_t extra = Run(a, i, b, j + 1);
+      const size_t changed = Run(a, ahead + 1, b, j + 1);
+      const bool same_call = SameCall(a[i], b[j]);
+      if (same_call && changed >= skipped && changed >= extra) {
+        ++i, ++j, ++agreed;  // the same call from another line: lawful
+        continue;
+      }
+      const bool from_the_start = i == agreed && j == agreed;
+      if (agreed < kMinAgreement && !from_the_start) return {};
+      Divergence d;
+      d.sibling = a[i].op;
+      d.own = b[j].op;
+      const size_t moved = std::max(MovedRun(a, i, b, j), MovedRun(b, j, a, i));
+      // A call on the same communicator with other arguments.
+      const bool same_lane = a[i].klass == b[j].klass &&
+                             IsCollective(a[i].op->kind) == IsCollective(b[j].op->kind);
+      if (moved > skipped && moved > extra && moved > changed + 1) {
+        d.type = Divergence::Type::kReordered;
+      } else if (changed > 0 && changed >= skipped && changed >= extra && same_lane && !same_call) {
+        d.type = Divergence::Type::kChanged;
+      } else if (skipped > 0 || extra > 0) {
+        d.type = skipped >= extra ? Divergence::Type::kSkipped : Divergence::Type::kExtra;
+      } else if (i + 1 == a.size() && DoneBefore(a, b, j)) {
+        d.type = Divergence::Type::kSkipped;  // the sibling waits in a call that it makes seldom; the other went on to what follows such places
+      } else if (j > 0 && SameCall(b[j], b[j - 1])) {
+        d.type = Divergence::Type::kExtra;  // the record ends at a repeated call
+      } else if (same_lane && j + 1 >= b.size()) {
+        d.type = Divergence::Type::kChanged;
+      } else {
+        return {false, std::nullopt, nullptr, nullptr, i, j};
+      }
+      return {false, d, nullptr, nullptr, i, j};
+    }
+    return {};
+  }
+
+  // Whether all that `b` calls from there on, and that is not little, `a` has called in a row before.
+  bool DoneBefore(const Segment& a, const Segment& b, size_t j) const {
+    const size_t whole = std::min(kLookAhead, b.size() - j);
+    for (size_t k = 0; whole >= kMuch && k + whole <= a.size(); ++k) {
+      if (Run(a, k, b, j) >= whole) return true;
+    }
+    return false;
+  }
+
+  // First calls of both that are one place of the program.
+  static bool Anchor(const Segment& a, const Segment& b, size_t* i, size_t* j) {
+    // Records of siblings begin within a few calls of each other, unless they have nothing in common.
+    for (size_t k = 0; k < b.size() && k < kAnchorTries; ++k) {
+      const uint64_t key = PlaceKey(b[k]);
+      for (size_t n = 0; n < a.size(); ++n) {
+        if (PlaceKey(a[n]) != key) continue;
+        *i = n;
+        *j = k;
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // The place after which to look for how `a` goes on: i itself, or, where the record ends with it because the rank waits
+  // there, the last time before that the program was at this place.
+  size_t Continuation(const Segment& a, size_t i) const {
+    if (i + 1 < a.size()) return i;
+    for (size_t k = i; k-- > 1;) {
+      if (SamePlace(a[k], a[i]) && SamePlace(a[k - 1], a[i - 1])) return k;
+    }
+    return i;
+  }
+
+  const Model& model_;
+};
+
+// What most members of a communicator did alike, and the others did not, is no call that the many left out or added: records that are
+// aligned wrongly look like that, and the few are the ones that left.
+void DropMajorities(const Model& model, std::vector<Divergence>* found) {
+  constexpr size_t kMany = 3;
+  std::map<std::tuple<std::string, int, int64_t>, std::set<int32_t>> alike;  // kind of communicator, type, number there -> ranks
+  const auto key_of = [&](const Divergence& d) {
+    const bool own = d.type != Divergence::Type::kSkipped;
+    const Op* op = own ? d.own : d.sibling;
+    if (op == nullptr || op->membership == kNoIndex) return std::tuple(std::string(), 0, kUnknown);
+    const Rank& rank = model.bundle.ranks[static_cast<size_t>(own ? d.rank : d.sibling_rank)];
+    return std::tuple(model.comms[model.CommOf(rank, *op)].klass, static_cast<int>(d.type), op->seq);
+  };
+  for (const Divergence& d : *found) alike[key_of(d)].insert(d.rank);
+  std::erase_if(*found, [&](const Divergence& d) {
+    const std::set<int32_t>& ranks = alike[key_of(d)];
+    if (ranks.size() < kMany) return false;
+    for (const Membership& ms : model.bundle.ranks[static_cast<size_t>(d.rank)].memberships) {
+      size_t in = 0, seen = 0;
+      for (const Member& m : model.comms[ms.comm].members) {
+        seen += m.rank_index >= 0;
+        in += m.rank_index >= 0 && ranks.contains(m.rank_index);
+      }
+      if (in >= kMany && in < seen && 2 * in > seen) return true;
+    }
+    return false;
+  });
+}
+
+// How many of a family made each call of the reference that others left, the reference and ranks that leave it nowhere. Who stopped before
+// a place agrees with both sides of it and is witness to neither.
+class Makers {
+ public:
+  Makers(const Aligner& aligner, const std::vector<Program>& family, const Program& ref, const std::vector<Divergence>& differ) {
+    absl::flat_hash_set<const Op*> left;
+    absl::flat_hash_set<int32_t> leavers;
+    for (const Divergence& d : differ) {
+      left.insert(d.sibling);
+      leavers.insert(d.rank);
+    }
+    absl::flat_hash_map<uint64_t, Token> places;
+    for (const Segment& segment : ref.segments) {
+      for (const Token& token : segment) {
+        if (left.contains(token.op)) places.emplace(PlaceKey(token), token);
+      }
+    }
+    for (const auto& [key, token] : places) made_[token.op] = 1;
+    for (const Program& p : family) {
+      if (&p == &ref || leavers.contains(p.rank)) continue;
+      absl::flat_hash_set<const Op*> seen;   // a thread's record may hold a place twice
+      for (const Segment& segment : p.segments) {
+        for (const Token& token : segment) {
+          const auto at = places.find(PlaceKey(token));
+          if (at != places.end() && aligner.SameCall(token, at->second) && seen.insert(at->second.op).second) ++made_[at->second.op];
+        }
+      }
+    }
+  }
+
+  size_t Of(const Op* call) const {
+    const auto at = made_.find(call);
+    return at == made_.end() ? 1 : at->second;
+  }
+
+ private:
+  absl::flat_hash_map<const Op*, size_t> made_;
+};
+
+}  // namespace
+
+std::vector<Divergence> FindDivergences(const Model& model) {
+  const std::map<std::string, std::vector<Program>> families = ReadPrograms(model);
+  std::vector<Divergence> found;
+  const Aligner aligner(model);
+  for (const auto& [key, family] : families) {
+    if (family.size() == 2) {
+      // Two that differ are two witnesses against each other; what both did before may speak.
+      const Aligner::Comparison c = aligner.Compare(family[0], family[1]);
+      const int keeps = c.same ? -1 : aligner.Precedent(c);
+      if (keeps < 0) continue;
+      const Aligner::Comparison told = keeps == 0 ? c : aligner.Compare(family[1], family[0]);
+      if (!told.divergence) continue;
+      found.push_back(*told.divergence);
+      found.back().siblings_agreeing = 1;
+      found.back().family_size = 2;
+      found.back().by_history = true;
+      continue;
+    }
+    if (family.size() < 3) continue;
+    // The reference is a rank that most agree with, one whose record goes far: a few candidates are enough unless most
+    // ranks differ from each other.
+    std::vector<const Program*> candidates;
+    for (const Program& p : family) candidates.push_back(&p);
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [](const Program* a, const Program* b) { return a->calls > b->calls; });
+    if (candidates.size() > kCandidates) candidates.resize(kCandidates);
+    std::vector<Divergence> best;
+    const Program* reference = nullptr;
+    size_t agreeing = 0;
+    for (const Program* ref : candidates) {
+      std::vector<Divergence> differ;
+      size_t agree = 1;
+      for (const Program& other : family) {
+        if (&other == ref) continue;
+        const Aligner::Comparison c = aligner.Compare(*ref, other);
+        agree += c.same;
+        if (c.divergence) differ.push_back(*c.divergence);
+      }
+      if (agree > agreeing || (agree == agreeing && differ.size() > best.size())) {
+        best = std::move(differ);
+        agreeing = agree;
+        reference = ref;
+      }
+      if (2 * agreeing > family.size()) break;
+    }
+    if (best.empty()) continue;
+    // Each against the first of every kind: thousands may differ in one way.
+    std::vector<std::pair<const Divergence*, size_t>> kinds;
+    const auto kind_of = [&](const Divergence& d) { return std::find_if(kinds.begin(), kinds.end(), [&](const auto& k) { return aligner.Alike(d, *k.first); }); };
+    for (const Divergence& d : best) {
+      auto kind = kind_of(d);
+      if (kind == kinds.end()) kind = kinds.insert(kinds.end(), {&d, 0});
+      ++kind->second;
+    }
+    const auto biggest = std::max_element(kinds.begin(), kinds.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    const Makers makers(aligner, family, *reference, best);
+    const auto program_of = [&programs = family](int32_t rank) {
+      return std::find_if(programs.begin(), programs.end(), [&](const Program& p) { return p.rank == rank; });
+    };
+    // Where more ranks made the other call than the reference's, it is the one that left.
+    if (biggest->second >= 2 && makers.Of(biggest->first->sibling) < biggest->second) {
+      if (const auto told = aligner.Compare(*program_of(biggest->first->rank), *reference).divergence) {
+        found.push_back(*told);
+        found.back().siblings_agreeing = static_cast<int32_t>(biggest->second);
+        found.back().family_size = static_cast<int32_t>(family.size());
+        continue;
+      }
+    }
+    if (agreeing < 2 || agreeing <= biggest->second) continue;
+    for (Divergence& d : best) {
+      const size_t alike = kind_of(d)->second, made = makers.Of(d.sibling);
+      d.siblings_agreeing = static_cast<int32_t>(made);
+      d.family_size = static_cast<int32_t>(family.size());
+      // As many witnesses on one side as on the other: as in a family of two.
+      if (made <= alike) {
+        const Program &own = *program_of(d.rank), &ref = *reference;
+        const int keeps = aligner.Precedent(aligner.Compare(ref, own));
+        if (keeps < 0) continue;
+        if (keeps == 1) {
+          if (alike > 1) continue;
+          const Aligner::Comparison turned = aligner.Compare(own, ref);
+          if (!turned.divergence) continue;
+          d = *turned.divergence;
+          d.siblings_agreeing = static_cast<int32_t>(alike);
+          d.family_size = static_cast<int32_t>(family.size());
+        }
+        d.by_history = true;
+      }
+      found.push_back(d);
+    }
+  }
+  // Those come last: of what tells a rank's difference twice, the first is kept.
+  for (const Divergence& d : FindLeftByNumber(model, families)) {
+    if (std::none_of(found.begin(), found.end(), [&](const Divergence& known) { return known.rank == d.rank; })) found.push_back(d);
+  }
+  // Of a rank's threads, the one that left first.
+  auto at = [&](const Divergence& d) { return d.own != nullptr ? d.own->enter_ns : INT64_MAX; };
+  std::stable_sort(found.begin(), found.end(), [&](const Divergence& a, const Divergence& b) {
+    return a.rank != b.rank ? a.rank < b.rank : at(a) < at(b);
+  });
+  found.erase(std::unique(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.rank == b.rank; }), found.end());
+  DropMajorities(model, &found);
+  return found;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,246 @@
+#include "analyzer/engine/facts/program_read.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+
+namespace lockstep {
+namespace {
+
+using ring::IsCollective;
+using ring::IsPointToPoint;
+
+// A group with more sends and receives than that on one communicator is one exchange among its members.
+constexpr int kExchange = 5;
+
+// Operations that are numbered together: a communicator's collectives, or its sends to (receives from) one peer.
+using LaneKey = std::tuple<uint32_t, int, int32_t>;   // of the latter: membership, kind, peer
+
+// Something kept for each lane of a rank. Collectives, which most operations are, by their communicator alone.
+template <typename Value>
+class ByLane {
+ public:
+  void Clear(const Rank& rank) {
+    collectives_.assign(rank.memberships.size(), Value());
+    exchanges_.clear();
+  }
+  Value& operator[](const Op& op) {
+    if (!IsPointToPoint(op.kind)) return collectives_[op.membership];
+    return exchanges_[{op.membership, static_cast<int>(op.kind), op.root_or_peer}];
+  }
+  absl::flat_hash_map<LaneKey, Value>& exchanges() { return exchanges_; }   // those of sends and receives
+  std::vector<Value>& collectives() { return collectives_; }
+
+ private:
+  std::vector<Value> collectives_;
+  absl::flat_hash_map<LaneKey, Value> exchanges_;
+};
+
+// What was captured into a graph has no number and is called as often as the graph is launched: its replays count.
+bool Counts(const Op& op) {
+  if (op.state == OpState::kCaptured) return false;
+  return op.membership != kNoIndex && !op.recent_only && op.state != OpState::kFailed && (IsCollective(op.kind) || IsPointToPoint(op.kind));
+}
+
+uint64_t Mix(uint64_t x) {
+  x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+  return x ^ x >> 31;
+}
+
+// Communicators whose members exchange in groups, everybody with everybody: by the newest such group of one member.
+std::vector<bool> FindExchanges(const Model& model) {
+  std::vector<bool> found(model.comms.size());
+  for (const Rank& rank : model.bundle.ranks) {
+    std::map<std::pair<uint32_t, uint64_t>, int> calls;  // membership, group
+    size_t looked = 0;
+    for (size_t i = rank.ops.size(); i-- > 0 && looked < 256;) {
+      const Op& op = rank.ops[i];
+      if (op.membership == kNoIndex || !IsPointToPoint(op.kind) || op.group == 0) continue;
+      ++looked;
+      if (++calls[{op.membership, op.group}] >= kExchange) found[rank.memberships[op.membership].comm] = true;
+    }
+  }
+  return found;
+}
+
+class Reader {
+ public:
+  explicit Reader(const Model& model) : model_(model), exchanges_(FindExchanges(model)), given_up_(FindGivenUp(model)) {
+    std::map<std::string, uint32_t> klasses;
+    for (const CommView& view : model.comms) {
+      klass_of_comm_.push_back(klasses.try_emplace(view.klass, static_cast<uint32_t>(klasses.size())).first->second);
+    }
+    comms_of_class_.resize(klasses.size());
+    for (uint32_t klass : klass_of_comm_) ++comms_of_class_[klass];
+  }
+
+  void Read(size_t rank_index) {
+    const Rank& rank = model_.bundle.ranks[rank_index];
+    std::map<uint32_t, Program> programs;
+    peers_.clear();
+    const Op* before = nullptr;
+    for (const Op& op : rank.ops) {
+      if (!Reads(rank, op)) continue;
+      if (IsPointToPoint(op.kind)) ++peers_[{op.membership, static_cast<int>(op.kind), op.root_or_peer}];
+      if (before == nullptr || before->thread != op.thread) programs.try_emplace(op.thread);
+      before = &op;
+    }
+    // Recorded numbers of each lane: where threads share one, a number that another thread holds is no gap.
+    numbers_.Clear(rank);
+    if (programs.size() > 1) {
+      for (const Op& op : rank.ops) {
+        if (Reads(rank, op)) numbers_[op].push_back(op.seq);
+      }
+      for (auto& numbers : numbers_.collectives()) std::sort(numbers.begin(), numbers.end());
+      for (auto& [lane, numbers] : numbers_.exchanges()) std::sort(numbers.begin(), numbers.end());
+    }
+    const std::string role = RoleOf(rank);
+    std::map<uint64_t, int> makers;   // threads of the rank by kind of call
+    for (auto& [thread, program] : programs) {
+      program.rank = static_cast<int32_t>(rank_index);
+      CallKinds kinds = Fill(rank, thread, programs.size() > 1, &program);
+      for (const auto& [kind, n] : kinds) {
+        if (++makers[kind] > 1) shared_.insert(kind);
+      }
+      if (programs.size() == 1) {
+        families_[role].push_back(std::move(program));
+      } else {
+        unnamed_.push_back({role, std::move(kinds), std::move(program)});
+      }
+    }
+  }
+
+  // What each thread is known by: of the calls that it makes again and again, one that no rank makes in two threads, as far as there is
+  // one. Two threads of a rank under one name would be two witnesses in their family.
+  std::map<std::string, std::vector<Program>> Families() {
+    for (Unnamed& thread : unnamed_) {
+      uint64_t any = UINT64_MAX, own = UINT64_MAX;
+      for (const auto& [kind, n] : thread.kinds) {
+        if (n < 2) continue;
+        any = std::min(any, kind);
+        if (!shared_.contains(kind)) own = std::min(own, kind);
+      }
+      families_[absl::StrCat(thread.role, "|", own != UINT64_MAX ? own : any)].push_back(std::move(thread.program));
+    }
+    unnamed_.clear();
+    return std::move(families_);
+  }
+
+ private:
+  using CallKinds = std::map<uint64_t, int>;   // kind of call and place in the code -> how often
+  struct Unnamed {   // one of several threads of a rank
+    std::string role;
+    CallKinds kinds;
+    Program program;
+  };
+
+  bool Reads(const Rank& rank, const Op& op) const { return Counts(op) && !given_up_[rank.memberships[op.membership].comm]; }
+
+  std::string RoleOf(const Rank& rank) const {
+    std::set<std::string> role;
+    for (const Membership& ms : rank.memberships) {
+      // Where several communicators of one kind carry sends and receives, a rank's place in its own is its part.
+      const uint32_t klass = klass_of_comm_[ms.comm];
+      const bool place = model_.comms[ms.comm].used_for_p2p && comms_of_class_[klass] > 1 && !exchanges_[ms.comm];
+      role.insert(place ? absl::StrCat(klass, "@", ms.member_rank) : absl::StrCat(klass));
+    }
+    // Elsewhere its neighbours are, those that it meets more than once.
+    for (const auto& [lane, calls] : peers_) {
+      const auto& [membership, kind, peer] = lane;
+      const Membership& ms = rank.memberships[membership];
+      if (calls < 2 || comms_of_class_[klass_of_comm_[ms.comm]] > 1 || exchanges_[ms.comm]) continue;
+      role.insert(absl::StrCat(klass_of_comm_[ms.comm], "/", kind, "/", peer - ms.member_rank));
+    }
+    std::string key;
+    for (const std::string& part : role) absl::StrAppend(&key, part, ";");
+    return key;
+  }
+
+  // Gives how often the thread makes which kind of call; empty where there is only one.
+  CallKinds Fill(const Rank& rank, uint32_t thread, bool threads, Program* program) {
+    CallKinds kinds;
+    std::tuple<uint32_t, uint64_t, uint32_t> exchange_seen = {kNoIndex, 0, 0};
+    ByLane<std::optional<int64_t>> last;
+    last.Clear(rank);
+    int64_t record = kUnknown;
+    bool lost = false;
+    for (const Op& op : rank.ops) {
+      // A framework numbers the records of a rank through: where a damaged file lacks some, the program did not skip them.
+      lost |= rank.damaged && op.record_id >= 0 && record >= 0 && op.record_id > record + 1;
+      record = op.record_id;
+      if (op.thread != thread || !Reads(rank, op)) continue;
+      const Membership& ms = rank.memberships[op.membership];
+      Token t{&op, klass_of_comm_[ms.comm], 0, 0};
+      if (IsPointToPoint(op.kind)) {
+        t.peer = op.root_or_peer - ms.member_rank;
+        t.exchange = exchanges_[ms.comm] && op.group != 0;
+        if (t.exchange) {
+          const std::tuple<uint32_t, uint64_t, uint32_t> group = {op.membership, op.group, op.thread};
+          if (group == exchange_seen) continue;
+          exchange_seen = group;
+        }
+      }
+      if (threads) ++kinds[Mix(Mix(op.caller ^ uint64_t{op.caller_object} << 32) ^ (uint64_t{op.call_site} << 20) ^ (uint64_t{t.klass} << 8) ^ static_cast<uint64_t>(op.kind))];
+      // Numbers of one lane follow each other; where they do not, records are missing in between.
+      const std::optional<int64_t> before = last[op];
+      bool gap = before && op.seq != *before + 1 && rank.source != Source::kFlightRecorder && !t.exchange;
+      if (gap && threads && op.seq > *before) {
+        const std::vector<int64_t>& numbers = numbers_[op];
+        const auto from = std::upper_bound(numbers.begin(), numbers.end(), *before), to = std::lower_bound(from, numbers.end(), op.seq);
+        gap = to - from != op.seq - *before - 1;
+      }
+      gap |= lost;
+      lost = false;
+      if (gap || program->segments.empty()) {
+        program->segments.emplace_back();
+        if (gap) last.Clear(rank);
+      }
+      last[op] = op.seq;
+      program->segments.back().push_back(t);
+      ++program->calls;
+    }
+    return kinds;
+  }
+
+  const Model& model_;
+  const std::vector<bool> exchanges_, given_up_;
+  std::vector<uint32_t> klass_of_comm_;
+  std::vector<int> comms_of_class_;
+  // Of the rank being read: how many sends and receives of each lane, and, where it has several threads, every lane's numbers.
+  absl::flat_hash_map<LaneKey, size_t> peers_;
+  ByLane<std::vector<int64_t>> numbers_;
+  std::map<std::string, std::vector<Program>> families_;
+  std::vector<Unnamed> unnamed_;
+  absl::flat_hash_set<uint64_t> shared_;   // kinds of calls that some rank makes in two threads
+};
+
+}  // namespace
+
+std::vector<bool> FindGivenUp(const Model& model) {
+  std::vector<bool> found(model.comms.size());
+  for (const Rank& rank : model.bundle.ranks) {
+    int64_t newest = 0;
+    for (const Membership& ms : rank.memberships) newest = std::max(newest, ms.created_ns);
+    for (const Membership& ms : rank.memberships) {
+      if (ms.state == ring::CommState::kAborted && ms.ended_ns > 0 && newest > ms.ended_ns) found[ms.comm] = true;
+    }
+  }
+  return found;
+}
+
+std::map<std::string, std::vector<Program>> ReadPrograms(const Model& model) {
+  Reader reader(model);
+  for (size_t r = 0; r < model.bundle.ranks.size(); ++r) {
+    if (!model.bundle.ranks[r].only_active) reader.Read(r);
+  }
+  return reader.Families();
+}
+
+}  // namespace lockstep

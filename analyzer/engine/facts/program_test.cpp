@@ -1,0 +1,171 @@
+#include "analyzer/engine/facts/program.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "analyzer/engine/facts/program_read.h"
+
+namespace lockstep {
+namespace {
+
+// Ranks in pairs ("tp") that all belong to one "world"; each makes the calls of its text in this order: a, b, c all-reduce
+// 16, 32, 64 numbers in the pair, w in the world, g gathers in the pair. In capitals: recorded into a CUDA graph, not launched.
+Bundle Programs(const std::vector<std::string>& texts) {
+  Bundle b;
+  const size_t ranks = texts.size();
+  b.ranks_expected = static_cast<int32_t>(ranks);
+  b.comms.resize(ranks / 2 + 1);
+  for (size_t c = 0; c < b.comms.size(); ++c) {
+    const bool world = c == ranks / 2;
+    Communicator& comm = b.comms[c];
+    comm.name = world ? "world" : "tp_" + std::to_string(c);
+    comm.id = comm.name;
+    comm.size = world ? static_cast<int32_t>(ranks) : 2;
+    for (int32_t m = 0; m < comm.size; ++m) comm.members.push_back(world ? m : static_cast<int32_t>(2 * c) + m);
+  }
+  const std::map<char, int64_t> counts = {{'a', 16}, {'b', 32}, {'c', 64}, {'g', 16}, {'w', 16}};
+  for (size_t r = 0; r < ranks; ++r) {
+    Rank rank;
+    rank.rank = static_cast<int32_t>(r);
+    rank.memberships.resize(2);
+    rank.memberships[0].comm = static_cast<uint32_t>(r / 2);
+    rank.memberships[0].member_rank = static_cast<int32_t>(r % 2);
+    rank.memberships[1].comm = static_cast<uint32_t>(ranks / 2);
+    rank.memberships[1].member_rank = static_cast<int32_t>(r);
+    for (Membership& ms : rank.memberships) ms.issued = 0;
+    for (const char letter : texts[r]) {
+      const bool captured = letter < 'a';
+      const char call = captured ? static_cast<char>(letter + 'a' - 'A') : letter;
+      Op op;
+      op.membership = call == 'w' ? 1 : 0;
+      op.kind = call == 'g' ? ring::CallKind::kAllGather : ring::CallKind::kAllReduce;
+      op.datatype = 7;
+      op.reduction = call == 'g' ? ring::kNoReduction : 0;
+      op.count = counts.at(call);
+      op.seq = captured ? kUnknown : ++rank.memberships[op.membership].issued;
+      op.state = captured ? OpState::kCaptured : OpState::kCompleted;
+      op.enter_ns = 1'000 + static_cast<int64_t>(rank.ops.size());
+      rank.ops.push_back(op);
+    }
+    b.ranks.push_back(rank);
+  }
+  return b;
+}
+
+struct Told {
+  int32_t rank;
+  Divergence::Type type;
+  int32_t agreeing;
+  bool by_history = false;
+  bool operator==(const Told&) const = default;
+};
+
+void PrintTo(const Told& told, std::ostream* out) {
+  *out << "rank " << told.rank << " type " << static_cast<int>(told.type) << " agreeing " << told.agreeing << (told.by_history ? " by history" : "");
+}
+
+std::vector<Told> Find(const std::vector<std::string>& texts) {
+  const Bundle b = Programs(texts);
+  const Model model(b, {});
+  std::vector<Told> told;
+  for (const Divergence& d : FindDivergences(model)) {
+    EXPECT_EQ(d.family_size, static_cast<int32_t>(texts.size()));
+    told.push_back({d.rank, d.type, d.siblings_agreeing, d.by_history});
+  }
+  return told;
+}
+
+using enum Divergence::Type;
+
+TEST(Program, WhoMadeAnotherCallThanItsSiblingsLeft) {
+  EXPECT_TRUE(Find({"aabwaabw", "aabwaabw", "aabwaabw", "aabwaabw"}).empty());
+  EXPECT_EQ(Find({"aabwaabw", "aabwaabw", "aabwaagw", "aabwaabw"}), (std::vector<Told>{{2, kChanged, 3}}));
+  EXPECT_EQ(Find({"aabwaabwaabw", "aabwaabwaabw", "aabwabwaabwa", "aabwaabwaabw"}), (std::vector<Told>{{2, kSkipped, 3}}));
+  EXPECT_EQ(Find({"aabwaabwaabw", "aabwaabwaabw", "aabwagabwaabw", "aabwaabwaabw"}), (std::vector<Told>{{2, kExtra, 3}}));
+}
+
+// All stand at one place; what is captured is not compared, and what its replays issue is.
+TEST(Program, WhatIsCapturedIsNoCall) {
+  EXPECT_TRUE(Find({"wABGagabw", "wABGagabw", "wABGagabw", "wABGagabw"}).empty());
+  EXPECT_TRUE(Find({"wABGagabw", "wGABagabw", "wABGagabw", "wAGagabw"}).empty());
+  EXPECT_EQ(Find({"wABGaabwaabw", "wABGaabwaabw", "wABGaabwagbw", "wABGaabwaabw"}), (std::vector<Told>{{2, kChanged, 3}}));
+}
+
+TEST(Program, WhoStoppedBeforeAPlaceIsNoWitnessOfIt) {
+  // Ranks 3 to 5 agree with rank 0 as far as they came, and with rank 2 as well.
+  EXPECT_EQ(Find({"aabwaabw", "aabwaabw", "aabwaag", "aabwaa", "aabwaa", "aabwaa"}), (std::vector<Told>{{2, kChanged, 2}}));
+  EXPECT_TRUE(Find({"aabwaabw", "aabwaa", "aabwaag", "aabwaa", "aabwaa", "aabwaa"}).empty()) << "one against one";
+  EXPECT_TRUE(Find({"aabwaab", "aabwaab", "aabwaag", "aabwaag", "aabwaa", "aabwaa", "aabwaa", "aabwaa"}).empty()) << "two against two";
+}
+
+TEST(Program, AReferenceThatMoreContradictIsTheOneThatLeft) {
+  // Rank 0, whose record goes farthest, is compared with; with itself four of six agree with it.
+  EXPECT_EQ(Find({"aabwaagww", "aabwaab", "aabwaab", "aabwaa", "aabwaa", "aabwaa"}), (std::vector<Told>{{0, kChanged, 2}}));
+  EXPECT_EQ(Find({"aabwaabww", "aabwaag", "aabwaab", "aabwaab", "aabwaa", "aabwaa"}), (std::vector<Told>{{1, kChanged, 3}}));
+}
+
+TEST(Program, OfOneAgainstOneThePastTells) {
+  // Eight times the same step, then rank 2 does what neither has done there before.
+  std::string steps;
+  for (int i = 0; i < 8; ++i) steps += "aabw";
+  EXPECT_EQ(Find({steps + "aabw", steps + "aa", steps + "aag", steps + "aa"}), (std::vector<Told>{{2, kChanged, 1, true}}));
+  EXPECT_EQ(Find({steps + "aagw", steps + "aa", steps + "aab", steps + "aa"}), (std::vector<Told>{{0, kChanged, 1, true}}));
+}
+
+// A backward pass on a thread of its own (a, b) ends with the call that rank 2 left out; what the other thread calls agrees but for its
+// number. Rank 3, who would show it, left no data.
+Bundle TwoThreads(const std::string& usual, const std::string& odd) {
+  Bundle b = Programs({usual, usual, odd, odd, usual, usual});
+  for (Rank& rank : b.ranks) {
+    for (Op& op : rank.ops) op.thread = op.kind == ring::CallKind::kAllReduce && op.membership == 0 ? 1 : 0;
+    rank.ops.back().state = OpState::kStarted;
+  }
+  std::erase_if(b.ranks, [](const Rank& rank) { return rank.rank == 3; });
+  return b;
+}
+
+TEST(Program, TheNumberOfACallTellsWhereThreadsDoNot) {
+  const auto find = [](const Bundle& b) {
+    const Model model(b, {});
+    return FindDivergences(model);
+  };
+  const Bundle skipped = TwoThreads("aabwg", "aawg");
+  const std::vector<Divergence> found = find(skipped);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_TRUE(found[0].by_number);
+  EXPECT_EQ(found[0].rank, 2);
+  EXPECT_EQ(found[0].type, kSkipped);
+  EXPECT_EQ(found[0].siblings_agreeing, 4);
+  EXPECT_EQ(found[0].sibling->count, 32);
+  EXPECT_EQ(found[0].own->seq, 3);
+
+  EXPECT_TRUE(find(TwoThreads("aabwg", "aabwg")).empty());
+  // With the partner's record there is a member that tells: no number is needed.
+  Bundle seen = Programs({"aabwg", "aabwg", "aawg", "aawg", "aabwg", "aabwg"});
+  for (Rank& rank : seen.ranks) {
+    for (Op& op : rank.ops) op.thread = op.kind == ring::CallKind::kAllReduce && op.membership == 0 ? 1 : 0;
+    rank.ops.back().state = OpState::kStarted;
+  }
+  EXPECT_TRUE(find(seen).empty());
+  // What its last calls were is lost: its numbers may have been others all along.
+  Bundle short_record = skipped;
+  std::erase_if(short_record.ranks[2].ops, [](const Op& op) { return op.membership == 0 && op.seq == 2; });
+  EXPECT_TRUE(find(short_record).empty());
+  Bundle damaged = skipped;
+  damaged.ranks[2].damaged = true;
+  EXPECT_TRUE(find(damaged).empty());
+  // Siblings that differ among themselves are no witnesses, and one alone is none.
+  Bundle torn = skipped;
+  for (Op& op : torn.ranks[4].ops) {
+    if (op.membership == 0 && op.seq == 3) op.count = 64;
+  }
+  const std::vector<Divergence> of_torn = find(torn);
+  EXPECT_TRUE(std::none_of(of_torn.begin(), of_torn.end(), [](const Divergence& d) { return d.by_number; }));
+}
+
+}  // namespace
+}  // namespace lockstep

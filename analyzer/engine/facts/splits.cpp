@@ -1,0 +1,539 @@
+#include "analyzer/engine/facts/splits.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+
+namespace lockstep {
+namespace {
+
+using ring::CallKind;
+using ring::CommState;
+
+// Patterns tried per split; what most communicators look like is among the first few.
+constexpr size_t kMaxPatterns = 12;
+constexpr size_t kRanksShown = 8;
+// Confidence where a group left no data, or the rank itself.
+constexpr double kUnseen = 0.8;
+// A dump may claim any number of ranks.
+constexpr int32_t kMostExpected = 1 << 20;
+
+// One parent member's part in a split.
+struct Entry {
+  int32_t place = -1;             // member rank in the parent
+  int32_t rank = -1;              // into Bundle::ranks; -1: known as a member only
+  uint32_t comm = kNoIndex;       // kNoIndex: it got none (no colour)
+  int32_t member = -1;
+  int32_t color = 0, key = 0;
+};
+
+struct Pattern {
+  int64_t stride = 1, size = 1;
+  int64_t ClassOf(int64_t place) const { return place / (stride * size) * stride + place % stride; }
+  auto operator<=>(const Pattern&) const = default;
+};
+
+std::string RankList(const Bundle& bundle, const CommView& view) {
+  std::string text;
+  size_t shown = 0;
+  for (const Member& m : view.members) {
+    if (m.global_rank < 0 && m.rank_index < 0) continue;
+    if (shown++ == kRanksShown) return absl::StrCat(text, ", ...");
+    absl::StrAppend(&text, text.empty() ? "" : ", ", m.rank_index >= 0 ? bundle.ranks[m.rank_index].rank : m.global_rank);
+  }
+  return text;
+}
+
+class Split {
+ public:
+  // `parent` kNoIndex: groups of one description in a framework's dumps, places are global ranks. `unseen`: members of the parent of
+  // which nothing tells in what they are.
+  Split(const Model& model, std::vector<Entry> entries, uint32_t parent, uint32_t ordinal, std::vector<int32_t> unseen = {})
+      : model_(model), bundle_(model.bundle), entries_(std::move(entries)), unseen_(std::move(unseen)), parent_(parent), ordinal_(ordinal) {
+    std::sort(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) { return a.place < b.place; });
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      if (entries_[i].comm != kNoIndex) children_[entries_[i].comm].push_back(i);
+    }
+  }
+
+  void Colours(bool stalled, std::vector<SplitFault>* faults) const {
+    if (children_.size() < 2) return;
+    bool have = false;
+    Fit best;
+    size_t equals = 0;
+    for (const Pattern& pattern : Candidates()) {
+      Fit fit = Measure(pattern);
+      if (!have || fit.Against() < best.Against()) {
+        best = std::move(fit);
+        have = true;
+        equals = 1;
+      } else if (fit.Against() == best.Against()) {
+        ++equals;
+      }
+    }
+    if (!have || best.odd.empty() || best.odd.size() * 4 > entries_.size()) return;
+    // Two communicators that fit exactly, and most of all: a pattern. Less may be chance, or meant so.
+    // A class that left no data at all speaks for a pattern that another one fits: there is room for it, and nothing else.
+    const size_t whole = best.exact == 1 ? UnseenClasses(best.pattern) : 0;
+    const bool strong = best.exact + whole >= 2 && 2 * best.exact + 2 * best.odd.size() >= children_.size();
+    if (!strong && !(stalled && best.odd.size() == 1 && equals == 1)) return;
+    SplitFault fault;
+    std::set<uint32_t> affected;
+    for (size_t i : best.odd) {
+      const Entry& e = entries_[i];
+      if (e.rank >= 0) {
+        fault.ranks.push_back(e.rank);
+      } else if (e.place >= 0 && parent_ != kNoIndex && best.odd.size() == 1 && strong) {
+        fault.missing.push_back(model_.comms[parent_].members[static_cast<size_t>(e.place)].global_rank);
+      } else {
+        return;  // of whom nothing else is known is not blamed
+      }
+      if (e.comm != kNoIndex) affected.insert(e.comm);
+      auto home = best.owner.find(best.pattern.ClassOf(e.place));
+      if (home != best.owner.end()) affected.insert(home->second);
+    }
+    const Entry& first = entries_[best.odd[0]];
+    fault.comm = first.comm;
+    if (auto home = best.owner.find(best.pattern.ClassOf(first.place)); home != best.owner.end()) fault.home = home->second;
+    if (fault.comm == kNoIndex) fault.comm = fault.home;
+    fault.affected.assign(affected.begin(), affected.end());
+    fault.confidence = strong ? (best.exact >= 4 ? 0.95 : 0.9) : 0.7;
+    // What is known of those that left no data is less.
+    if (fault.home == kNoIndex || !fault.missing.empty() || whole > 0) fault.confidence = std::min(fault.confidence, kUnseen);
+    if (!fault.missing.empty()) {
+      fault.what = absl::StrCat("left no data; by its size it is a member of ", CommName(bundle_.comms[fault.comm]), " (ranks ",
+                                RankList(bundle_, model_.comms[fault.comm]), "), not of the group of its neighbours");
+    } else if (parent_ == kNoIndex) {
+      fault.what = absl::StrCat("is a member of ", CommName(bundle_.comms[fault.comm]), " (ranks ", RankList(bundle_, model_.comms[fault.comm]),
+                                "), not of the group of its neighbours");
+    } else {
+      const Entry* usual = nullptr;
+      if (fault.home != kNoIndex) {
+        for (size_t i : children_.at(fault.home)) {
+          if (entries_[i].rank >= 0) usual = &entries_[i];
+        }
+      }
+      fault.what = absl::StrCat("passed ", first.comm == kNoIndex ? "no colour" : absl::StrCat("colour ", first.color), " in split #", ordinal_,
+                                " of ", CommText(bundle_.comms[parent_]),
+                                usual == nullptr ? "" : absl::StrCat("; its neighbours passed colour ", usual->color));
+    }
+    for (uint32_t comm : fault.affected) {
+      absl::StrAppend(&fault.evidence, fault.evidence.empty() ? "" : "; ", CommName(bundle_.comms[comm]), " has ",
+                      children_.at(comm).size(), " members (ranks ", RankList(bundle_, model_.comms[comm]), ")");
+    }
+    absl::StrAppend(&fault.evidence, "; ", best.exact, best.exact == 1 ? " other has " : " others have ", best.pattern.size,
+                    " each, ", best.pattern.stride, best.pattern.stride == 1 ? " rank apart" : " ranks apart");
+    faults->push_back(std::move(fault));
+  }
+
+  // Members that stand in another order than in the parent, where a rule for keys that the others follow tells who moved.
+  void Keys(std::vector<SplitFault>* faults) const {
+    std::vector<bool> disordered(entries_.size());
+    bool any = false;
+    for (const auto& [comm, list] : children_) {
+      int32_t before = -1;
+      bool bad = false;
+      for (size_t i : list) {
+        if (entries_[i].rank < 0 || entries_[i].member < 0) continue;
+        bad |= entries_[i].member < before;
+        before = entries_[i].member;
+      }
+      for (size_t i : list) disordered[i] = bad;
+      any |= bad;
+    }
+    if (!any) return;
+    std::map<int32_t, size_t> constants;
+    for (const Entry& e : entries_) ++constants[e.key];
+    const int32_t usual = std::max_element(constants.begin(), constants.end(), [](const auto& a, const auto& b) { return a.second < b.second; })->first;
+    std::vector<int64_t> index(entries_.size());
+    for (const auto& [comm, list] : children_) {
+      for (size_t i = 0; i < list.size(); ++i) index[list[i]] = static_cast<int64_t>(i);
+    }
+    std::vector<size_t> odd;
+    bool first = true;
+    for (int rule = 0; rule < 3; ++rule) {
+      std::vector<size_t> broken;
+      for (size_t i = 0; i < entries_.size(); ++i) {
+        const Entry& e = entries_[i];
+        if (e.rank < 0 || e.comm == kNoIndex) continue;
+        const int64_t key = rule == 0 ? e.place : rule == 1 ? usual : index[i];
+        if (e.key != key) broken.push_back(i);
+      }
+      if (first || broken.size() < odd.size()) odd = std::move(broken);
+      first = false;
+    }
+    // Where most have an order of their own, it is meant so.
+    if (odd.empty() || odd.size() * 4 > entries_.size() || entries_.size() < odd.size() + 3) return;
+    SplitFault fault;
+    std::set<uint32_t> affected;
+    for (size_t i : odd) {
+      if (!disordered[i]) continue;
+      fault.ranks.push_back(entries_[i].rank);
+      affected.insert(entries_[i].comm);
+      if (fault.comm == kNoIndex) {
+        fault.comm = fault.home = entries_[i].comm;
+        fault.what = absl::StrCat("passed key ", entries_[i].key, " in split #", ordinal_, " of ", CommText(bundle_.comms[parent_]),
+                                  ", which made it member ", entries_[i].member, " of ", CommText(bundle_.comms[fault.comm]));
+      }
+    }
+    if (fault.ranks.empty()) return;
+    fault.affected.assign(affected.begin(), affected.end());
+    fault.confidence = 0.9;
+    fault.evidence = absl::StrCat("the keys of the other ", entries_.size() - odd.size(), " ranks keep the order of ",
+                                  CommText(bundle_.comms[parent_]));
+    faults->push_back(std::move(fault));
+  }
+
+ private:
+  struct Fit {
+    Pattern pattern;
+    std::vector<size_t> odd;                       // into entries_
+    size_t exact = 0;                              // communicators that are one whole class
+    size_t elsewhere = 0;                          // members of which nothing is seen, and for whom their class's communicator has no room
+    absl::flat_hash_map<int64_t, uint32_t> owner;  // class: the communicator that holds most of it
+    size_t Against() const { return odd.size() + elsewhere; }
+  };
+
+  std::vector<Pattern> Candidates() const {
+    std::map<Pattern, size_t> votes;
+    std::map<size_t, size_t> sizes;
+    std::map<int64_t, size_t> strides;
+    for (const auto& [comm, list] : children_) {
+      ++sizes[list.size()];
+      if (list.size() < 2) continue;
+      std::map<int64_t, size_t> steps;
+      for (size_t k = 1; k < list.size(); ++k) ++steps[entries_[list[k]].place - entries_[list[k - 1]].place];
+      const int64_t step = std::max_element(steps.begin(), steps.end(), [](const auto& a, const auto& b) { return a.second < b.second; })->first;
+      if (steps.size() == 1) ++votes[{step, static_cast<int64_t>(list.size())}];
+      ++strides[step];
+    }
+    std::vector<std::pair<size_t, Pattern>> order;
+    for (const auto& [pattern, count] : votes) order.push_back({count, pattern});
+    std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    std::vector<Pattern> found;
+    for (const auto& [count, pattern] : order) {
+      if (found.size() < kMaxPatterns / 2) found.push_back(pattern);
+    }
+    // Where a member moved into every second one, none is exact: sizes between those seen.
+    if (!sizes.empty()) {
+      const auto middle = static_cast<int64_t>((entries_.size() + children_.size() / 2) / children_.size());
+      for (const auto& [stride, count] : strides) {
+        for (int64_t size : {middle, middle + 1}) {
+          const Pattern p{stride, size};
+          if (size > 1 && found.size() < kMaxPatterns && std::find(found.begin(), found.end(), p) == found.end()) found.push_back(p);
+        }
+      }
+    }
+    return found;
+  }
+
+  Fit Measure(const Pattern& pattern) const {
+    Fit fit;
+    fit.pattern = pattern;
+    std::map<std::pair<int64_t, uint32_t>, size_t> held;
+    absl::flat_hash_map<int64_t, size_t> class_size;
+    for (const Entry& e : entries_) {
+      ++class_size[pattern.ClassOf(e.place)];
+      if (e.comm != kNoIndex) ++held[{pattern.ClassOf(e.place), e.comm}];
+    }
+    // A communicator speaks for the class that most of its members are of; a class belongs to the largest that does.
+    absl::flat_hash_map<uint32_t, std::pair<size_t, int64_t>> speaks_for;
+    for (const auto& [key, count] : held) {
+      auto& [best, klass] = speaks_for[key.second];
+      if (count > best) best = count, klass = key.first;
+    }
+    std::map<int64_t, std::vector<uint32_t>> claims;  // class: communicators of equal, largest claim
+    for (const auto& [comm, list] : children_) {
+      const auto& [count, klass] = speaks_for[comm];
+      std::vector<uint32_t>& claim = claims[klass];
+      if (!claim.empty() && speaks_for[claim[0]].first < count) claim.clear();
+      if (claim.empty() || speaks_for[claim[0]].first == count) claim.push_back(comm);
+    }
+    for (const auto& [klass, claim] : claims) {
+      if (claim.size() > 1) continue;
+      fit.owner[klass] = claim[0];
+      const size_t here = children_.at(claim[0]).size();
+      fit.exact += here > 1 && speaks_for[claim[0]].first == here && class_size[klass] == here && static_cast<int64_t>(here) == pattern.size;
+    }
+    Settle(claims, &fit);
+    std::set<int64_t> disputed;
+    for (const auto& [klass, claim] : claims) {
+      if (!fit.owner.contains(klass)) disputed.insert(klass);
+    }
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      const int64_t klass = pattern.ClassOf(entries_[i].place);
+      auto it = fit.owner.find(klass);
+      if (it != fit.owner.end() ? it->second != entries_[i].comm : disputed.contains(klass) || IsGuest(i, fit, class_size)) fit.odd.push_back(i);
+    }
+    for (const int32_t place : unseen_) {
+      const auto it = fit.owner.find(pattern.ClassOf(place));
+      fit.elsewhere += it != fit.owner.end() && children_.at(it->second).size() >= static_cast<size_t>(std::max(bundle_.comms[it->second].size, 0));
+    }
+    return fit;
+  }
+
+  // Classes of which nobody is seen, and that are whole.
+  size_t UnseenClasses(const Pattern& pattern) const {
+    std::map<int64_t, int64_t> unseen;
+    for (const int32_t place : unseen_) ++unseen[pattern.ClassOf(place)];
+    for (const Entry& e : entries_) unseen.erase(pattern.ClassOf(e.place));
+    return static_cast<size_t>(std::count_if(unseen.begin(), unseen.end(), [&](const auto& klass) { return klass.second == pattern.size; }));
+  }
+
+  // Beside all of another class, while others of its own, which left no data, are not there: all members there are known.
+  bool IsGuest(size_t i, const Fit& fit, const absl::flat_hash_map<int64_t, size_t>& class_size) const {
+    const Entry& e = entries_[i];
+    const int64_t klass = fit.pattern.ClassOf(e.place);
+    if (e.rank < 0 || e.comm == kNoIndex) return false;
+    const std::vector<size_t>& here = children_.at(e.comm);
+    if (here.size() != static_cast<size_t>(std::max(bundle_.comms[e.comm].size, 0))) return false;
+    if (std::none_of(unseen_.begin(), unseen_.end(), [&](int32_t place) { return fit.pattern.ClassOf(place) == klass; })) return false;
+    return std::any_of(fit.owner.begin(), fit.owner.end(), [&](const auto& owner) {
+      return owner.second == e.comm && owner.first != klass && class_size.at(owner.first) == static_cast<size_t>(fit.pattern.size);
+    });
+  }
+
+  int32_t ColourOf(uint32_t comm) const {
+    for (size_t i : children_.at(comm)) {
+      if (entries_[i].rank >= 0) return entries_[i].color;
+    }
+    return -1;
+  }
+
+  // Two halves of a class: the one is right whose colour follows the rule of all others, if they follow one.
+  void Settle(const std::map<int64_t, std::vector<uint32_t>>& claims, Fit* fit) const {
+    bool by_order = true, by_place = true;
+    int32_t order = 0;
+    size_t settled = 0;
+    for (const auto& [klass, claim] : claims) {
+      if (claim.size() == 1) {
+        const int32_t color = ColourOf(claim[0]);
+        by_order &= color == order;
+        by_place &= color == entries_[children_.at(claim[0])[0]].place;
+        ++settled;
+      }
+      ++order;
+    }
+    if (settled < 2 || by_order == by_place) return;
+    order = 0;
+    for (const auto& [klass, claim] : claims) {
+      uint32_t right = kNoIndex;
+      int32_t place = INT32_MAX;
+      for (uint32_t comm : claim) place = std::min(place, entries_[children_.at(comm)[0]].place);
+      for (uint32_t comm : claim) {
+        if (ColourOf(comm) == (by_order ? order : place)) right = right == kNoIndex ? comm : kNoIndex - 1;
+      }
+      if (claim.size() > 1 && right < kNoIndex - 1) fit->owner[klass] = right;
+      ++order;
+    }
+  }
+
+  const Model& model_;
+  const Bundle& bundle_;
+  std::vector<Entry> entries_;                       // ascending by place
+  std::vector<int32_t> unseen_;                      // places
+  std::map<uint32_t, std::vector<size_t>> children_;  // communicator: its members, into entries_
+  uint32_t parent_, ordinal_;
+};
+
+// Places of the parent that no entry has.
+std::vector<int32_t> Unplaced(const Model& model, uint32_t parent, const std::vector<Entry>& entries) {
+  std::vector<bool> placed(model.comms[parent].members.size());
+  for (const Entry& e : entries) {
+    if (static_cast<size_t>(e.place) < placed.size()) placed[static_cast<size_t>(e.place)] = true;
+  }
+  std::vector<int32_t> unseen;
+  for (size_t place = 0; place < placed.size(); ++place) {
+    if (!placed[place]) unseen.push_back(static_cast<int32_t>(place));
+  }
+  return unseen;
+}
+
+// Members of the parent that are in none of its communicators, and as many members unknown, all of one communicator: they are the same.
+void PlaceByElimination(const Model& model, const std::vector<uint32_t>& children, std::vector<int32_t>* unseen, std::vector<Entry>* entries) {
+  std::map<uint32_t, int64_t> open;
+  for (uint32_t c : children) open[c] = model.bundle.comms[c].size;
+  for (const Entry& e : *entries) {
+    if (e.comm != kNoIndex) --open[e.comm];
+  }
+  std::erase_if(open, [](const auto& left) { return left.second == 0; });
+  if (unseen->empty() || open.size() != 1 || open.begin()->second != static_cast<int64_t>(unseen->size())) return;
+  for (const int32_t place : *unseen) entries->push_back({place, -1, open.begin()->first, -1, 0, 0});
+  unseen->clear();
+}
+
+void FromSplits(const Model& model, bool stalled, std::vector<SplitFault>* faults) {
+  const Bundle& bundle = model.bundle;
+  absl::flat_hash_map<std::string, uint32_t> comm_of_id;
+  for (uint32_t c = 0; c < bundle.comms.size(); ++c) comm_of_id.try_emplace(bundle.comms[c].id, c);
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<uint32_t>> splits;  // parent, ordinal: children
+  for (uint32_t c = 0; c < bundle.comms.size(); ++c) {
+    const Communicator& comm = bundle.comms[c];
+    if (comm.origin != CallKind::kCommSplit || comm.ordinal == 0) continue;
+    auto parent = comm_of_id.find(comm.parent_id);
+    if (parent != comm_of_id.end()) splits[{parent->second, comm.ordinal}].push_back(c);
+  }
+  if (splits.empty()) return;
+  // Who is whom in a parent, and what each rank passed; one pass over all memberships.
+  absl::flat_hash_map<uint64_t, const Membership*> of;  // rank, communicator
+  for (size_t r = 0; r < bundle.ranks.size(); ++r) {
+    for (const Membership& ms : bundle.ranks[r].memberships) of[(uint64_t{r} << 32) | ms.comm] = &ms;
+  }
+  std::map<uint32_t, absl::flat_hash_map<int32_t, int32_t>> place_of;  // parent: global rank to member rank
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<Entry>> outside;  // ranks without a colour
+  for (size_t r = 0; r < bundle.ranks.size(); ++r) {
+    for (const Membership& ms : bundle.ranks[r].memberships) {
+      if (ms.state != CommState::kNotMember) continue;
+      const Communicator& comm = bundle.comms[ms.comm];
+      auto parent = comm_of_id.find(comm.parent_id);
+      if (parent == comm_of_id.end()) continue;
+      auto in_parent = of.find((uint64_t{r} << 32) | parent->second);
+      if (in_parent == of.end()) continue;
+      outside[{parent->second, comm.ordinal}].push_back({in_parent->second->member_rank, static_cast<int32_t>(r), kNoIndex, -1, ms.color, ms.key});
+    }
+  }
+  for (const auto& [key, children] : splits) {
+    auto [places, fresh] = place_of.try_emplace(key.first);
+    if (fresh) {
+      const auto& members = model.comms[key.first].members;
+      for (size_t m = 0; m < members.size(); ++m) {
+        if (members[m].global_rank >= 0) places->second[members[m].global_rank] = static_cast<int32_t>(m);
+      }
+    }
+    std::vector<Entry> entries;
+    if (auto it = outside.find(key); it != outside.end()) entries = it->second;
+    bool pending = false;
+    for (uint32_t c : children) {
+      const auto& members = model.comms[c].members;
+      for (size_t m = 0; m < members.size(); ++m) {
+        auto place = places->second.find(members[m].global_rank);
+        if (place == places->second.end()) continue;
+        // Taken for a member by the shape of the others, against its own record.
+        if (members[m].rank_index >= 0 && members[m].membership == kNoIndex) continue;
+        Entry e{place->second, -1, c, static_cast<int32_t>(m), 0, 0};
+        if (members[m].rank_index >= 0) {
+          const Membership& ms = bundle.ranks[members[m].rank_index].memberships[members[m].membership];
+          if (ms.state == CommState::kNotMember) continue;
+          pending |= ms.state == CommState::kInitializing;
+          e.rank = members[m].rank_index;
+          e.color = ms.color;
+          e.key = ms.key;
+        }
+        entries.push_back(e);
+      }
+    }
+    std::erase_if(entries, [](const Entry& e) { return e.place < 0; });
+    if (entries.size() < 3 || pending) continue;
+    std::vector<int32_t> unseen = Unplaced(model, key.first, entries);
+    PlaceByElimination(model, children, &unseen, &entries);
+    const Split split(model, std::move(entries), key.first, key.second, std::move(unseen));
+    const size_t before = faults->size();
+    split.Colours(stalled, faults);
+    if (faults->size() == before) split.Keys(faults);
+  }
+}
+
+// Groups of one description in a framework's dumps, where each rank is in one of them: the slices that a layout makes.
+void FromDescriptions(const Model& model, std::vector<SplitFault>* faults) {
+  const Bundle& bundle = model.bundle;
+  std::map<std::string, std::vector<uint32_t>> families;
+  for (uint32_t c = 0; c < bundle.comms.size(); ++c) {
+    const Communicator& comm = bundle.comms[c];
+    const auto& members = model.comms[c].members;
+    const bool framework = std::any_of(members.begin(), members.end(), [&](const Member& m) {
+      return m.rank_index >= 0 && bundle.ranks[m.rank_index].source == Source::kFlightRecorder;
+    });
+    if (framework && !comm.members_inferred && !comm.name.empty() && comm.name != "undefined") families[comm.name].push_back(c);
+  }
+  for (const auto& [name, list] : families) {
+    if (list.size() < 3) continue;
+    std::vector<Entry> entries;
+    std::set<int32_t> taken;
+    bool apart = true;
+    for (uint32_t c : list) {
+      const auto& members = model.comms[c].members;
+      for (size_t m = 0; m < members.size() && apart; ++m) {
+        const int32_t rank = members[m].rank_index >= 0 ? bundle.ranks[members[m].rank_index].rank : members[m].global_rank;
+        apart = rank >= 0 && taken.insert(rank).second && (members[m].rank_index < 0 || members[m].membership != kNoIndex);
+        entries.push_back({rank, members[m].rank_index, c, static_cast<int32_t>(m), 0, 0});
+      }
+    }
+    if (!apart) continue;
+    std::vector<int32_t> unseen;
+    for (const int32_t expected = std::min<int32_t>(bundle.ranks_expected, kMostExpected); static_cast<int32_t>(unseen.size() + taken.size()) < expected;) {
+      int32_t rank = unseen.empty() ? 0 : unseen.back() + 1;
+      while (taken.contains(rank)) ++rank;
+      if (rank >= expected) break;
+      unseen.push_back(rank);
+    }
+    Split(model, std::move(entries), kNoIndex, 0, std::move(unseen)).Colours(false, faults);
+  }
+}
+
+// A framework's groups are lists that each rank makes for itself. One that lists a rank which has its data here and does
+// not have that group, while that rank has another of the same name that nobody else of it has: that rank's list differs.
+void FromLists(const Model& model, std::vector<SplitFault>* faults) {
+  const Bundle& bundle = model.bundle;
+  struct Claim {
+    int32_t holders = 0;
+    std::vector<int32_t> disowned_by;   // into Bundle::ranks
+  };
+  std::map<std::string, std::vector<uint32_t>> by_name;
+  std::vector<Claim> claims(bundle.comms.size());
+  for (uint32_t c = 0; c < bundle.comms.size(); ++c) {
+    bool framework = false;
+    for (const Member& m : model.comms[c].members) {
+      if (m.rank_index < 0) continue;
+      framework |= bundle.ranks[m.rank_index].source == Source::kFlightRecorder;
+      if (m.membership != kNoIndex) {
+        ++claims[c].holders;
+      } else {
+        claims[c].disowned_by.push_back(m.rank_index);
+      }
+    }
+    const Communicator& comm = bundle.comms[c];
+    // "NAME/HASH": the same name, whatever the members.
+    if (framework && !comm.members_inferred) by_name[comm.id.substr(0, comm.id.rfind('/'))].push_back(c);
+  }
+  for (const auto& [name, list] : by_name) {
+    if (list.size() < 2) continue;
+    for (uint32_t theirs : list) {
+      if (claims[theirs].holders != 1 || claims[theirs].disowned_by.empty()) continue;
+      const Member* holder = nullptr;
+      for (const Member& m : model.comms[theirs].members) {
+        if (m.rank_index >= 0 && m.membership != kNoIndex) holder = &m;
+      }
+      for (uint32_t usual : list) {
+        const auto& disowned = claims[usual].disowned_by;
+        if (usual == theirs || claims[usual].holders < 2 || std::find(disowned.begin(), disowned.end(), holder->rank_index) == disowned.end()) continue;
+        SplitFault fault;
+        fault.ranks = {holder->rank_index};
+        fault.comm = theirs;
+        fault.home = usual;
+        fault.affected = {std::min(theirs, usual), std::max(theirs, usual)};
+        fault.what = absl::StrCat("made group ", CommText(bundle.comms[theirs]), " with other members than the ranks it shares it with");
+        fault.evidence = absl::StrCat("its list: ranks ", RankList(bundle, model.comms[theirs]), "; that of ", claims[usual].holders,
+                                      " others: ranks ", RankList(bundle, model.comms[usual]));
+        fault.confidence = 0.9;
+        faults->push_back(std::move(fault));
+        break;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<SplitFault> FindSplitFaults(const Model& model, bool stalled) {
+  std::vector<SplitFault> faults;
+  FromSplits(model, stalled, &faults);
+  FromDescriptions(model, &faults);
+  FromLists(model, &faults);
+  return faults;
+}
+
+}  // namespace lockstep

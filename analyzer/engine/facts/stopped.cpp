@@ -1,0 +1,265 @@
+#include "analyzer/engine/facts/stopped.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
+
+namespace lockstep {
+namespace {
+
+using ring::IsCollective;
+using ring::IsPointToPoint;
+
+// With more than that in flight the host may have been held by a full launch queue, which fills at about but not
+// exactly the same call everywhere.
+constexpr size_t kMayFillQueue = 64;
+
+// One rank's place in the kinds of communicators, each of which it is in once.
+struct PlaceInProgram {
+  std::vector<std::pair<uint32_t, uint32_t>> memberships;  // class, index into Rank::memberships; ascending
+  bool usable = false;
+
+  uint32_t At(uint32_t klass) const {
+    auto it = std::lower_bound(memberships.begin(), memberships.end(), std::pair(klass, 0u));
+    return it != memberships.end() && it->first == klass ? it->second : kNoIndex;
+  }
+};
+
+class Comparer {
+ public:
+  // Of frameworks' dumps, or of own ones: the two count sends and receives differently.
+  Comparer(const Model& model, bool frameworks) : model_(model), places_(model.ranks.size()) {
+    std::map<std::string, uint32_t> classes;
+    std::vector<int> comms_of_class;
+    for (const CommView& view : model.comms) {
+      class_of_comm_.push_back(classes.try_emplace(view.klass, static_cast<uint32_t>(classes.size())).first->second);
+      comms_of_class.resize(classes.size());
+      ++comms_of_class[class_of_comm_.back()];
+    }
+    pipeline_.resize(classes.size());
+    for (size_t r = 0; r < places_.size(); ++r) {
+      const Rank& rank = model.bundle.ranks[r];
+      PlaceInProgram& place = places_[r];
+      if ((rank.source == Source::kFlightRecorder) != frameworks || rank.damaged) continue;
+      // A host's wait is told from what holds its GPU only where what that is in is known.
+      const bool starts = rank.gpu_marks == ring::GpuMarks::kFull || (rank.gpu_marks == ring::GpuMarks::kEvents && rank.start_recorded);
+      if (!frameworks && !starts) continue;
+      for (uint32_t i = 0; i < rank.memberships.size(); ++i) {
+        const uint32_t comm = rank.memberships[i].comm, klass = class_of_comm_[comm];
+        place.memberships.push_back({klass, i});
+        // Where one kind of communicator carries sends and receives, a rank's place in it is its part in the program.
+        if (model.comms[comm].used_for_p2p && comms_of_class[klass] > 1) pipeline_[klass] = true;
+      }
+      std::sort(place.memberships.begin(), place.memberships.end());
+      place.usable = std::adjacent_find(place.memberships.begin(), place.memberships.end(),
+                                        [](const auto& a, const auto& b) { return a.first == b.first; }) ==
+                     place.memberships.end();
+    }
+  }
+
+  // Ranks that may be siblings: in the same kinds of communicators and, of pipelines, at the same place. Each ascending.
+  std::vector<std::vector<uint32_t>> Families() const {
+    std::map<std::vector<std::pair<uint32_t, int32_t>>, std::vector<uint32_t>> families;
+    std::vector<std::pair<uint32_t, int32_t>> key;
+    for (size_t r = 0; r < places_.size(); ++r) {
+      if (!places_[r].usable) continue;
+      key.clear();
+      for (const auto& [klass, index] : places_[r].memberships)
+        key.push_back({klass, pipeline_[klass] ? At(r, index).member_rank : -1});
+      families[key].push_back(static_cast<uint32_t>(r));
+    }
+    std::vector<std::vector<uint32_t>> out;
+    for (auto& [unused, family] : families) out.push_back(std::move(family));
+    return out;
+  }
+
+  bool Siblings(size_t a, size_t b) const {
+    const PlaceInProgram &x = places_[a], &y = places_[b];
+    if (!x.usable || !y.usable || x.memberships.size() != y.memberships.size()) return false;
+    for (size_t i = 0; i < x.memberships.size(); ++i) {
+      const auto [klass, index] = x.memberships[i];
+      if (y.memberships[i].first != klass) return false;
+      const Membership &p = At(a, index), &q = At(b, y.memberships[i].second);
+      if (pipeline_[klass]) {
+        if (p.member_rank != q.member_rank) return false;
+        continue;
+      }
+      // Ranks that run one program are at about the same number everywhere.
+      if (p.issued >= 0 && q.completed >= 0 && p.issued < q.completed) return false;
+      if (q.issued >= 0 && p.completed >= 0 && q.issued < p.completed) return false;
+    }
+    return true;
+  }
+
+  // Ranks of one family in the same state, ascending in each group: the same counts in every kind of communicator, the same work in
+  // flight towards the same neighbours. Whatever is asked of two ranks below has one answer for all of two groups.
+  std::vector<std::vector<uint32_t>> Alike(const std::vector<uint32_t>& family) const {
+    absl::flat_hash_map<std::pair<size_t, size_t>, uint32_t> known;   // by two hashes: states may be long, and all different
+    std::vector<std::vector<uint32_t>> groups;
+    std::vector<int64_t> state;
+    for (uint32_t r : family) {
+      state.clear();
+      for (const auto& [klass, index] : places_[r].memberships) {
+        const Membership& ms = At(r, index);
+        const auto& members = model_.comms[ms.comm].members;
+        const bool member = ms.member_rank >= 0 && static_cast<size_t>(ms.member_rank) < members.size();
+        state.insert(state.end(), {ms.issued, ms.completed, pipeline_[klass] ? ms.member_rank : ms.member_rank >= 0,
+                                   member ? members[static_cast<size_t>(ms.member_rank)].arrived : kUnknown});
+      }
+      const Rank& rank = model_.bundle.ranks[r];
+      for (const Unit& unit : model_.ranks[r].in_flight) {
+        state.push_back(INT64_MIN);
+        for (uint32_t i : unit.ops) {
+          const Op& op = rank.ops[i];
+          const Membership& ms = rank.memberships[op.membership];
+          const int64_t towards = IsPointToPoint(op.kind) ? op.root_or_peer - ms.member_rank : 0;
+          state.insert(state.end(), {class_of_comm_[ms.comm], static_cast<int64_t>(op.kind), op.seq, towards, model_.comms[ms.comm].used_for_p2p});
+        }
+      }
+      const auto [it, fresh] = known.try_emplace({absl::HashOf(state), absl::HashOf(1, state)}, static_cast<uint32_t>(groups.size()));
+      if (fresh) groups.emplace_back();
+      groups[it->second].push_back(r);
+    }
+    return groups;
+  }
+
+  // The first call of `witness` that `rank` did not make, made while the witness held all unfinished work that the rank
+  // holds; null when there is none.
+  const Op* WentPast(size_t witness, size_t rank) const {
+    const RankView& view = model_.ranks[rank];
+    for (const Unit& unit : view.in_flight) {
+      for (uint32_t i : unit.ops) {
+        if (!Holds(witness, rank, model_.bundle.ranks[rank].ops[i])) return nullptr;
+      }
+    }
+    const Rank& theirs = model_.bundle.ranks[witness];
+    const auto& units = model_.ranks[witness].in_flight;
+    for (size_t u = 1; u < units.size(); ++u) {  // the first is what the witness waits in, not where it went on
+      for (uint32_t i : units[u].ops) {
+        const Op& op = theirs.ops[i];
+        const CommView& comm = model_.comms[theirs.memberships[op.membership].comm];
+        if (!IsCollective(op.kind) || comm.used_for_p2p) continue;
+        const uint32_t index = places_[rank].At(class_of_comm_[theirs.memberships[op.membership].comm]);
+        if (index == kNoIndex || At(rank, index).member_rank < 0) continue;
+        const Membership& own = At(rank, index);
+        const Member& member = model_.comms[own.comm].members[own.member_rank];
+        if (own.issued >= 0 && std::max(own.issued, member.arrived) < op.seq) return &op;
+      }
+    }
+    return nullptr;
+  }
+
+ private:
+  const Membership& At(size_t r, uint32_t i) const { return model_.bundle.ranks[r].memberships[i]; }
+
+  bool Holds(size_t witness, size_t rank, const Op& op) const {
+    const Rank &mine = model_.bundle.ranks[rank], &theirs = model_.bundle.ranks[witness];
+    const Membership& own = mine.memberships[op.membership];
+    const uint32_t there = places_[witness].At(class_of_comm_[own.comm]);
+    for (const Unit& unit : model_.ranks[witness].in_flight) {
+      for (uint32_t i : unit.ops) {
+        const Op& other = theirs.ops[i];
+        if (other.membership != there || other.kind != op.kind || other.seq != op.seq) continue;
+        if (!IsPointToPoint(op.kind)) return true;
+        // The same neighbour, seen from each.
+        const Membership& at = theirs.memberships[there];
+        if (op.root_or_peer - own.member_rank == other.root_or_peer - at.member_rank) return true;
+      }
+    }
+    return false;
+  }
+
+  const Model& model_;
+  std::vector<PlaceInProgram> places_;
+  std::vector<uint32_t> class_of_comm_;
+  std::vector<bool> pipeline_;  // by class
+};
+
+}  // namespace
+
+std::vector<std::vector<int32_t>> FindSiblings(const Model& model) {
+  const Comparer comparer(model, true);
+  constexpr size_t kEnough = 64;  // witnesses beyond that add nothing
+  std::vector<std::vector<int32_t>> found(model.ranks.size());
+  for (const std::vector<uint32_t>& family : comparer.Families()) {
+    const std::vector<std::vector<uint32_t>> groups = comparer.Alike(family);
+    for (const auto& group : groups) {
+      // One more than enough, as each leaves itself out.
+      std::vector<int32_t> all;
+      for (const auto& other : groups) {
+        if (!comparer.Siblings(group[0], other[0])) continue;
+        all.insert(all.end(), other.begin(), other.begin() + static_cast<ptrdiff_t>(std::min(other.size(), kEnough + 1)));
+      }
+      const auto enough = all.begin() + static_cast<ptrdiff_t>(std::min(all.size(), kEnough + 1));
+      std::partial_sort(all.begin(), enough, all.end());
+      for (uint32_t a : group) {
+        for (auto b = all.begin(); b != enough && found[a].size() < kEnough; ++b) {
+          if (static_cast<uint32_t>(*b) != a) found[a].push_back(*b);
+        }
+      }
+    }
+  }
+  return found;
+}
+
+namespace {
+
+std::vector<StoppedHost> FindPassed(const Model& model, const std::vector<bool>& distrusted, bool frameworks, HostState state) {
+  const size_t n = model.ranks.size();
+  std::vector<StoppedHost> found(n);
+  const Comparer comparer(model, frameworks);
+  for (const std::vector<uint32_t>& family : comparer.Families()) {
+    const std::vector<std::vector<uint32_t>> groups = comparer.Alike(family);
+    // Those that may witness, first one first: whose word is taken is the lowest rank's.
+    std::vector<std::pair<uint32_t, int32_t>> witnesses;   // the first of a group, and how many of it
+    for (const auto& group : groups) {
+      const auto trusted = [&](uint32_t r) { return !distrusted[r]; };
+      const auto first = std::find_if(group.begin(), group.end(), trusted);
+      if (first != group.end()) witnesses.push_back({*first, static_cast<int32_t>(std::count_if(first, group.end(), trusted))});
+    }
+    std::sort(witnesses.begin(), witnesses.end());
+    for (const auto& group : groups) {
+      if (model.ranks[group[0]].in_flight.size() > kMayFillQueue) continue;
+      const auto silent = [&](uint32_t r) { return model.ranks[r].host == state && !distrusted[r]; };
+      if (std::none_of(group.begin(), group.end(), silent)) continue;
+      StoppedHost host;
+      for (const auto& [w, count] : witnesses) {
+        // Of its own group nobody went past it.
+        if (!comparer.Siblings(w, group[0])) continue;
+        const Op* next = comparer.WentPast(w, group[0]);
+        if (next == nullptr) continue;
+        if (host.witnesses == 0) host.witness = static_cast<int32_t>(w), host.next = next;
+        host.witnesses += count;
+      }
+      // One alone may itself be the one that left the program.
+      if (host.witnesses < 2) continue;
+      for (uint32_t r : group) {
+        if (silent(r)) found[r] = host;
+      }
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+std::vector<StoppedHost> FindStoppedHosts(const Model& model, const std::vector<bool>& distrusted) {
+  return FindPassed(model, distrusted, true, HostState::kUnknown);
+}
+
+std::vector<StoppedHost> FindWaitsTooEarly(const Model& model, const std::vector<bool>& distrusted) {
+  std::vector<StoppedHost> found = FindPassed(model, distrusted, false, HostState::kInWait);
+  const std::vector<StoppedHost> frameworks = FindStoppedHosts(model, distrusted);
+  for (size_t r = 0; r < found.size(); ++r) {
+    if (found[r].witness < 0) found[r] = frameworks[r];
+  }
+  return found;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,499 @@
+#include "analyzer/engine/facts/waits.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "analyzer/engine/facts/activity.h"
+#include "analyzer/engine/facts/finished.h"
+#include "analyzer/engine/facts/lost.h"
+
+namespace lockstep {
+
+using ring::CallKind;
+using ring::IsCollective;
+using ring::IsPointToPoint;
+
+namespace {
+
+// A GPU that is known to stand still by itself.
+bool IsFaulty(Front front) { return front == Front::kPeersFinished || front == Front::kNotReached || front == Front::kFailed; }
+
+bool MakesWithoutBlocking(const Rank& rank) {
+  return std::any_of(rank.memberships.begin(), rank.memberships.end(), [](const Membership& ms) {
+    return ms.state == ring::CommState::kInitializing && !ms.recorded->blocking;
+  });
+}
+
+}  // namespace
+
+WaitGraph::WaitGraph(const Model& model, const std::vector<Mismatch>& mismatches)
+    : model_(model), mismatches_(mismatches) {
+  for (size_t i = 0; i < mismatches.size(); ++i) {
+    mismatch_at_[{mismatches[i].comm, mismatches[i].seq}].push_back(static_cast<int32_t>(i));
+  }
+  MakeQueues();
+  creations = FindPendingCreations(model, 0);
+  // A rank that merely has not noticed its last completions is no cause, unless there is no other.
+  stands_.resize(hosts_);
+  if (!Build(true)) return;
+  if (StandByThemselves()) Build(true);
+  if (!sinks.empty()) return;
+  Build(false);
+}
+
+// Who waits for nobody but himself, once his unnoticed completions are passed over, has not merely failed to notice them.
+bool WaitGraph::StandByThemselves() {
+  bool any = false;
+  for (const auto& sink : sinks) {
+    int32_t only = -1;
+    bool one = sink.size() > 1;
+    for (const uint32_t v : sink) {
+      const int32_t r = RankOf(v);
+      one &= Kind(v) == NodeKind::kCollective || (r >= 0 && (only < 0 || only == r));
+      only = std::max(only, r);
+    }
+    if (!one || only < 0 || !forgiven_.contains(only)) continue;
+    stands_[static_cast<size_t>(only)] = any = true;
+  }
+  return any;
+}
+
+// Streams are told apart where it is recorded which of their operations started. Elsewhere what was issued first is taken to
+// run first: what a framework's streams wait for among themselves goes through streams that nobody records.
+void WaitGraph::MakeQueues() {
+  hosts_ = static_cast<uint32_t>(model_.ranks.size());
+  // Dumps that hold equally many entries hold all that fits, be all of it in flight or not.
+  constexpr size_t kFewEntries = 16;
+  size_t entries = 0;
+  full_rings_ = hosts_ > 2;
+  for (const Rank& rank : model_.bundle.ranks) {
+    if (rank.source != Source::kFlightRecorder || rank.damaged) continue;
+    if (entries == 0) entries = rank.ops.size();
+    full_rings_ &= rank.ops.size() == entries && entries >= kFewEntries &&
+                   rank.ops.back().record_id - rank.ops.front().record_id + 1 == static_cast<int64_t>(entries);
+  }
+  // So do all dumps of a job where one holds what has completed: they are written in one way. Beside it one in which nothing has is full.
+  full_rings_ |= std::any_of(model_.bundle.ranks.begin(), model_.bundle.ranks.end(), [](const Rank& rank) {
+    return rank.source == Source::kFlightRecorder && !rank.damaged && !rank.only_active && rank.records_lost > 0;
+  });
+  queues.reserve(hosts_);
+  for (size_t r = 0; r < hosts_; ++r) {
+    const Rank& rank = model_.bundle.ranks[r];
+    const auto& units = model_.ranks[r].in_flight;
+    first_queue_.push_back(static_cast<uint32_t>(queues.size()));
+    first_unit_.push_back(static_cast<uint32_t>(place_of_unit_.size()));
+    const bool starts = rank.gpu_marks == ring::GpuMarks::kFull || (rank.gpu_marks == ring::GpuMarks::kEvents && rank.start_recorded);
+    const bool by_stream = starts && rank.source != Source::kFlightRecorder;
+    for (uint32_t u = 0; u < units.size(); ++u) {
+      const uint32_t stream = by_stream ? rank.ops[units[u].ops[0]].stream : kNoIndex;
+      uint32_t q = first_queue_[r];
+      while (q < queues.size() && queues[q].stream != stream) ++q;
+      if (q == queues.size()) queues.push_back(Queue{.rank = static_cast<int32_t>(r), .stream = stream, .units = {}, .front = {}, .lost = {}});
+      place_of_unit_.push_back({q, static_cast<uint32_t>(queues[q].units.size())});
+      queues[q].units.push_back(u);
+    }
+    if (units.empty()) queues.push_back(Queue{.rank = static_cast<int32_t>(r), .stream = kNoIndex, .units = {}, .front = {}, .lost = {}});
+    FindLost(r);
+  }
+  first_queue_.push_back(static_cast<uint32_t>(queues.size()));
+  fixed_ = hosts_ + static_cast<uint32_t>(queues.size());
+}
+
+// Rings are short where waits are long: what a queue is in may be gone although what was issued later is there. Tickets of a
+// stream and counters of a communicator still tell which number it has.
+void WaitGraph::FindLost(size_t rank_index) {
+  const Rank& rank = model_.bundle.ranks[rank_index];
+  const auto& units = model_.ranks[rank_index].in_flight;
+  for (uint32_t q = first_queue_[rank_index]; q < queues.size(); ++q) {
+    Queue& queue = queues[q];
+    if (rank.source == Source::kFlightRecorder || rank.damaged) {
+      if (rank.records_lost == 0 && !rank.damaged && !full_rings_) continue;
+      bool begun = false;  // where starts are told, its GPU is in what has begun, and what has not stands behind
+      for (const Membership& ms : rank.memberships) {
+        if (ms.member_rank < 0) continue;
+        const Member& member = model_.comms[ms.comm].members[ms.member_rank];
+        const bool mixed = ms.p2p_issued > 0 && ms.issued > 0;
+        const bool gone = !rank.only_active || rank.damaged || full_rings_;
+        // Of a communicator that was used and completed nothing yet, the first operation is in flight.
+        const bool first = ms.completed == kNone && ms.issued >= 1;
+        const int64_t next = !first ? ms.completed + 1 : ms.first_seq >= 0 ? ms.first_seq : 1;
+        // What a file that was cut off lacks was issued after all that it holds: where that holds something unfinished, this is what the
+        // GPU is in, and what was lost stands behind it.
+        const auto& recorded = model_.ranks[rank_index].collectives[static_cast<size_t>(&ms - rank.memberships.data())];
+        const int64_t newest = recorded.empty() ? kNone : rank.ops[recorded.back()].seq;
+        const bool behind = rank.damaged && !units.empty() && next > newest;
+        if (gone && !mixed && !behind && (ms.completed >= 0 || first) && ms.issued > ms.completed && model_.FindCollective(member, next) == nullptr) {
+          queue.lost.push_back({ms.comm, next});
+          begun |= ms.started > ms.completed;
+        }
+        // Sends and receives end out of order: only what is older than all of them is surely gone.
+        if (gone && !mixed && ms.p2p_completed >= 0 && ms.p2p_issued > ms.p2p_completed) {
+          int64_t oldest = INT64_MAX, newest = -1;
+          for (const Op& op : rank.ops) {
+            if (op.membership != &ms - rank.memberships.data() || !IsPointToPoint(op.kind)) continue;
+            oldest = std::min(oldest, op.seq);
+            newest = std::max(newest, op.seq);
+          }
+          // A file that was cut off lacks what came last: what is in flight is whatever was issued behind its end.
+          if (oldest > ms.p2p_completed + 1 || (rank.damaged && newest < ms.p2p_issued)) queue.lost_exchange = ms.comm;
+        }
+      }
+      if (begun) {
+        std::erase_if(queue.lost, [&](const auto& lost) {
+          const auto ms = std::find_if(rank.memberships.begin(), rank.memberships.end(), [&](const Membership& m) { return m.comm == lost.first; });
+          return ms->started <= ms->completed;
+        });
+      }
+      queue.overwritten = !queue.lost.empty() || queue.lost_exchange != kNoIndex;
+      continue;
+    }
+    if (queue.units.empty()) continue;
+    for (uint32_t s = 0; s < rank.streams.size(); ++s) {
+      if (queue.stream != kNoIndex && queue.stream != s) continue;
+      const LostFront front = LostFrontOf(rank, model_.ranks[rank_index], s);
+      if (!front.lost) continue;
+      queue.overwritten = true;
+      queue.lost_started |= front.started;
+      const uint32_t comm = rank.memberships[front.membership].comm;
+      if (front.exchange) queue.lost_exchange = comm;
+      if (front.seq != kNone) queue.lost.push_back({comm, front.seq});
+    }
+  }
+}
+
+bool WaitGraph::Build(bool forgive) {
+  const auto n = static_cast<uint32_t>(queues.size());
+  extra_.clear();
+  missing_nodes_.clear();
+  collectives_.clear();
+  edges.assign(fixed_, {});
+  back.clear();
+  sinks.clear();
+  for (uint32_t q = 0; q < n; ++q) BuildQueue(q, false);
+  std::vector<std::pair<uint32_t, GpuFront>> forgiven;
+  forgiven_.clear();
+  for (uint32_t q = 0; forgive && q < n; ++q) {
+    if (stands_[static_cast<size_t>(queues[q].rank)] || !OnlySlowToNotice(q)) continue;
+    forgiven.push_back({q, queues[q].front});
+    forgiven_.insert(queues[q].rank);
+    BuildQueue(q, true);
+  }
+  HoldByFaultyGpus();
+  for (const auto& [q, before] : forgiven) {
+    // Nothing holds up what is left: then what it did not notice is all there is.
+    if (queues[q].front.front == Front::kAllArrived) queues[q].front = before;
+  }
+  HoldByFaultyGpus();
+  std::vector<bool> distrusted(hosts_);
+  for (const Queue& queue : queues) {
+    if (IsFaulty(queue.front.front) || queue.front.front == Front::kMismatched) distrusted[queue.rank] = true;
+  }
+  for (const auto& [q, before] : forgiven) distrusted[queues[q].rank] = true;
+  stopped = FindStoppedHosts(model_, distrusted);
+  for (size_t r = 0; r < hosts_; ++r) BuildHost(r);
+  AddCreations();
+  Reverse();
+  FindSinks();
+  if (HoldFromOutside()) {
+    Reverse();
+    sinks.clear();
+    FindSinks();
+  }
+  return !forgiven.empty();
+}
+
+void WaitGraph::Reverse() {
+  back.assign(edges.size(), {});
+  for (uint32_t from = 0; from < edges.size(); ++from) {
+    for (const Edge& e : edges[from]) back[e.to].push_back(from);
+  }
+}
+
+// Whom it waits for there is not recorded. Where somebody stands still who does not wait like that, it is one of those: the store's key, the
+// barrier's missing process. Where all do, they are named as they are.
+bool WaitGraph::HoldFromOutside() {
+  constexpr size_t kEnough = 64;   // of those it may be, in a job of thousands; each waiting host has an edge to each
+  std::vector<uint32_t> waiting, others;
+  for (const auto& sink : sinks) {
+    const uint32_t v = sink[0];
+    const bool one = sink.size() == 1;
+    const HostState host = IsHost(v) ? model_.ranks[v].host : HostState::kDead;
+    if (one && (host == HostState::kElsewhere || host == HostState::kUnknown) &&
+        ClassifyActivity(model_.bundle.ranks[v].process).stall == Stall::kRendezvous) {
+      waiting.push_back(v);
+    } else if (others.size() < kEnough && (!one || IsHost(v) || Kind(v) == NodeKind::kMissing || (Kind(v) == NodeKind::kQueue && IsFaulty(QueueOf(v).front.front)))) {
+      others.push_back(v);
+    }
+  }
+  if (waiting.empty() || others.empty()) return false;
+  for (const uint32_t v : waiting) {
+    for (const uint32_t other : others) edges[v].push_back({other, Why::kOutside, nullptr, kNoIndex});
+  }
+  return true;
+}
+
+uint32_t WaitGraph::AddNode(NodeKind kind, int32_t missing) {
+  extra_.push_back({kind, missing});
+  edges.emplace_back();
+  return static_cast<uint32_t>(edges.size() - 1);
+}
+
+uint32_t WaitGraph::MissingNode(int32_t global_rank) {
+  auto [it, fresh] = missing_nodes_.try_emplace(global_rank, 0);
+  if (fresh) it->second = AddNode(NodeKind::kMissing, global_rank);
+  return it->second;
+}
+
+bool WaitGraph::Failed(const Queue& queue) const {
+  const auto& streams = model_.bundle.ranks[queue.rank].streams;
+  if (queue.stream < streams.size()) return streams[queue.stream].first_error != 0;
+  return std::any_of(streams.begin(), streams.end(), [](const ring::StreamSnapshot& s) { return s.first_error != 0 && s.completed < s.issued; });
+}
+
+bool WaitGraph::NotStarted(size_t rank_index, uint32_t unit) const {
+  const Rank& rank = model_.bundle.ranks[rank_index];
+  const auto& ops = model_.ranks[rank_index].in_flight[unit].ops;
+  return std::all_of(ops.begin(), ops.end(), [&](uint32_t i) { return rank.ops[i].state == OpState::kEnqueued; });
+}
+
+bool WaitGraph::OnlyUnknown(uint32_t node) const {
+  if (Kind(node) != NodeKind::kCollective) return Kind(node) == NodeKind::kMissing;
+  return std::all_of(edges[node].begin(), edges[node].end(), [&](const Edge& e) { return Kind(e.to) == NodeKind::kMissing; });
+}
+
+bool WaitGraph::Started(size_t rank_index, uint32_t unit) const {
+  const Rank& rank = model_.bundle.ranks[rank_index];
+  const auto& ops = model_.ranks[rank_index].in_flight[unit].ops;
+  return std::any_of(ops.begin(), ops.end(), [&](uint32_t i) { return rank.ops[i].state == OpState::kStarted; });
+}
+
+// The oldest thing in flight that waits for somebody is what the queue is in; what stands behind it says nothing.
+void WaitGraph::BuildQueue(uint32_t index, bool skip_finished) {
+  Queue& queue = queues[index];
+  const auto rank_index = static_cast<size_t>(queue.rank);
+  const RankView& view = model_.ranks[rank_index];
+  const Rank& rank = model_.bundle.ranks[rank_index];
+  GpuFront& front = queue.front;
+  front = GpuFront();
+  edges[QueueNode(index)].clear();
+  if (queue.units.empty() && !queue.overwritten) return;
+  const Op* oldest = queue.units.empty() ? nullptr : &rank.ops[view.in_flight[queue.units[0]].ops[0]];
+  const GpuFront waits = {Front::kWaits, oldest, oldest == nullptr ? kNoIndex : rank.memberships[oldest->membership].comm, -1};
+  std::vector<Edge> out;
+  // What a dead or stopped process left on its GPU stands still because of that.
+  if (view.host == HostState::kDead || view.host == HostState::kStopped) {
+    front = waits;
+    edges[QueueNode(index)].push_back({HostNode(rank_index), Why::kOwnGpu, front.op, front.comm});
+    return;
+  }
+  // An error of the CUDA runtime stays: no later work of that context runs. It needs nobody else to explain it.
+  if (Failed(queue)) {
+    front = waits;
+    front.front = Front::kFailed;
+    return;
+  }
+  if (queue.overwritten) {
+    front = waits;
+    for (const auto& [comm, seq] : queue.lost) {
+      const Collective& collective = CollectiveOf(comm, seq, queue.lost.size() > 1);
+      const Op* known = nullptr;  // as another member recorded it
+      for (const Member& m : model_.comms[comm].members) {
+        known = known == nullptr ? model_.FindCollective(m, seq) : known;
+      }
+      if (collective.node != kNoIndex) out.push_back({collective.node, Why::kIn, known, comm});
+      if (collective.started_node == kNoIndex) continue;
+      if (LostStarted(queue, comm, seq)) {
+        out.push_back({collective.started_node, Why::kIn, known, comm});
+      } else if (NothingRuns(rank_index)) {
+        front = {Front::kNotReached, nullptr, comm, -1, seq};
+        return;
+      }
+    }
+    if (out.empty()) front.front = Front::kOverwritten;
+    edges[QueueNode(index)] = std::move(out);
+    return;
+  }
+  if (AheadOnOtherStreams(index, &out)) {
+    front = waits;
+    edges[QueueNode(index)] = std::move(out);
+    return;
+  }
+  GpuFront unnoticed;   // the first that was passed over
+  size_t passed = 0;    // how many were
+  for (size_t k = 0; k < queue.units.size(); ++k) {
+    out.clear();
+    GpuFront here;
+    // Everybody is behind in what is queued behind; only somebody's absence further on still tells something.
+    AddUnit(rank_index, queue.units[k], k > 0, &out, &here);
+    if (skip_finished && here.front == Front::kPeersFinished) {
+      if (unnoticed.front == Front::kIdle) unnoticed = here;
+      ++passed;
+      continue;
+    }
+    if (here.front == Front::kMismatched || here.front == Front::kPeersFinished) {
+      front = here;
+      out.clear();
+      break;
+    }
+    if (!out.empty()) {
+      front = here;
+      front.front = Front::kWaits;
+      // Who comes to an operation starts it, whoever is missing there. One that did not start it is held by work of its own ahead of it,
+      // and needs nobody without data to explain that.
+      if (k == passed && NotStarted(rank_index, queue.units[k]) && std::all_of(out.begin(), out.end(), [&](const Edge& e) { return OnlyUnknown(e.to); })) {
+        front.front = Front::kNotReached;
+        out.clear();
+        break;
+      }
+      const bool presumed = std::all_of(out.begin(), out.end(), [](const Edge& e) { return e.presumed; });
+      if (presumed && PeersFinishedLater(index, k, &front)) out.clear();
+      break;
+    }
+    if (front.front == Front::kIdle) front = here;
+    if (here.front == Front::kNotReached) break;
+  }
+  // Whose GPU did not get to what follows has not merely failed to notice that the one before it ended.
+  if (front.front == Front::kNotReached && unnoticed.front != Front::kIdle) front = unnoticed;
+  edges[QueueNode(index)] = std::move(out);
+  AddLaunchOrder(index);
+}
+
+// A framework's watchdog looks every so often, so a dump may lack the last completion or two. More than that it misses only
+// when the GPU, or the watchdog with it, stands still.
+bool WaitGraph::OnlySlowToNotice(uint32_t queue) {
+  constexpr int32_t kBetweenLooks = 2;
+  return queues[queue].front.front == Front::kPeersFinished && model_.bundle.ranks[queues[queue].rank].source == Source::kFlightRecorder &&
+         AloneDone(queues[queue].front) < 0 && CountUnnoticed(queue) <= kBetweenLooks;
+}
+
+int32_t WaitGraph::AloneDone(const GpuFront& front) const {
+  if (front.op == nullptr || front.comm == kNoIndex || !IsCollective(front.op->kind)) return -1;
+  // The members are looked at once, not once for each of them.
+  const auto [it, fresh] = alone_done_.try_emplace({front.comm, front.op->seq}, -1);
+  if (fresh) it->second = FinishedAlone(model_, front.comm, front.op->seq);
+  return it->second;
+}
+
+int32_t WaitGraph::CountUnnoticed(uint32_t queue) {
+  int32_t count = 0;
+  std::vector<Edge> out;
+  for (uint32_t unit : queues[queue].units) {
+    GpuFront here;
+    out.clear();
+    AddUnit(static_cast<size_t>(queues[queue].rank), unit, true, &out, &here);
+    count += here.front == Front::kPeersFinished;
+  }
+  return count;
+}
+
+// Whether peers completed with this rank a collective that it holds behind that unit.
+bool WaitGraph::PeersFinishedLater(uint32_t queue, size_t after, GpuFront* front) {
+  const auto& units = queues[queue].units;
+  std::vector<Edge> out;
+  for (size_t k = after + 1; k < units.size(); ++k) {
+    GpuFront here;
+    out.clear();
+    AddUnit(static_cast<size_t>(queues[queue].rank), units[k], true, &out, &here);
+    if (here.front != Front::kPeersFinished || !out.empty()) continue;
+    *front = here;
+    return true;
+  }
+  return false;
+}
+
+uint32_t WaitGraph::FaultyQueueOf(int32_t rank_index) const {
+  for (uint32_t q = first_queue_[rank_index]; q < first_queue_[rank_index + 1]; ++q) {
+    if (IsFaulty(queues[q].front.front)) return q;
+  }
+  return kNoIndex;
+}
+
+void WaitGraph::HoldByFaultyGpus() {
+  not_held_.clear();
+  for (uint32_t q = 0; q < queues.size(); ++q) HoldByFaultyGpus(q);
+}
+
+// What everybody has arrived in does not finish where one of them is known to stand still.
+void WaitGraph::HoldByFaultyGpus(uint32_t index) {
+  Queue& queue = queues[index];
+  if (queue.front.front != Front::kAllArrived || queue.front.op == nullptr) return;
+  const Rank& rank = model_.bundle.ranks[queue.rank];
+  const uint32_t unit = model_.UnitOf(queue.rank, queue.front.op);
+  if (unit == kNoIndex) return;
+  for (uint32_t i : model_.ranks[queue.rank].in_flight[unit].ops) {
+    const Op& op = rank.ops[i];
+    const uint32_t comm = rank.memberships[op.membership].comm;
+    const auto& members = model_.comms[comm].members;
+    if (IsPointToPoint(op.kind)) {
+      if (op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= members.size()) continue;
+      const int32_t peer = members[op.root_or_peer].rank_index;
+      const uint32_t faulty = peer < 0 || peer == queue.rank ? kNoIndex : FaultyQueueOf(peer);
+      if (faulty != kNoIndex) edges[QueueNode(index)].push_back({QueueNode(faulty), Why::kBehind, &op, comm});
+      continue;
+    }
+    Collective& collective = collectives_[{2 * uint64_t{comm}, op.seq}];
+    if (collective.node == kNoIndex) {
+      // The members are looked at once, not once for each of them.
+      if (not_held_.contains({comm, op.seq})) continue;
+      std::vector<Edge> out;
+      for (const Member& m : members) {
+        const uint32_t faulty = m.rank_index < 0 ? kNoIndex : FaultyQueueOf(m.rank_index);
+        if (faulty != kNoIndex) out.push_back({QueueNode(faulty), Why::kBehind, nullptr, comm});
+      }
+      if (out.empty()) {
+        not_held_.insert({comm, op.seq});
+        continue;
+      }
+      collective.node = AddNode(NodeKind::kCollective, -1);
+      edges[collective.node] = std::move(out);
+    }
+    edges[QueueNode(index)].push_back({collective.node, Why::kIn, &op, comm});
+  }
+  if (!edges[QueueNode(index)].empty()) queue.front.front = Front::kWaits;
+}
+
+void WaitGraph::BuildHost(size_t rank_index) {
+  const RankView& view = model_.ranks[rank_index];
+  const Rank& rank = model_.bundle.ranks[rank_index];
+  if (view.host == HostState::kDead || view.host == HostState::kStopped) return;
+  std::vector<Edge> out;
+
+  // A host that waits, or of which nothing is known, is held up by its own GPU if that is held up. One that is known to be
+  // elsewhere is not, unless it is burning CPU in nothing that is known: then it may be polling the GPU.
+  const bool polling = view.host == HostState::kElsewhere && rank.process.state == "R" &&
+                       rank.process.cpu_ns_between_samples > rank.process.sample_gap_ns / 2 &&
+                       ClassifyActivity(rank.process).stall == Stall::kUnknown;
+  const bool held = (view.host != HostState::kElsewhere || polling) && stopped[rank_index].witness < 0;
+  for (uint32_t q = first_queue_[rank_index]; held && q < first_queue_[rank_index + 1]; ++q) {
+    const GpuFront& front = queues[q].front;
+    if (front.front != Front::kIdle) out.push_back({QueueNode(q), Why::kOwnGpu, front.op, front.comm});
+  }
+  edges[HostNode(rank_index)] = std::move(out);
+}
+
+// Making a communicator needs every member's host. Of members without data nothing is held against them while others are seen
+// not to have come.
+void WaitGraph::AddCreations() {
+  for (const PendingCreation& creation : creations) {
+    const uint32_t node = AddNode(NodeKind::kCollective, -1);
+    for (const auto* list : {&creation.absent, &creation.astray}) {
+      for (int32_t r : *list) edges[node].push_back({HostNode(r), Why::kInit, nullptr, creation.comm});
+    }
+    if (edges[node].empty()) {
+      for (int32_t rank : creation.unseen) {
+        const uint32_t missing = MissingNode(rank);
+        edges[node].push_back({missing, Why::kNoData, nullptr, creation.comm});
+      }
+    }
+    for (int32_t r : creation.waiting) {
+      const HostState host = model_.ranks[r].host;
+      // Who waits for its GPU is in no such call, whatever a damaged record says of the communicator.
+      if (host == HostState::kInWait) continue;
+      // A call that does not block is only asked after.
+      if (host == HostState::kElsewhere && !MakesWithoutBlocking(model_.bundle.ranks[r])) continue;
+      if (host != HostState::kDead && host != HostState::kStopped) edges[HostNode(r)] = {{node, Why::kIn, nullptr, creation.comm}};
+    }
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,268 @@
+// What the members of an operation are doing about it.
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+
+#include "analyzer/engine/facts/waits.h"
+
+namespace lockstep {
+
+using ring::CallKind;
+using ring::IsCollective;
+using ring::IsPointToPoint;
+
+void WaitGraph::AddUnit(size_t rank_index, uint32_t unit, bool absent_only, std::vector<Edge>* out, GpuFront* front) {
+  const Rank& rank = model_.bundle.ranks[rank_index];
+  // A group ends as a whole: what its other side has completed is not what holds it.
+  const auto done_there = [&](const Op& op) {
+    const auto& members = model_.comms[rank.memberships[op.membership].comm].members;
+    if (!IsPointToPoint(op.kind) || op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= members.size()) return false;
+    const Member& peer = members[static_cast<size_t>(op.root_or_peer)];
+    bool counted = false;
+    const Op* theirs = peer.rank_index < 0 ? nullptr : model_.OtherSide(static_cast<int32_t>(rank_index), op, peer, &counted);
+    return theirs != nullptr && theirs->state == OpState::kCompleted;
+  };
+  for (uint32_t i : model_.ranks[rank_index].in_flight[unit].ops) {
+    const Op& op = rank.ops[i];
+    const Membership& ms = rank.memberships[op.membership];
+    if (front->op == nullptr || (front->front == Front::kAllArrived && done_there(*front->op))) *front = {Front::kAllArrived, &op, ms.comm, -1};
+    if (auto it = mismatch_at_.find({ms.comm, op.seq}); it != mismatch_at_.end()) {
+      for (int32_t index : it->second) {
+        const Mismatch& m = mismatches_[index];
+        const bool send = op.kind == CallKind::kSend;
+        const std::pair pair(send ? ms.member_rank : op.root_or_peer, send ? op.root_or_peer : ms.member_rank);
+        const bool here = IsPointToPoint(op.kind) ? pair == std::pair(m.sender, m.receiver) || std::binary_search(m.pairs.begin(), m.pairs.end(), pair)
+                                                  : m.sender < 0;
+        if (!here) continue;
+        *front = {Front::kMismatched, &op, ms.comm, index};
+        return;
+      }
+    }
+    if (IsPointToPoint(op.kind)) {
+      AddSendOrReceive(rank_index, op, absent_only, out, front);
+      continue;
+    }
+    const Collective& collective = CollectiveOf(ms.comm, op.seq, absent_only);
+    if (collective.node != kNoIndex) out->push_back({collective.node, Why::kIn, &op, ms.comm});
+    if (collective.started_node != kNoIndex && op.state != OpState::kEnqueued) {
+      out->push_back({collective.started_node, Why::kIn, &op, ms.comm});
+    }
+    if (collective.peers_finished && NeedsEveryMember(op.kind)) {
+      front->front = Front::kPeersFinished;
+    } else if (collective.node == kNoIndex && collective.any_started && op.state == OpState::kEnqueued &&
+               front->front == Front::kAllArrived) {
+      front->front = Front::kNotReached;
+    }
+  }
+}
+
+// A rank whose data was read in part, without the counters that would say how far it got.
+bool WaitGraph::RecordEnds(const Member& member) const {
+  const Rank& rank = model_.bundle.ranks[member.rank_index];
+  return rank.damaged && (member.membership == kNoIndex || rank.memberships[member.membership].issued == kUnknown);
+}
+
+int WaitGraph::PlaceOfLost(int32_t rank_index, uint32_t comm, int64_t seq, uint32_t* queue) const {
+  for (uint32_t q = first_queue_[rank_index]; q < first_queue_[rank_index + 1]; ++q) {
+    for (const auto& [c, number] : queues[q].lost) {
+      if (c != comm || number > seq) continue;
+      *queue = q;
+      return number == seq ? 1 : 2;
+    }
+  }
+  return 0;
+}
+
+bool WaitGraph::LostStarted(const Queue& queue, uint32_t comm, int64_t seq) const {
+  const Rank& rank = model_.bundle.ranks[queue.rank];
+  if (rank.source != Source::kFlightRecorder) return queue.lost_started;
+  return std::any_of(rank.memberships.begin(), rank.memberships.end(), [&](const Membership& ms) { return ms.comm == comm && ms.started >= seq; });
+}
+
+bool WaitGraph::NothingRuns(size_t rank_index) const {
+  const Rank& rank = model_.bundle.ranks[rank_index];
+  if (!rank.start_recorded) return false;
+  if (rank.source != Source::kFlightRecorder) {
+    return !rank.damaged && rank.gpu_marks == ring::GpuMarks::kFull && std::all_of(rank.streams.begin(), rank.streams.end(), [](const ring::StreamSnapshot& s) {
+      return s.completed >= s.issued || (s.marked && s.started <= s.completed && s.given >= s.issued);
+    });
+  }
+  // A framework's status of its groups stands before its entries, so a cut file may hold all of it.
+  return std::all_of(rank.memberships.begin(), rank.memberships.end(), [](const Membership& ms) {
+    const auto none = [](int64_t issued, int64_t started, int64_t completed) {
+      return issued == kUnknown || completed >= issued || (started != kUnknown && completed != kUnknown && started <= completed);
+    };
+    return (ms.issued != kUnknown || ms.p2p_issued != kUnknown) && none(ms.issued, ms.started, ms.completed) &&
+           none(ms.p2p_issued, ms.p2p_started, ms.p2p_completed);
+  });
+}
+
+const WaitGraph::Collective& WaitGraph::CollectiveOf(uint32_t comm, int64_t seq, bool absent_only) {
+  auto [it, fresh] = collectives_.try_emplace({2 * uint64_t{comm} + absent_only, seq});
+  if (!fresh) return it->second;
+  Collective collective;
+  std::vector<Edge> lacking, unknown, not_started;
+  for (const Member& member : model_.comms[comm].members) {
+    if (member.rank_index < 0) {
+      if (member.global_rank >= 0) unknown.push_back({MissingNode(member.global_rank), Why::kNoData, nullptr, comm});
+      continue;
+    }
+    const RankView& peer = model_.ranks[member.rank_index];
+    const bool gone = peer.host == HostState::kDead || peer.host == HostState::kStopped;
+    const Op* theirs = model_.FindCollective(member, seq);
+    const uint32_t unit = model_.UnitOf(member.rank_index, theirs);
+    const bool queued = theirs != nullptr && theirs->state == OpState::kQueued;
+    if (!queued && member.arrived < seq && unit == kNoIndex && RecordEnds(member)) {
+      if (!absent_only) unknown.push_back({MissingNode(model_.bundle.ranks[member.rank_index].rank), Why::kNoData, nullptr, comm});
+      continue;
+    }
+    if (queued || (member.arrived < seq && unit == kNoIndex)) {
+      lacking.push_back({HostNode(member.rank_index), gone ? Why::kDead : Why::kNotIssued, nullptr, comm});
+      continue;
+    }
+    if (theirs != nullptr ? theirs->state == OpState::kCompleted : member.completed >= seq) {
+      collective.peers_finished = true;
+      continue;
+    }
+    if (gone) {
+      lacking.push_back({HostNode(member.rank_index), Why::kDead, nullptr, comm});
+      continue;
+    }
+    if (theirs != nullptr && theirs->state == OpState::kStarted) collective.any_started = true;
+    uint32_t lost_in = kNoIndex;
+    const int lost = theirs == nullptr ? PlaceOfLost(member.rank_index, comm, seq, &lost_in) : 0;
+    if (lost == 1) {
+      if (LostStarted(queues[lost_in], comm, seq)) {
+        collective.any_started = true;
+      } else if (NothingRuns(static_cast<size_t>(member.rank_index))) {
+        not_started.push_back({QueueNode(lost_in), Why::kNotStarted, nullptr, comm});
+      }
+      continue;
+    }
+    if (unit == kNoIndex) {
+      // Not known to be in flight although others are: unless that is for lack of a record, it says nothing.
+      const bool no_record = theirs == nullptr || theirs->recent_only;
+      const bool in_something = !peer.in_flight.empty() || queues[first_queue_[member.rank_index]].overwritten;
+      if (no_record && !absent_only && in_something) {
+        lacking.push_back({QueueNode(first_queue_[member.rank_index]), Why::kBehind, nullptr, comm});
+      }
+      continue;
+    }
+    const auto [queue, place] = PlaceOf(member.rank_index, unit);
+    if (place > 0 || queues[queue].overwritten || AheadOnOtherStreams(queue, nullptr)) {
+      // Behind only if what is ahead of it does not finish either; fronts that wait for nobody are found by the sinks.
+      if (!absent_only) lacking.push_back({QueueNode(queue), Why::kBehind, nullptr, comm});
+    } else if (theirs->state == OpState::kEnqueued) {
+      not_started.push_back({QueueNode(queue), Why::kNotStarted, nullptr, comm});
+    }
+  }
+  // A member that is known to lack is a better answer than one of which nothing is known.
+  std::vector<Edge>* out = !lacking.empty() ? &lacking : collective.any_started && !not_started.empty() ? &not_started : &unknown;
+  // Who does not get to it waits for what stands in its own way, not for itself.
+  if (!out->empty() && out != &not_started) {
+    collective.node = AddNode(NodeKind::kCollective, -1);
+    edges[collective.node] = std::move(*out);
+  } else if (!out->empty()) {
+    collective.started_node = AddNode(NodeKind::kCollective, -1);
+    edges[collective.started_node] = std::move(*out);
+  }
+  it = collectives_.find({2 * uint64_t{comm} + absent_only, seq});
+  it->second = collective;
+  return it->second;
+}
+
+void WaitGraph::AddSendOrReceive(size_t rank_index, const Op& op, bool absent_only, std::vector<Edge>* out, GpuFront* front) {
+  const Membership& ms = model_.bundle.ranks[rank_index].memberships[op.membership];
+  const auto& members = model_.comms[ms.comm].members;
+  if (op.root_or_peer < 0 || static_cast<size_t>(op.root_or_peer) >= members.size()) return;
+  const Member& member = members[op.root_or_peer];
+  if (member.rank_index < 0) {
+    if (member.global_rank >= 0) out->push_back({MissingNode(member.global_rank), Why::kNoData, &op, ms.comm});
+    return;
+  }
+  const RankView& peer = model_.ranks[member.rank_index];
+  const bool gone = peer.host == HostState::kDead || peer.host == HostState::kStopped;
+  const CallKind reverse = op.kind == CallKind::kSend ? CallKind::kRecv : CallKind::kSend;
+  bool counted = false;
+  const Op* theirs = model_.OtherSide(static_cast<int32_t>(rank_index), op, member, &counted);
+  const int64_t count = model_.PeerIssued(member, reverse, ms.member_rank);
+  const bool issued = count >= 0 ? count >= op.seq : theirs != nullptr;
+  if (!issued || (theirs != nullptr && theirs->state == OpState::kQueued)) {
+    if (!issued && RecordEnds(member)) {
+      // Of what is queued behind an operation only an absence that is known tells something.
+      if (absent_only) return;
+      out->push_back({MissingNode(member.global_rank), Why::kNoData, &op, ms.comm});
+      return;
+    }
+    const bool presumed = theirs == nullptr && !counted && model_.bundle.ranks[member.rank_index].source == Source::kFlightRecorder;
+    if (presumed && SiblingsExchanged(op, ms.comm, ms.member_rank, member)) return;
+    out->push_back({HostNode(member.rank_index), gone ? Why::kDead : Why::kNotIssued, &op, ms.comm, presumed});
+    return;
+  }
+  if (theirs != nullptr && theirs->state == OpState::kCompleted) return;
+  if (gone) {
+    out->push_back({HostNode(member.rank_index), Why::kDead, &op, ms.comm});
+    return;
+  }
+  const uint32_t unit = model_.UnitOf(member.rank_index, theirs);
+  if (unit == kNoIndex) {
+    const bool no_record = theirs == nullptr || theirs->recent_only;
+    if (no_record && !absent_only && !peer.in_flight.empty()) {
+      out->push_back({QueueNode(first_queue_[member.rank_index]), Why::kBehind, &op, ms.comm});
+    } else if (theirs == nullptr && !absent_only && model_.bundle.ranks[member.rank_index].damaged) {
+      // Counted, and all that it has in flight is lost: nothing tells whether its GPU came to it.
+      out->push_back({MissingNode(member.global_rank), Why::kNoData, &op, ms.comm});
+    }
+    return;
+  }
+  const auto [queue, place] = PlaceOf(member.rank_index, unit);
+  // What a stream has begun it is in, whatever stands before: the rest of its group, where nothing tells of groups any more.
+  const bool begun = queues[queue].stream != kNoIndex && theirs->state == OpState::kStarted;
+  if (!begun && (place > 0 || queues[queue].overwritten || AheadOnOtherStreams(queue, nullptr))) {
+    if (!absent_only) out->push_back({QueueNode(queue), Why::kBehind, &op, ms.comm});
+  } else if (op.state == OpState::kStarted && theirs->state == OpState::kEnqueued) {
+    out->push_back({QueueNode(queue), Why::kNotStarted, &op, ms.comm});
+  } else if (op.state == OpState::kEnqueued && theirs->state == OpState::kStarted && front->front == Front::kAllArrived) {
+    front->front = Front::kNotReached;
+  }
+}
+
+// Ranks that run one program number their sends and receives alike. When a sibling pair has exchanged operation `seq`, and
+// the peer here has issued as much as the sibling's peer, then it has issued its side of it too, and completed it.
+bool WaitGraph::SiblingsExchanged(const Op& op, uint32_t comm, int32_t my_member_rank, const Member& peer) {
+  constexpr int64_t kSameProgram = 64;  // further apart than that, the numbers are not those of one program
+  if (peer.membership == kNoIndex || my_member_rank < 0 || op.seq < 0) return false;
+  auto issued = [&](const Member& m) {
+    return m.rank_index < 0 || m.membership == kNoIndex ? kUnknown
+                                                        : model_.bundle.ranks[m.rank_index].memberships[m.membership].p2p_issued;
+  };
+  const auto& here = model_.comms[comm];
+  const int64_t own_issued = issued(here.members[my_member_rank]), peer_issued = issued(peer);
+  if (own_issued < 0 || peer_issued < 0) return false;
+  if (comms_of_class_.empty()) {
+    for (uint32_t c = 0; c < model_.comms.size(); ++c) {
+      if (model_.comms[c].used_for_p2p) comms_of_class_[model_.comms[c].klass].push_back(c);
+    }
+  }
+  for (uint32_t c : comms_of_class_[here.klass]) {
+    const CommView& other = model_.comms[c];
+    if (c == comm) continue;
+    const Member& sibling = other.members[my_member_rank];
+    const int64_t theirs = issued(sibling), their_peer = issued(other.members[op.root_or_peer]);
+    if (theirs < op.seq || their_peer < 0 || std::abs(theirs - own_issued) > kSameProgram) continue;
+    // What a damaged dump does not show as pending may be pending.
+    if (model_.bundle.ranks[sibling.rank_index].damaged) continue;
+    if (peer_issued < their_peer || peer_issued - their_peer > kSameProgram) continue;
+    bool pending = false;
+    for (const Unit& unit : model_.ranks[sibling.rank_index].in_flight) {
+      for (uint32_t i : unit.ops) {
+        const Op& o = model_.bundle.ranks[sibling.rank_index].ops[i];
+        pending |= o.membership == sibling.membership && IsPointToPoint(o.kind) && o.seq == op.seq;
+      }
+    }
+    if (!pending) return true;
+  }
+  return false;
+}
+
+}  // namespace lockstep

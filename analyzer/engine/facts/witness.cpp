@@ -1,0 +1,101 @@
+// Who is odd among members that disagree without a majority: asks the members of sibling communicators.
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analyzer/engine/facts/mismatch.h"
+#include "analyzer/engine/facts/stopped.h"
+
+namespace lockstep {
+namespace {
+
+using ring::IsCollective;
+
+// Whether the calls are one in everything that CompareCalls looks at, shapes that may lawfully differ included.
+bool Alike(const Bundle& bundle, const Op& a, const Op& b) {
+  return CompareCalls(bundle, a, b, nullptr, nullptr) == FINDING_UNSPECIFIED && OpName(bundle, a) == OpName(bundle, b);
+}
+
+}  // namespace
+
+int WitnessesAgainst(const Model& model, uint32_t comm, int64_t seq, const Op& first, const Op& second) {
+  const Bundle& bundle = model.bundle;
+  const std::string& klass = model.comms[comm].klass;
+  const auto side_of = [&](const Op& op) { return Alike(bundle, op, first) ? 0 : Alike(bundle, op, second) ? 1 : -1; };
+  const auto against = [](const int* votes) { return votes[0] >= 2 && votes[1] == 0 ? 1 : votes[1] >= 2 && votes[0] == 0 ? 0 : -1; };
+  // At the same number of sibling communicators, which ranks of one program count alike.
+  int at_place[2] = {0, 0};
+  for (uint32_t c = 0; c < model.comms.size(); ++c) {
+    if (c == comm || model.comms[c].klass != klass) continue;
+    for (const Member& m : model.comms[c].members) {
+      if (m.rank_index < 0 || m.membership == kNoIndex) continue;
+      // Members of a framework's batch share a number.
+      const auto& list = model.ranks[m.rank_index].collectives[m.membership];
+      const Rank& rank = bundle.ranks[m.rank_index];
+      auto it = std::lower_bound(list.begin(), list.end(), seq, [&](uint32_t i, int64_t s) { return rank.ops[i].seq < s; });
+      for (; it != list.end() && rank.ops[*it].seq == seq; ++it) {
+        const int side = side_of(rank.ops[*it]);
+        if (side >= 0) ++at_place[side];
+      }
+    }
+  }
+  if (const int side = against(at_place); side >= 0) return side;
+  // Then anywhere in them, until there is a witness for each.
+  int anywhere[2] = {0, 0};
+  for (uint32_t c = 0; c < model.comms.size(); ++c) {
+    if (model.comms[c].klass != klass) continue;
+    for (const Member& m : model.comms[c].members) {
+      if (m.rank_index < 0 || m.membership == kNoIndex) continue;
+      const Rank& rank = bundle.ranks[m.rank_index];
+      for (uint32_t i : model.ranks[m.rank_index].collectives[m.membership]) {
+        const Op& op = rank.ops[i];
+        // What the members at odds issued from there on is in question itself.
+        if (c == comm && op.seq >= seq) continue;
+        const int side = side_of(op);
+        if (side >= 0) ++anywhere[side];
+        if (anywhere[0] > 0 && anywhere[1] > 0) return -1;
+      }
+    }
+  }
+  return against(anywhere);
+}
+
+std::vector<bool> FindOutOfOrder(const Model& model) {
+  // Each rank's collectives in flight by kind of communicator and number, and where in its program they stand.
+  constexpr size_t kEnough = 32;  // calls and siblings looked at: chains are as long as the job is wide
+  using Places = std::map<std::pair<std::string, int64_t>, int>;
+  std::vector<Places> places(model.ranks.size());
+  for (size_t r = 0; r < places.size(); ++r) {
+    const Rank& rank = model.bundle.ranks[r];
+    int place = 0;
+    for (const Unit& unit : model.ranks[r].in_flight) {
+      const Op& op = rank.ops[unit.ops[0]];
+      ++place;
+      if (!IsCollective(op.kind) || op.seq < 0 || places[r].size() >= kEnough) continue;
+      places[r].emplace(std::pair(model.comms[rank.memberships[op.membership].comm].klass, op.seq), place);
+    }
+  }
+  const auto siblings = FindSiblings(model);
+  std::vector<bool> odd(places.size());
+  for (size_t r = 0; r < places.size(); ++r) {
+    const Places& own = places[r];
+    for (auto a = own.begin(); a != own.end() && !odd[r]; ++a) {
+      for (auto b = own.begin(); b != own.end() && !odd[r]; ++b) {
+        if (a->first.first == b->first.first || a->second > b->second) continue;
+        int against = 0, with = 0;
+        for (size_t k = 0; k < std::min(kEnough, siblings[r].size()); ++k) {
+          const int32_t s = siblings[r][k];
+          const auto x = places[s].find(a->first), y = places[s].find(b->first);
+          if (x == places[s].end() || y == places[s].end()) continue;
+          ++(x->second < y->second ? with : against);
+        }
+        odd[r] = against >= 2 && with == 0;
+      }
+    }
+  }
+  return odd;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,485 @@
+#include "analyzer/engine/rules/causes.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <tuple>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/engine/rules/unseen_end.h"
+#include "proto/process.pb.h"
+
+namespace lockstep {
+
+using ring::CallKind;
+using ring::IsCollective;
+using ring::IsPointToPoint;
+
+Causes::Causes(const Model& model, const std::vector<Mismatch>& mismatches, const std::vector<Divergence>& divergences,
+               const WaitGraph* graph)
+    : model_(model), bundle_(model.bundle), mismatches_(mismatches), divergences_(divergences), graph_(graph) {
+  divergence_of_rank_.assign(bundle_.ranks.size(), -1);
+  for (size_t i = divergences_.size(); i-- > 0;) divergence_of_rank_[divergences_[i].rank] = static_cast<int32_t>(i);
+  for (const Rank& rank : bundle_.ranks) {
+    if (rank.damaged) damaged_.insert(rank.rank);
+  }
+}
+
+const Divergence* Causes::DivergenceOf(int32_t rank_index) const {
+  const int32_t index = divergence_of_rank_[rank_index];
+  return index < 0 ? nullptr : &divergences_[index];
+}
+
+std::string Causes::Who(int32_t rank_index) const { return absl::StrCat("rank ", bundle_.ranks[rank_index].rank); }
+
+std::string Causes::Seconds(const Rank& rank, int64_t since_ns) const {
+  if (rank.captured_ns == 0 || since_ns <= 0 || rank.captured_ns < since_ns || EndUnseen(rank)) return "";
+  return absl::StrFormat(" for %.1f s", static_cast<double>(rank.captured_ns - since_ns) / 1e9);
+}
+
+// The smallest communicator is the closest to the place in the program where the rank stopped; among equals, the earliest.
+// A framework numbers sends for itself, so its collectives say better where that was.
+Causes::Waiter Causes::FirstWaiter(uint32_t node) const {
+  Waiter first;
+  std::tuple<bool, bool, int32_t, int64_t> first_key;
+  auto consider = [&](const Edge& e, uint32_t from) {
+    const Rank& waiter = bundle_.ranks[graph_->RankOf(from)];
+    const bool own_numbers = e.op != nullptr && waiter.source == Source::kFlightRecorder && IsPointToPoint(e.op->kind);
+    // A damaged file may lack what its clock was.
+    const std::tuple<bool, bool, int32_t, int64_t> key = {waiter.damaged, own_numbers, e.comm == kNoIndex ? 0 : bundle_.comms[e.comm].size,
+                                                    e.op != nullptr ? e.op->enter_ns + waiter.real_minus_mono_ns : 0};
+    if (first.edge != nullptr && key >= first_key) return;
+    first = {&e, from};
+    first_key = key;
+  };
+  for (uint32_t w : graph_->back[node]) {
+    if (graph_->Kind(w) == WaitGraph::NodeKind::kCollective) {
+      const Waiter& in = FirstIn(w);
+      if (in.edge != nullptr) consider(*in.edge, in.from);
+      continue;
+    }
+    for (const Edge& e : graph_->edges[w]) {
+      if (e.to == node && e.why != Why::kOwnGpu && e.why != Why::kOutside) consider(e, w);
+    }
+  }
+  return first;
+}
+
+const Causes::Waiter& Causes::FirstIn(uint32_t collective) const {
+  auto [it, fresh] = first_in_.try_emplace(collective);
+  if (fresh) it->second = FirstWaiter(collective);
+  return it->second;
+}
+
+void Causes::AddWaiterEvidence(uint32_t node, Cause* cause) const {
+  const auto [edge, from] = FirstWaiter(node);
+  if (edge == nullptr) return;
+  if (cause->op == nullptr) {
+    cause->comm = edge->comm;
+    cause->op = edge->op;
+    cause->op_rank = graph_->RankOf(from);
+  }
+  if (edge->op == nullptr || edge->comm == kNoIndex) return;
+  std::set<int32_t> waiting;
+  if (edge->why == Why::kIn) {
+    for (uint32_t w : graph_->back[edge->to]) waiting.insert(graph_->RankOf(w));
+  } else {
+    for (uint32_t w : graph_->back[node]) {
+      for (const Edge& e : graph_->edges[w]) {
+        const bool same = e.to == node && e.comm == edge->comm && e.op != nullptr && e.op->seq == edge->op->seq &&
+                          e.op->kind == edge->op->kind && graph_->RankOf(w) >= 0;
+        if (same) waiting.insert(graph_->RankOf(w));
+      }
+    }
+  }
+  const Rank& waiter = bundle_.ranks[graph_->RankOf(from)];
+  const Communicator& comm = bundle_.comms[edge->comm];
+  cause->evidence.push_back({absl::StrCat(waiting.size(), " of ", comm.size, " members of ", CommText(comm), " wait in ",
+                                          OpText(bundle_, waiter, *edge->op), Seconds(waiter, edge->op->enter_ns)),
+                             std::vector<int32_t>(waiting.begin(), waiting.end())});
+}
+
+void Causes::AddHostEvidence(int32_t rank_index, Cause* cause) const {
+  const Rank& rank = bundle_.ranks[rank_index];
+  const Process& p = rank.process;
+  std::string text;
+  if (!p.state.empty()) text = absl::StrCat("process state ", p.state);
+  if (!p.wchan.empty() && p.wchan != "0") absl::StrAppend(&text, text.empty() ? "" : ", ", "in kernel function ", p.wchan);
+  if (p.cpu_ns_between_samples >= 0 && p.sample_gap_ns > 0) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ",
+                    absl::StrFormat("CPU %.0f%% of the last %.1f s",
+                                    100.0 * static_cast<double>(p.cpu_ns_between_samples) / static_cast<double>(p.sample_gap_ns),
+                                    static_cast<double>(p.sample_gap_ns) / 1e9));
+  }
+  if (p.io_bytes_between_samples > 0) absl::StrAppend(&text, ", ", p.io_bytes_between_samples, " bytes of I/O");
+  if (!text.empty()) cause->evidence.push_back({absl::StrCat(Who(rank_index), ": ", text), {rank_index}});
+  if (!p.stack.empty()) {
+    cause->evidence.push_back({absl::StrCat(Who(rank_index), " stack: ", absl::StrJoin(p.stack, " < ")), {rank_index}});
+  } else if (!p.stack_refused.empty()) {
+    cause->evidence.push_back({absl::StrCat(Who(rank_index), " stack: ", p.stack_refused), {rank_index}});
+  }
+}
+
+namespace {
+
+// What the kernel's log tells of this very process when it ended; null: nothing.
+const HardwareEvent* KernelOnEndOf(const Rank& rank) {
+  constexpr int64_t kNear = 30'000'000'000;  // dumping core, and a busy log, take their time
+  const ProcessEvidence* evidence = rank.process.evidence.get();
+  if (evidence == nullptr || rank.pid <= 0 || rank.process.life != Life::kKilled) return nullptr;
+  const HardwareEvent* found = nullptr;
+  for (const HardwareEvent& event : evidence->hardware()) {
+    const bool out_of_memory = event.kind() == HardwareEvent::OUT_OF_MEMORY;
+    if (event.pid() != rank.pid || out_of_memory != (rank.process.signal == SIGKILL) || (!out_of_memory && event.kind() != HardwareEvent::CRASH)) continue;
+    // Numbers of processes come again.
+    if (rank.process.ended_mono_ns != 0 && evidence->taken_ns() != 0 &&
+        std::abs(evidence->taken_ns() - event.age_ns() - rank.process.ended_mono_ns) > kNear) continue;
+    found = &event;
+  }
+  return found;
+}
+
+}  // namespace
+
+Cause Causes::DeathCause(int32_t rank_index) const {
+  const Rank& rank = bundle_.ranks[rank_index];
+  Cause c;
+  c.kind = RANK_DEAD;
+  c.ranks = {rank_index};
+  c.confidence = 0.97;
+  switch (rank.process.life) {
+    case Life::kKilled: {
+      static const std::map<int, const char*> kSignals = {{1, "SIGHUP"},  {2, "SIGINT"},  {3, "SIGQUIT"}, {4, "SIGILL"},
+                                                          {6, "SIGABRT"}, {7, "SIGBUS"},  {8, "SIGFPE"},  {9, "SIGKILL"},
+                                                          {11, "SIGSEGV"}, {15, "SIGTERM"}};
+      auto it = kSignals.find(rank.process.signal);
+      c.what = absl::StrCat("died of signal ", rank.process.signal, it == kSignals.end() ? "" : absl::StrCat(" (", it->second, ")"));
+      c.advice = rank.process.signal == 9 || rank.process.signal == 7
+                     ? "1. Look in that host's kernel log for the out-of-memory killer and hardware errors.\n"
+                       "2. Ask who sent the signal (scheduler, operator).\n3. Restart; drain the host if it happens again."
+                     : "1. Read that rank's own error output and core file.\n2. Fix the crash; the other ranks only wait.";
+      break;
+    }
+    case Life::kExited:
+      c.what = absl::StrCat("exited ", rank.process.exit_code);
+      c.advice = rank.process.exit_code == 0
+                     ? "1. Find out why this rank left the training loop early (data ran out, a swallowed exception).\n"
+                       "2. Make every rank run the same number of steps."
+                     : "1. Read that rank's own error output: it failed first.\n2. The other ranks only wait for it.";
+      break;
+    default:
+      c.what = "its process is gone; how it ended was not seen";
+      c.confidence = 0.85;
+      c.advice = "1. Read that rank's own error output and its host's kernel log.";
+  }
+  if (const HardwareEvent* event = KernelOnEndOf(rank); event != nullptr) {
+    c.evidence.push_back({absl::StrCat("the kernel's log on its end: ", event->text()), {rank_index}});
+    if (event->kind() == HardwareEvent::OUT_OF_MEMORY) {
+      absl::StrAppend(&c.what, ": the kernel killed it for memory");
+      c.advice = "1. Use less host memory, or give the job more: data loader workers, pinned buffers, checkpoints that are staged in memory.\n"
+                 "2. The line in the kernel's log tells how much it had, and whether a container's limit or the host's was reached.\n"
+                 "3. The other ranks only wait for it.";
+    }
+  } else if (rank.process.life == Life::kKilled && rank.process.signal == SIGKILL && rank.process.evidence != nullptr &&
+             rank.process.evidence->hardware_unread().empty()) {
+    c.advice = "1. Ask who sent the signal (scheduler, a memory watchdog, an operator): the kernel's log tells of no kill for memory.\n"
+               "2. Restart; drain the host if it happens again.";
+  }
+  // A watchdog ends its process because of somebody else; whom this one waited for is in what was lost.
+  const bool in_own_code = !rank.threads.empty() && std::none_of(rank.threads.begin(), rank.threads.end(), [](const auto& t) {
+    return t.wait != CallKind::kNone || t.call != CallKind::kNone;
+  });
+  if (rank.damaged && !in_own_code && rank.process.life == Life::kKilled && rank.process.signal == SIGABRT) {
+    c.confidence = 0.6;
+    c.alternatives.push_back("it waited, and its watchdog gave up: its own record, which is damaged, would tell");
+  }
+  // The last thing it did: its records outlive it.
+  const Op* last = nullptr;
+  for (const Op& op : rank.ops) {
+    if (op.membership == kNoIndex || op.recent_only) continue;
+    if (last == nullptr || op.enter_ns > last->enter_ns) last = &op;
+  }
+  if (last != nullptr) {
+    c.evidence.push_back({absl::StrCat("its last recorded call: ", OpText(bundle_, rank, *last), " on ",
+                                       CommText(bundle_.comms[rank.memberships[last->membership].comm])),
+                          {rank_index}});
+  }
+  for (size_t s = 0; s < rank.streams.size(); ++s) {
+    const ring::StreamSnapshot& stream = rank.streams[s];
+    if (stream.late_completed == 0) continue;
+    const Op* newest = nullptr;
+    for (const Op& op : rank.ops) {
+      if (op.stream != s || op.membership == kNoIndex || op.ticket <= 0 || static_cast<uint64_t>(op.ticket) > stream.completed) continue;
+      if (static_cast<uint64_t>(op.ticket) <= stream.completed - stream.late_completed) continue;
+      if (newest == nullptr || op.ticket > newest->ticket) newest = &op;
+    }
+    const std::string what = newest == nullptr ? "" : absl::StrCat(", the newest ", OpText(bundle_, rank, *newest));
+    c.evidence.push_back({absl::StrCat("reached by its GPU after the process died: ", stream.late_completed,
+                                       stream.late_completed == 1 ? " operation" : " operations", what),
+                          {rank_index}});
+  }
+  c.refuted_by = "the process still running, or another rank's process having ended before it";
+  return c;
+}
+
+Cause Causes::NoDataCause(int32_t global_rank) const {
+  Cause c;
+  c.kind = RANK_NO_DATA;
+  c.missing = {global_rank};
+  c.what = "left no data";
+  c.confidence = 0.3;
+  c.advice = "1. Look at this rank by hand: is its process alive, was the recorder loaded, was its dump written?\n"
+             "2. Add its dump and analyze again.";
+  c.refuted_by = "its data showing that it had arrived";
+  for (const Problem& problem : bundle_.problems) {
+    if (problem.rank == global_rank && absl::StartsWith(problem.text, "recording stopped")) c.what = problem.text;
+  }
+  return c;
+}
+
+namespace {
+
+// A framework's dump: the first call of a batch that the host did not end; null: none.
+const Op* FirstQueued(const Rank& rank) {
+  if (rank.source != Source::kFlightRecorder) return nullptr;
+  for (const Op& op : rank.ops) {
+    if (op.state == OpState::kQueued) return &op;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+bool Causes::LeftTheLoop(int32_t rank_index, uint32_t comm) const {
+  const ring::ThreadSnapshot* thread = model_.ranks[rank_index].thread;
+  if (thread != nullptr && (thread->call == CallKind::kCommFinalize || thread->call == CallKind::kCommDestroy)) return true;
+  for (const Membership& ms : bundle_.ranks[rank_index].memberships) {
+    if (ms.comm == comm && (ms.state == ring::CommState::kFinalizing || ms.state == ring::CommState::kDestroyed)) return true;
+  }
+  return false;
+}
+
+bool Causes::OnlyFirstOperationsWaitFor(uint32_t node) const {
+  // What a record lost is known by its number alone, or as another member recorded it.
+  auto own = [&](const Edge& e, uint32_t from) {
+    if (e.op == nullptr || graph_->RankOf(from) < 0) return false;
+    const auto& ops = bundle_.ranks[static_cast<size_t>(graph_->RankOf(from))].ops;
+    return !std::less<const Op*>()(e.op, ops.data()) && std::less<const Op*>()(e.op, ops.data() + ops.size());
+  };
+  // The record of a first operation may be gone where the job goes on beside it.
+  auto first_lost = [&](const Edge& e, uint32_t from) {
+    if (graph_->Kind(from) != WaitGraph::NodeKind::kQueue || e.op != nullptr) return false;
+    const Queue& queue = graph_->QueueOf(from);
+    const auto& memberships = bundle_.ranks[static_cast<size_t>(queue.rank)].memberships;
+    return std::any_of(queue.lost.begin(), queue.lost.end(), [&](const auto& lost) {
+      return lost.first == e.comm && std::any_of(memberships.begin(), memberships.end(), [&](const Membership& ms) {
+               return ms.comm == e.comm && ms.completed == kNone && lost.second == (ms.first_seq >= 0 ? ms.first_seq : 1);
+             });
+    });
+  };
+  auto first = [&](const Edge& e, uint32_t from) {
+    if (first_lost(e, from)) return true;
+    if (!own(e, from) || !IsCollective(e.op->kind)) return false;
+    return e.op->seq == bundle_.ranks[graph_->RankOf(from)].memberships[e.op->membership].first_seq;
+  };
+  // What a damaged record lost may as well stand behind the first operation.
+  auto lost = [&](const Edge& e, uint32_t from) {
+    return graph_->RankOf(from) >= 0 && bundle_.ranks[static_cast<size_t>(graph_->RankOf(from))].damaged && !own(e, from);
+  };
+  bool any = false;
+  for (uint32_t w : graph_->back[node]) {
+    if (graph_->Kind(w) == WaitGraph::NodeKind::kCollective) {
+      const Waiter& in = FirstIn(w);
+      if (in.edge == nullptr || lost(*in.edge, in.from)) continue;
+      if (!first(*in.edge, in.from)) return false;
+      any = true;
+      continue;
+    }
+    for (const Edge& e : graph_->edges[w]) {
+      if (e.to != node || e.why == Why::kOwnGpu || e.why == Why::kOutside || lost(e, w)) continue;
+      if (!first(e, w)) return false;
+      any = true;
+    }
+  }
+  return any;
+}
+
+Cause Causes::HostCause(uint32_t node) const {
+  const int32_t r = graph_->RankOf(node);
+  Cause c;
+  c.nodes = {node};
+  if (r < 0) {
+    c = NoDataCause(graph_->MissingRank(node));
+    c.nodes = {node};
+    const bool stopped = absl::StartsWith(c.what, "recording stopped");
+    c.what = stopped ? absl::StrCat("others wait for it, and its ", c.what) : "others wait for it and it left no data";
+    if (damaged_.contains(c.missing[0])) c.what = "others wait for it, and the part of its data that would tell is lost";
+    c.confidence = 0.5;
+    c.first_only = OnlyFirstOperationsWaitFor(node);
+    AddWaiterEvidence(node, &c);
+    if (c.first_only && c.op == nullptr) c.first_lost = c.comm;
+    // What a damaged record shows in flight may stand behind what it lost: then it is its own rank that holds the others up.
+    std::set<int32_t> waiting;
+    const auto lost_some = [&](uint32_t w) {
+      const int32_t r = graph_->RankOf(w);
+      if (r < 0 || !bundle_.ranks[static_cast<size_t>(r)].damaged || bundle_.ranks[static_cast<size_t>(r)].source == Source::kFlightRecorder) return false;
+      waiting.insert(r);
+      return true;
+    };
+    const auto& back = graph_->back;
+    const bool all = std::all_of(back[node].begin(), back[node].end(), [&](uint32_t w) {
+      return graph_->Kind(w) == WaitGraph::NodeKind::kCollective ? std::all_of(back[w].begin(), back[w].end(), lost_some) : lost_some(w);
+    });
+    if (all && !waiting.empty()) {
+      for (int32_t r : waiting) c.missing.push_back(bundle_.ranks[static_cast<size_t>(r)].rank);
+      c.what = "left no data, or lost the part of it that would tell, and all others wait for one of them";
+      c.by_damaged = true;
+    }
+    return c;
+  }
+  const Rank& rank = bundle_.ranks[r];
+  const RankView& view = model_.ranks[r];
+  const ring::ThreadSnapshot* open_group = nullptr;
+  for (const ring::ThreadSnapshot& t : rank.threads) {
+    if (t.group_depth > 0 && t.call == CallKind::kNone) open_group = &t;
+  }
+  // Nothing makes a rank wait for what it never launched: it may have run to its end, which is then no reason of its own.
+  const bool ended_well = rank.process.life == Life::kExited && rank.process.exit_code == 0;
+  if (view.host == HostState::kDead && (open_group == nullptr || !ended_well)) {
+    c = DeathCause(r);
+    c.nodes = {node};
+    AddWaiterEvidence(node, &c);
+    return c;
+  }
+  c.ranks = {r};
+  const auto [edge, from] = FirstWaiter(node);
+  std::string never;
+  if (edge != nullptr && edge->op != nullptr) {
+    never = absl::StrCat("never entered ", OpText(bundle_, bundle_.ranks[graph_->RankOf(from)], *edge->op), " on ",
+                         CommText(bundle_.comms[edge->comm]));
+    if (IsPointToPoint(edge->op->kind)) {
+      never = absl::StrCat("never issued the other side of rank ", bundle_.ranks[graph_->RankOf(from)].rank, "'s ",
+                           OpText(bundle_, bundle_.ranks[graph_->RankOf(from)], *edge->op), " on ",
+                           CommText(bundle_.comms[edge->comm]));
+    }
+  }
+  AddWaiterEvidence(node, &c);
+  c.refuted_by = "that rank's own record of the operation";
+
+  if (view.host == HostState::kStopped) {
+    c.kind = HOST_STALL;
+    c.what = absl::StrCat("its process is stopped (state ", rank.process.state, ")", never.empty() ? "" : "; it ", never);
+    c.confidence = 0.97;
+    c.advice = "1. Find who stopped it (a debugger, SIGSTOP, a job manager) and continue it: kill -CONT PID.";
+  } else if (open_group != nullptr && view.host != HostState::kInCall) {
+    c.kind = GROUP_LEFT_OPEN;
+    c.what = absl::StrCat("called ncclGroupStart without ncclGroupEnd (depth ", open_group->group_depth,
+                          "): its calls were accepted, none was launched",
+                          ended_well ? std::string(", and it exited 0") : Seconds(rank, open_group->group_since_ns));
+    c.advice = "1. Find the path that leaves the group without ncclGroupEnd (an early return, an exception).";
+  } else if (const Op* queued = FirstQueued(rank); queued != nullptr) {
+    c.kind = GROUP_LEFT_OPEN;
+    c.what = absl::StrCat("never ended the batch that ", OpText(bundle_, rank, *queued), " on ", CommText(bundle_.comms[model_.CommOf(rank, *queued)]),
+                          " is part of: its calls since then were accepted, none was launched");
+    c.confidence = 0.85;
+    c.evidence.push_back({absl::StrCat(Who(r), " recorded that call, and neither the end of its batch nor its launch"), {r}});
+    c.advice = "1. Find the path that leaves the group of calls without ending it (an early return, an exception).";
+  } else if (edge != nullptr && LeftTheLoop(r, edge->comm)) {
+    c.kind = RANK_NOT_ARRIVED;
+    c.cause = "code mismatch";
+    c.what = absl::StrCat(never, never.empty() ? "it" : "; it", " has left the training loop and ends its communicators");
+    c.confidence = 0.93;
+    c.advice = "1. Find out why this rank left the loop: its data ran out, a swallowed exception, another number of steps.\n"
+               "2. Make every rank run the same number of steps, or agree on the end by a collective.";
+  } else if (view.host == HostState::kInCall && view.thread != nullptr) {
+    const bool init = ring::IsCommInit(view.thread->call);
+    c.kind = init ? INIT_INCOMPLETE : HOST_STALL;
+    c.doubtful = rank.damaged;  // for whom it waits there may be among what was lost
+    c.what = absl::StrCat("is inside nccl", ring::CallName(view.thread->call), Seconds(rank, view.thread->since_ns),
+                          never.empty() ? "" : "; it ", never);
+    c.confidence = 0.6;
+    c.advice = "1. Look at this thread's stack: the call itself does not return.";
+  } else if (view.host == HostState::kInWait && view.thread != nullptr) {
+    c.kind = GPU_STALL;
+    const bool blind = rank.gpu_marks == ring::GpuMarks::kOff || rank.damaged;
+    c.what = absl::StrCat("waits in ", ring::CallName(view.thread->wait), Seconds(rank, view.thread->wait_since_ns),
+                          blind ? " for its GPU, and what that is in was not recorded" : " for GPU work that is not NCCL's",
+                          never.empty() ? "" : "; it ", never);
+    c.confidence = 0.8;
+    if (blind) {
+      // Nothing tells what its GPU is in: it may as well be an operation that waits for somebody.
+      c.doubtful = true;
+      c.confidence = 0.35;
+      c.alternatives = {"it waits for an NCCL operation, and is a victim"};
+      c.tells_apart = "GPU marks (LOCKSTEP_GPU=done or full)";
+    }
+    c.advice = "1. Look for a kernel that never ends on this GPU.\n2. Read the host's kernel log for Xid errors.";
+  } else if (view.host == HostState::kElsewhere) {
+    c.kind = HOST_STALL;
+    const int64_t since = view.thread != nullptr ? view.thread->last_call_ns : 0;
+    c.what = absl::StrCat(never, never.empty() ? "its host is" : "; its host is", " in no NCCL call and no GPU wait",
+                          Seconds(rank, since));
+    c.confidence = 0.93;
+    c.advice = "1. Look at this rank's Python and native stacks: data loader, checkpoint, lock, garbage collection.\n"
+               "2. The network and the other ranks only wait for it.";
+  } else {
+    c.kind = RANK_NOT_ARRIVED;
+    c.what = never.empty() ? "never arrived" : never;
+    c.confidence = 0.85;
+    bool idle = view.in_flight.empty();
+    if (idle && rank.source == Source::kFlightRecorder) {
+      c.alternatives.push_back("its host waits for its own GPU, which work that is not NCCL's holds up");
+      c.tells_apart = "its stack: inside a CUDA synchronization or elsewhere";
+    }
+    if (idle && rank.damaged && rank.source != Source::kFlightRecorder) {
+      // What its host and GPU are in is among what was lost: it may as well be a victim.
+      c.doubtful = true;
+      c.confidence = 0.5;
+      c.alternatives.push_back("it waits in something of which its damaged record holds no more");
+      c.tells_apart = "its whole record, or its stack";
+    } else if (idle) {
+      c.evidence.push_back({absl::StrCat(Who(r), " has nothing unfinished of its own"), {r}});
+    }
+    const StoppedHost& stopped = graph_->stopped[r];
+    if (stopped.witness >= 0) {
+      const Rank& witness = bundle_.ranks[stopped.witness];
+      const std::string next = absl::StrCat(OpText(bundle_, witness, *stopped.next), " on ",
+                                            CommText(bundle_.comms[model_.CommOf(witness, *stopped.next)]));
+      if (never.empty()) {
+        c.what = "its host stopped short of where its siblings went on with the same work unfinished";
+        c.comm = model_.CommOf(witness, *stopped.next);
+        c.op = stopped.next;
+        c.op_rank = stopped.witness;
+        c.confidence = 0.75;
+      }
+      c.evidence.push_back({absl::StrCat(stopped.witnesses, stopped.witnesses == 1 ? " rank" : " ranks",
+                                         " in the same role issued ", next, " with all the work unfinished that ", Who(r),
+                                         " has; it did not, so that work did not hold its host"),
+                            {stopped.witness, r}});
+    }
+    c.advice = "1. Look at this rank's host process: data loader, checkpoint, lock held, exception.\n"
+               "2. The network and the other ranks only wait for it.";
+  }
+  AddHostEvidence(r, &c);
+  if (c.kind == HOST_STALL || c.kind == RANK_NOT_ARRIVED) {
+    const ActivityView activity = ClassifyActivity(rank.process);
+    c.stall = activity.stall;
+    c.moving = activity.moving == Moving::kYes;
+    // Where the host's place is not recorded, its stack shows it as well.
+    if (c.stall != Stall::kUnknown && view.host == HostState::kUnknown) c.kind = HOST_STALL, c.confidence = 0.9;
+    if (c.stall == Stall::kRendezvous) {
+      c.confidence = std::min(c.confidence, 0.8);
+      c.alternatives.push_back("whom it waits for there, outside of NCCL, is at fault: a process that waits in NCCL itself, or that left no data");
+      c.tells_apart = "which process sets that key, or lacks in that barrier";
+    }
+  }
+  return c;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,247 @@
+// The part of Causes about communicators that did not come to be, or came out other than their siblings.
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "analyzer/engine/rules/causes.h"
+#include "analyzer/engine/facts/init.h"
+#include "analyzer/engine/facts/splits.h"
+
+namespace lockstep {
+namespace {
+
+// With every member inside, set-up is legal work that may take minutes at the start of a large job.
+constexpr int64_t kLongSetUp = 120'000'000'000;
+
+bool Subset(const std::vector<int32_t>& some, const std::set<int32_t>& all) {
+  return !some.empty() && std::all_of(some.begin(), some.end(), [&](int32_t r) { return all.contains(r); });
+}
+
+}  // namespace
+
+void Causes::AddFromCreations(int64_t late_after_ns, std::vector<Cause>* causes) {
+  const std::vector<PendingCreation> pending = FindPendingCreations(model_, late_after_ns);
+  if (pending.empty()) return;
+  std::set<int32_t> waiting;
+  for (const PendingCreation& p : pending) {
+    waiting.insert(p.waiting.begin(), p.waiting.end());
+    waiting.insert(p.astray.begin(), p.astray.end());
+  }
+  // What the waiting ranks hold up is no cause of theirs once it is known whom they wait for.
+  std::vector<Cause> found;
+  const PendingCreation* unexplained = nullptr;
+  for (const PendingCreation& p : pending) {
+    Cause c = CreationCause(p, waiting);
+    if (c.kind == FINDING_UNSPECIFIED) {
+      if (unexplained == nullptr || p.waiting.size() > unexplained->waiting.size()) unexplained = &p;
+      continue;
+    }
+    Cause* same = nullptr;
+    for (Cause& known : found) {
+      if (known.kind == c.kind && known.ranks == c.ranks && known.missing == c.missing) same = &known;
+    }
+    if (same == nullptr) {
+      found.push_back(std::move(c));
+      continue;
+    }
+    same->evidence.insert(same->evidence.end(), c.evidence.begin(), c.evidence.end());
+    same->waiting.insert(same->waiting.end(), c.waiting.begin(), c.waiting.end());
+  }
+  if (!found.empty()) {
+    std::set<int32_t> unseen;
+    for (const Cause& c : found) unseen.insert(c.missing.begin(), c.missing.end());
+    std::erase_if(*causes, [&](const Cause& c) {
+      if (c.kind == RANK_NO_DATA && c.ranks.empty()) return Subset(c.missing, unseen);
+      return (c.kind == INIT_INCOMPLETE || c.kind == RANK_NOT_ARRIVED || c.kind == DEADLOCK_CYCLE) && Subset(c.ranks, waiting);
+    });
+  } else if (causes->empty() && unexplained != nullptr && unexplained->absent.size() + static_cast<size_t>(unexplained->unnamed) > 0) {
+    found.push_back(Unexplained(*unexplained));
+  }
+  for (Cause& c : found) {
+    // Known by the wait graph already, from those that wait for it here alone: this says more.
+    for (const Cause& known : *causes) {
+      if (known.op == nullptr && known.ranks == c.ranks && known.kind != RANK_DEAD) c.nodes = known.nodes;
+    }
+    std::erase_if(*causes, [&](const Cause& known) { return known.op == nullptr && known.ranks == c.ranks && known.kind != RANK_DEAD; });
+    // A rank that is known to have stopped for another reason did not come to this either.
+    bool explained = false;
+    for (const Cause& known : *causes) {
+      explained |= std::any_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) { return std::find(known.ranks.begin(), known.ranks.end(), r) != known.ranks.end(); });
+    }
+    if (!explained) causes->push_back(std::move(c));
+  }
+}
+
+Cause Causes::CreationCause(const PendingCreation& p, const std::set<int32_t>& waiting_somewhere) const {
+  Cause c;
+  c.comm = p.comm;
+  c.waiting = p.waiting;
+  c.op_name = ring::CallName(p.call);
+  const Communicator& comm = bundle_.comms[p.parent != kNoIndex ? p.parent : p.comm];
+  const std::string call = p.parent == kNoIndex
+                               ? absl::StrCat("nccl", ring::CallName(p.call), " of ", CommText(comm))
+                               : absl::StrCat("nccl", ring::CallName(p.call), " #", bundle_.comms[p.comm].ordinal, " of ", CommText(comm));
+  const std::string wait =
+      absl::StrCat(p.waiting.size(), p.size > 0 ? absl::StrCat(" of ", p.size) : "", p.waiting.size() == 1 ? " waits in " : " wait in ", call,
+                   p.oldest_ns > 0 ? absl::StrFormat(", the first for %.1f s", static_cast<double>(p.oldest_ns) / 1e9) : "");
+  c.evidence.push_back({wait, p.waiting});
+  c.kind = INIT_INCOMPLETE;
+  c.refuted_by = "a record of the named ranks' call";
+  // A rank that waits in an operation, or in the making of another communicator, did not come because of that.
+  std::vector<int32_t> free;
+  for (int32_t r : p.absent) {
+    const HostState host = model_.ranks[r].host;
+    const bool knows_no_wait = host == HostState::kElsewhere || host == HostState::kDead || host == HostState::kStopped;
+    const bool held = graph_ != nullptr ? !graph_->edges[WaitGraph::HostNode(r)].empty() : !knows_no_wait && !model_.ranks[r].in_flight.empty();
+    if (!waiting_somewhere.contains(r) && !held) free.push_back(r);
+  }
+  if (!p.astray.empty()) {
+    c.ranks = p.astray;
+    c.confidence = 0.93;
+    c.what = absl::StrCat("entered ", call, " with another unique id (communicator ", bundle_.comms[p.other].id, ") than the ",
+                          p.waiting.size(), " that wait for it (communicator ", bundle_.comms[p.comm].id, ")");
+    if (p.astray.size() >= p.waiting.size()) {
+      c.ranks.insert(c.ranks.end(), p.waiting.begin(), p.waiting.end());
+      std::sort(c.ranks.begin(), c.ranks.end());
+      c.confidence = 0.6;
+      c.what = absl::StrCat("entered ", call, " with different unique ids; nothing recorded tells which is right");
+    }
+    c.advice = "1. Look at how the unique id reaches these ranks: a stale key in the store, a wrong source rank, another group's id.";
+    c.refuted_by = "the two communicators being different ones by design";
+  } else if (!p.failed.empty()) {
+    c.ranks = p.failed;
+    c.confidence = 0.9;
+    c.what = absl::StrCat("its ", call, " returned an error, and it went on; the others still wait");
+    c.advice = "1. Read this rank's NCCL log (NCCL_DEBUG=WARN): the error stands there.";
+  } else if (!free.empty()) {
+    if (const int32_t r = free[0]; free.size() == 1 && model_.ranks[r].host == HostState::kDead) {
+      Cause dead = DeathCause(r);
+      dead.evidence.push_back(c.evidence[0]);
+      dead.waiting = c.waiting;
+      dead.comm = c.comm;
+      dead.op_name = c.op_name;
+      return dead;
+    }
+    c.ranks = std::move(free);
+    c.confidence = 0.9;
+    c.what = absl::StrCat("never entered ", call);
+    bool stopped = true;
+    for (int32_t r : c.ranks) stopped &= model_.ranks[r].host == HostState::kStopped;
+    if (stopped) {
+      c.kind = HOST_STALL;
+      absl::StrAppend(&c.what, "; its process is stopped");
+      c.confidence = 0.97;
+    }
+    for (int32_t r : c.ranks) {
+      if (c.ranks.size() <= 4) AddHostEvidence(r, &c);
+    }
+    c.advice = "1. Look at the named ranks' host processes: still starting, in an exception, at another place of the program.\n"
+               "2. Check that they got the same world size and rank from the launcher.";
+  } else if (!p.absent.empty()) {
+    c.kind = FINDING_UNSPECIFIED;  // held by something else, which is the cause
+  } else if (!p.unseen.empty()) {
+    c.missing = p.unseen;
+    c.confidence = p.unseen.size() == 1 ? 0.75 : 0.5;
+    c.what = absl::StrCat("not seen in ", call, ", and left no data: not started, or its data is missing");
+    c.advice = "1. Check that this rank was started and is alive: scheduler, launcher log, its own error output.\n"
+               "2. A process that never called NCCL leaves no ring.";
+    c.refuted_by = "its data showing that it had entered";
+  } else if (p.unnamed > 0) {
+    c.kind = FINDING_UNSPECIFIED;  // nobody to name
+  } else if (!p.returned.empty()) {
+    c.ranks = p.waiting;
+    c.confidence = 0.6;
+    c.what = absl::StrCat("did not come back from ", call, ", which ", p.returned.size(), " other members left");
+    c.advice = "1. Look at these ranks' stacks and at the network between them and their neighbours.";
+    c.waiting.clear();
+  } else if (bundle_.known_stalled || p.oldest_ns >= kLongSetUp) {
+    c.ranks = p.waiting;
+    c.confidence = 0.5;
+    c.what = absl::StrCat("all members are in ", call, " and none comes back");
+    c.advice = "1. Suspect the network between these hosts: wrong interface (NCCL_SOCKET_IFNAME), firewall, a host that cannot be reached.\n"
+               "2. NCCL_DEBUG=INFO shows how far each rank's set-up went.";
+    c.cause = "network";
+    c.waiting.clear();
+  } else {
+    c.kind = FINDING_UNSPECIFIED;
+  }
+  return c;
+}
+
+// Whoever is missing waits in something as well, or is not known by rank.
+Cause Causes::Unexplained(const PendingCreation& p) const {
+  const std::string call = absl::StrCat("nccl", ring::CallName(p.call), " of ", CommText(bundle_.comms[p.parent != kNoIndex ? p.parent : p.comm]));
+  Cause c;
+  c.kind = INIT_INCOMPLETE;
+  c.comm = p.comm;
+  c.op_name = ring::CallName(p.call);
+  c.waiting = p.waiting;
+  c.ranks = p.absent;
+  c.confidence = 0.5;
+  if (p.absent.empty()) {
+    c.what = absl::StrCat(p.unnamed, " of ", p.size, " members were not seen in ", call, "; nothing recorded tells their ranks");
+    c.advice = "1. Compare the list of members that the program means with the ranks that wait.";
+    c.refuted_by = "records of the members that are missing";
+  } else {
+    c.what = absl::StrCat("not in ", call, ", in which ", p.waiting.size(), " wait, but waiting elsewhere");
+    c.advice = "1. Make communicators in one order on all ranks.";
+    c.refuted_by = "what the named ranks wait for ending by itself";
+  }
+  c.evidence.push_back({absl::StrCat(p.waiting.size(), " wait in ", call), p.waiting});
+  return c;
+}
+
+void Causes::AddFromSplits(std::vector<Cause>* causes) {
+  std::vector<SplitFault> faults = FindSplitFaults(model_, model_.stalled || !mismatches_.empty());
+  std::set<uint32_t> affected;
+  std::set<int32_t> touched;
+  std::vector<Cause> found;
+  for (SplitFault& fault : faults) {
+    affected.insert(fault.affected.begin(), fault.affected.end());
+    for (uint32_t comm : fault.affected) {
+      for (const Member& m : model_.comms[comm].members) {
+        if (m.rank_index >= 0) touched.insert(m.rank_index);
+      }
+    }
+    Cause* same = nullptr;
+    for (Cause& known : found) {
+      if (known.ranks == fault.ranks && known.missing == fault.missing) same = &known;
+    }
+    if (same != nullptr) {
+      same->evidence.push_back({fault.evidence, fault.ranks});
+      continue;
+    }
+    Cause c;
+    c.kind = SPLIT_MISMATCH;
+    c.comm = fault.comm;
+    c.op_name = ring::CallName(ring::CallKind::kCommSplit);
+    c.ranks = fault.ranks;
+    c.missing = fault.missing;
+    c.confidence = fault.confidence;
+    c.what = std::move(fault.what);
+    c.evidence.push_back({std::move(fault.evidence), fault.ranks});
+    c.advice = "1. Compare how the named rank computes its colour, key or list of ranks with its neighbours: rank, world size, "
+               "parallel sizes from its environment.\n2. All results of these communicators are wrong, also where nothing hangs.";
+    c.refuted_by = "the groups being of these sizes by design";
+    found.push_back(std::move(c));
+  }
+  if (found.empty()) return;
+  // Calls that differ, and ranks that seem missing, in groups that are not what they should be follow from that.
+  std::erase_if(*causes, [&](const Cause& c) {
+    switch (c.kind) {
+      case RANK_DEAD:
+      case HOST_STALL:
+      case GPU_STALL:
+      case GROUP_LEFT_OPEN:
+        return false;
+      default:
+        return affected.contains(c.comm) || Subset(c.ranks, touched);
+    }
+  });
+  causes->insert(causes->begin(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,413 @@
+// Ranks that wait for each other, in words: who holds what, in which order, from which place of the code.
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/engine/rules/causes.h"
+#include "analyzer/engine/facts/counts.h"
+
+namespace lockstep {
+
+using ring::CallKind;
+using ring::IsCollective;
+using ring::IsPointToPoint;
+
+namespace {
+
+constexpr size_t kMaxOrders = 8;
+using OpKey = std::pair<uint32_t, int64_t>;  // communicator, number
+
+// Where in the code an operation was issued; empty: not recorded.
+std::string SiteText(const Bundle& bundle, const Op& op) {
+  if (op.call_site != kNoIndex && op.call_site < bundle.strings.size()) return absl::StrCat(" (", bundle.strings[op.call_site], ")");
+  if (op.caller == 0) return "";
+  return absl::StrFormat(" (called from %08x+0x%x)", op.caller_object, op.caller);
+}
+
+std::string RankList(const Bundle& bundle, const std::vector<int32_t>& ranks) {
+  constexpr size_t kShown = 8;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < std::min(kShown, ranks.size()); ++i) names.push_back(absl::StrCat(bundle.ranks[ranks[i]].rank));
+  return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ", absl::StrJoin(names, ", "),
+                      ranks.size() > kShown ? absl::StrCat(" and ", ranks.size() - kShown, " more") : "");
+}
+
+// Ranks that hold the operations of a circle in one order. Sibling communicators are one there, as long as no rank is in two.
+struct Order {
+  std::vector<OpKey> keys;           // number of the kind of communicator, number of the operation
+  std::vector<const Op*> ops;        // of ranks[0]
+  std::vector<int32_t> ranks;
+};
+
+std::vector<Order> OrdersOf(const Model& model, const std::set<int32_t>& ranks, const std::set<OpKey>& circle, bool by_kind) {
+  std::map<std::vector<OpKey>, Order> by_order;
+  std::map<std::string, uint32_t> kinds;
+  for (int32_t r : ranks) {
+    const Rank& rank = model.bundle.ranks[r];
+    Order order;
+    for (const Unit& unit : model.ranks[r].in_flight) {
+      for (uint32_t i : unit.ops) {
+        const OpKey key = {rank.memberships[rank.ops[i].membership].comm, rank.ops[i].seq};
+        if (!IsCollective(rank.ops[i].kind) || !circle.contains(key)) continue;
+        const std::string& klass = model.comms[key.first].klass;
+        order.keys.push_back({by_kind ? kinds.try_emplace(klass, static_cast<uint32_t>(kinds.size())).first->second : key.first, key.second});
+        order.ops.push_back(&rank.ops[i]);
+      }
+    }
+    if (by_kind) {
+      std::set<OpKey> distinct(order.keys.begin(), order.keys.end());
+      if (distinct.size() < order.keys.size()) return OrdersOf(model, ranks, circle, false);
+    }
+    auto [it, fresh] = by_order.try_emplace(order.keys, order);
+    it->second.ranks.push_back(r);
+  }
+  std::vector<Order> orders;
+  for (auto& [key, order] : by_order) orders.push_back(std::move(order));
+  std::stable_sort(orders.begin(), orders.end(), [](const Order& a, const Order& b) { return a.ranks.size() > b.ranks.size(); });
+  return orders;
+}
+
+// Two that exchanged nothing before, while the others of the circle have done so this many times.
+constexpr int64_t kUsedToEachOther = 8;
+
+bool Before(const Order& order, OpKey a, OpKey b) {
+  auto x = std::find(order.keys.begin(), order.keys.end(), a), y = std::find(order.keys.begin(), order.keys.end(), b);
+  return x < y && y != order.keys.end();
+}
+
+// In communicators of the same kinds and, where these carry sends and receives, at the same place.
+bool OneRole(const Model& model, int32_t a, int32_t b) {
+  std::multiset<std::pair<std::string, int32_t>> roles[2];
+  for (int side = 0; side < 2; ++side) {
+    for (const Membership& ms : model.bundle.ranks[static_cast<size_t>(side == 0 ? a : b)].memberships) {
+      const CommView& view = model.comms[ms.comm];
+      roles[side].insert({view.klass, view.used_for_p2p ? ms.member_rank : 0});
+    }
+  }
+  return roles[0] == roles[1];
+}
+
+// A circle of two states where nearly all ranks stand in one, and ranks in the same role in the other: the few left the program.
+bool FewLeft(const Model& model, const std::vector<Order>& orders) {
+  constexpr size_t kMany = 3;
+  if (orders.size() != 2 || orders[0].keys.empty() || orders[1].keys.empty()) return false;
+  if (orders[0].ranks.size() < kMany || 3 * orders[1].ranks.size() > orders[0].ranks.size()) return false;
+  return std::all_of(orders[1].ranks.begin(), orders[1].ranks.end(), [&](int32_t r) { return OneRole(model, r, orders[0].ranks[0]); });
+}
+
+bool Opposite(const Order& a, const Order& b) {
+  for (size_t i = 0; i < a.keys.size(); ++i) {
+    for (size_t j = i + 1; j < a.keys.size(); ++j) {
+      if (Before(b, a.keys[j], a.keys[i])) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+// The ranks of a pipeline exchange with the same peers all along. One of a circle that is in its first send to (or receive from) a peer
+// that never had anything for it, while the others count many, took the wrong peer; the rest wait for what it should have done instead.
+bool Causes::NarrowToStranger(const std::vector<uint32_t>& sink, Cause* c) const {
+  int32_t stranger = -1;
+  const Edge* first = nullptr;
+  int64_t most = 0;
+  for (uint32_t v : sink) {
+    const int32_t r = graph_->RankOf(v);
+    if (graph_->Kind(v) != WaitGraph::NodeKind::kQueue || r < 0) continue;
+    for (const Edge& e : graph_->edges[v]) {
+      if (e.op == nullptr || !IsPointToPoint(e.op->kind) || !std::binary_search(sink.begin(), sink.end(), e.to)) continue;
+      most = std::max(most, e.op->seq);
+      const auto& members = model_.comms[e.comm].members;
+      if (e.op->root_or_peer < 0 || static_cast<size_t>(e.op->root_or_peer) >= members.size()) continue;
+      const int32_t me = bundle_.ranks[r].memberships[e.op->membership].member_rank;
+      const Member& peer = members[static_cast<size_t>(e.op->root_or_peer)];
+      if (bundle_.ranks[r].source == Source::kFlightRecorder) {
+        if (!TookTheWrongPeer(model_, r, *e.op)) continue;
+        if (stranger >= 0 && stranger != r) return false;
+        stranger = r;
+        first = &e;
+        continue;
+      }
+      if (e.op->seq != 1 || model_.PeerIssued(peer, e.op->kind == CallKind::kSend ? CallKind::kRecv : CallKind::kSend, me) != 0) continue;
+      if (stranger >= 0 && stranger != r) return false;
+      stranger = r;
+      first = &e;
+    }
+  }
+  if (stranger < 0 || most < kUsedToEachOther) return false;
+  const Rank& rank = bundle_.ranks[stranger];
+  c->kind = P2P_UNMATCHED;
+  c->ranks = {stranger};
+  c->comm = first->comm;
+  c->op = first->op;
+  c->op_rank = stranger;
+  c->confidence = 0.8;
+  c->what = absl::StrCat("is in ", OpText(bundle_, rank, *first->op), SiteText(bundle_, *first->op), " on ", CommText(bundle_.comms[first->comm]),
+                         ", its first with that rank, which has nothing to match it: most likely the wrong peer, and others wait for what it "
+                         "should have done instead");
+  c->advice = "1. Look at how the named rank computes the peer of that call.";
+  c->refuted_by = "the other side's program having a matching call further on";
+  return true;
+}
+
+bool Causes::NewToItsRole(int32_t rank_index, const Op& op) const {
+  constexpr size_t kEnough = 64, kLeast = 2;  // siblings that are looked at; that must have such calls
+  const Membership& own = bundle_.ranks[static_cast<size_t>(rank_index)].memberships[op.membership];
+  const std::string& klass = model_.comms[own.comm].klass;
+  size_t siblings = 0;
+  for (size_t c = 0; c < model_.comms.size() && siblings < kEnough; ++c) {
+    const CommView& view = model_.comms[c];
+    if (c == own.comm || own.member_rank < 0 || view.klass != klass || static_cast<size_t>(own.member_rank) >= view.members.size()) continue;
+    const Member& m = view.members[static_cast<size_t>(own.member_rank)];
+    if (m.rank_index < 0 || m.membership == kNoIndex) continue;
+    bool any = false;
+    for (const Op& theirs : bundle_.ranks[static_cast<size_t>(m.rank_index)].ops) {
+      if (theirs.membership != m.membership || theirs.kind != op.kind || theirs.root_or_peer != op.root_or_peer) continue;
+      if (CompareCalls(bundle_, op, theirs, nullptr, nullptr) == FINDING_UNSPECIFIED) return false;
+      any = true;
+    }
+    siblings += any;
+  }
+  return siblings >= kLeast;
+}
+
+std::vector<Cause> Causes::BothSendAnew(const std::vector<uint32_t>& sink) const {
+  std::map<int32_t, const Op*> sends;
+  for (uint32_t v : sink) {
+    const int32_t r = graph_->RankOf(v);
+    if (graph_->Kind(v) != WaitGraph::NodeKind::kQueue) continue;
+    for (const Edge& e : graph_->edges[v]) {
+      if (std::binary_search(sink.begin(), sink.end(), e.to) && e.op != nullptr && e.op->kind == CallKind::kSend) sends.emplace(r, e.op);
+    }
+  }
+  if (sends.size() != 2) return {};
+  const auto& [a, from_a] = *sends.begin();
+  const auto& [b, from_b] = *sends.rbegin();
+  if (bundle_.ranks[static_cast<size_t>(a)].memberships[from_a->membership].comm != bundle_.ranks[static_cast<size_t>(b)].memberships[from_b->membership].comm) return {};
+  if (!NewToItsRole(a, *from_a) || !NewToItsRole(b, *from_b)) return {};
+  return CycleCauses(sink);
+}
+
+std::vector<Cause> Causes::CycleCauses(const std::vector<uint32_t>& sink) const {
+  Cause c;
+  c.nodes = sink;
+  c.kind = DEADLOCK_CYCLE;
+  c.confidence = 0.85;
+  c.refuted_by = "one of the operations completing";
+  std::set<int32_t> ranks;
+  std::set<OpKey> circle;
+  bool p2p = true, sends = true;
+  std::vector<uint32_t> launch_order;
+  for (uint32_t v : sink) {
+    const int32_t r = graph_->RankOf(v);
+    if (r >= 0) ranks.insert(r);
+    if (graph_->Kind(v) != WaitGraph::NodeKind::kQueue) continue;
+    for (const Edge& e : graph_->edges[v]) {
+      if (e.op == nullptr || !std::binary_search(sink.begin(), sink.end(), e.to)) continue;
+      if (e.why == Why::kLaunchOrder) launch_order.push_back(v);
+      c.doubtful |= e.presumed;
+      if (e.why == Why::kStreamOrder) continue;
+      if (c.op == nullptr) c.op = e.op, c.op_rank = r, c.comm = e.comm;
+      if (IsCollective(e.op->kind)) {
+        p2p = false;
+        circle.insert({e.comm, e.op->seq});
+      } else if (c.evidence.size() < 2 * kMaxOrders) {
+        c.evidence.push_back({absl::StrCat(Who(r), " waits in ", OpText(bundle_, bundle_.ranks[r], *e.op), SiteText(bundle_, *e.op),
+                                           " on ", CommText(bundle_.comms[e.comm])), {r}});
+      }
+      sends &= e.op->kind == CallKind::kSend;
+    }
+  }
+  c.ranks.assign(ranks.begin(), ranks.end());
+  if (!launch_order.empty()) {
+    // Only one GPU runs things in another order than issued, and the others have not issued what it runs: then what keeps its
+    // stream from the operation may as well be work that is not NCCL's.
+    bool issued_elsewhere = false;
+    for (const OpKey& key : circle) {
+      for (int32_t r : ranks) {
+        if (graph_->RankOf(launch_order[0]) == r) continue;
+        for (uint32_t q = graph_->FirstQueue(r); q < graph_->FirstQueue(r + 1); ++q) {
+          const Queue& queue = graph_->QueueOf(graph_->QueueNode(q));
+          if (queue.units.empty()) continue;
+          const Op& op = bundle_.ranks[r].ops[model_.ranks[r].in_flight[queue.units[0]].ops[0]];
+          issued_elsewhere |= op.state == OpState::kEnqueued && OpKey(model_.CommOf(bundle_.ranks[r], op), op.seq) == key;
+        }
+      }
+    }
+    std::sort(launch_order.begin(), launch_order.end());
+    const bool one = graph_->RankOf(launch_order.front()) == graph_->RankOf(launch_order.back());
+    if (!one || issued_elsewhere) return {LaunchOrderCause(sink)};
+    Cause stall;
+    const int32_t r = graph_->RankOf(launch_order[0]);
+    const GpuFront& front = graph_->QueueOf(launch_order[0]).front;
+    stall.kind = GPU_STALL;
+    stall.ranks = {r};
+    stall.nodes = {launch_order[0]};
+    stall.comm = front.comm;
+    stall.op = front.op;
+    stall.op_rank = r;
+    stall.confidence = 0.75;
+    stall.what = absl::StrCat("its stream never reached ", OpText(bundle_, bundle_.ranks[r], *front.op), " on ", CommText(bundle_.comms[front.comm]),
+                              ", which its peers are in, while another of its streams waits in a later operation");
+    stall.alternatives = {"work ahead of it on that stream that is not NCCL's does not end",
+                          "the GPU runs the two operations in the opposite order of the other GPUs"};
+    stall.tells_apart = "a kernel trace of this GPU; the job running with NCCL_LAUNCH_ORDER_IMPLICIT=1";
+    stall.advice = "1. Look for a kernel or host callback that never ends on this GPU, ahead of the collective.\n"
+                   "2. Read the host's kernel log for Xid errors.";
+    stall.refuted_by = "a start mark of that operation on that GPU";
+    return {stall};
+  }
+
+  if (p2p && NarrowToStranger(sink, &c)) return {c};
+
+  // Who holds these operations in which order.
+  const std::vector<Order> orders = OrdersOf(model_, ranks, circle, true);
+  bool inverted = false;
+  for (size_t i = 0; i < std::min(kMaxOrders, orders.size()); ++i) {
+    for (size_t k = i + 1; k < std::min(kMaxOrders, orders.size()); ++k) inverted |= Opposite(orders[i], orders[k]);
+    std::vector<std::string> steps;
+    for (const Op* op : orders[i].ops) {
+      const Rank& rank = bundle_.ranks[orders[i].ranks[0]];
+      steps.push_back(absl::StrCat(OpText(bundle_, rank, *op), " on ", CommText(bundle_.comms[model_.CommOf(rank, *op)]), SiteText(bundle_, *op)));
+    }
+    if (steps.empty()) continue;
+    const char* alone = steps.size() == 1 ? " wait in " : " issued ";
+    c.evidence.push_back({absl::StrCat(RankList(bundle_, orders[i].ranks), orders[i].ranks.size() == 1 && steps.size() == 1 ? " waits in " : alone,
+                                       absl::StrJoin(steps, ", then "), steps.size() == 1 ? " and did not issue the rest of the circle" : ""),
+                          orders[i].ranks});
+  }
+  std::set<uint32_t> comms;
+  for (const OpKey& key : circle) comms.insert(key.first);
+  if (inverted) {
+    c.kind = ORDER_INVERSION;
+    c.what = "issued the same operations in different orders and wait for each other";
+    c.advice = "1. Make every rank issue operations of different communicators in one order, or from one stream.";
+    // Many against few: the few are out of order.
+    const size_t few = ranks.size() - orders[0].ranks.size();
+    if (orders[0].ranks.size() >= 3 && few * 3 <= orders[0].ranks.size()) {
+      c.ranks.clear();
+      for (size_t i = 1; i < orders.size(); ++i) {
+        if (Opposite(orders[0], orders[i])) c.ranks.insert(c.ranks.end(), orders[i].ranks.begin(), orders[i].ranks.end());
+      }
+      std::sort(c.ranks.begin(), c.ranks.end());
+      c.what = absl::StrCat("issued in another order what ", orders[0].ranks.size(), " of ", ranks.size(), " ranks issued in one, and all wait for each other");
+    }
+  } else if (!p2p && FewLeft(model_, orders)) {
+    c.ranks = orders[1].ranks;
+    c.confidence = 0.8;
+    const Rank& usual = bundle_.ranks[static_cast<size_t>(orders[0].ranks[0])];
+    const Op& theirs = *orders[0].ops[0];
+    const Rank& odd = bundle_.ranks[static_cast<size_t>(orders[1].ranks[0])];
+    const Op& own = *orders[1].ops[0];
+    c.op = &own, c.op_rank = orders[1].ranks[0], c.comm = model_.CommOf(odd, own);
+    c.what = absl::StrCat("is in ", OpText(bundle_, odd, own), " on ", CommText(bundle_.comms[c.comm]), " where all ", orders[0].ranks.size(),
+                          " others of the circle are in ", OpText(bundle_, usual, theirs), " on ", CommText(bundle_.comms[model_.CommOf(usual, theirs)]),
+                          ": it left out or added a call before");
+    c.advice = "1. Compare the calls of the named rank with those of one in the same role around the operations listed.";
+  } else if (p2p && sends) {
+    c.what = "wait for each other in sends: each must receive before the other's send ends";
+    c.advice = "1. Put the sends and receives of a pair into one group (ncclGroupStart .. ncclGroupEnd).";
+  } else if (comms.size() > 1) {
+    std::vector<std::string> names;
+    for (uint32_t comm : comms) names.push_back(CommText(bundle_.comms[comm]));
+    if (names.size() > kMaxOrders) names.resize(kMaxOrders);
+    c.what = absl::StrCat("wait for each other in a circle over ", comms.size(), " communicators: ", absl::StrJoin(names, ", "));
+    c.advice = "1. Make every rank issue operations of these communicators in one order: the evidence lists who holds what.\n"
+               "2. Or issue them from one stream, one group, or with NCCL_LAUNCH_ORDER_IMPLICIT=1.";
+  } else {
+    c.what = "wait for each other in a circle";
+    c.advice = "1. Compare the order of calls of the named ranks around the operations listed: one of them left out, added or "
+               "reordered a call.";
+  }
+  return {c};
+}
+
+// The hosts issued alike, the GPUs run it in different orders. Nothing records why a GPU chose its order.
+Cause Causes::LaunchOrderCause(const std::vector<uint32_t>& sink) const {
+  Cause c;
+  c.kind = DEADLOCK_CYCLE;
+  c.hypothesis = true;
+  c.confidence = 0.6;
+  c.nodes = sink;
+  std::set<int32_t> ranks;
+  for (uint32_t v : sink) {
+    if (graph_->Kind(v) != WaitGraph::NodeKind::kQueue) continue;
+    const Queue& queue = graph_->QueueOf(v);
+    ranks.insert(queue.rank);
+    if (queue.units.empty() || c.evidence.size() >= 2 * kMaxOrders) continue;
+    const Rank& rank = bundle_.ranks[queue.rank];
+    const Op& op = rank.ops[model_.ranks[queue.rank].in_flight[queue.units[0]].ops[0]];
+    if (c.op == nullptr) c.op = &op, c.op_rank = queue.rank, c.comm = model_.CommOf(rank, op);
+    c.evidence.push_back({absl::StrCat(Who(queue.rank), op.state == OpState::kStarted ? " runs " : " has not started ", OpText(bundle_, rank, op),
+                                       " on ", CommText(bundle_.comms[model_.CommOf(rank, op)]), SiteText(bundle_, op),
+                                       queue.stream == kNoIndex ? "" : absl::StrCat(", stream ", queue.stream)),
+                          {queue.rank}});
+  }
+  c.ranks.assign(ranks.begin(), ranks.end());
+  c.what = "issued the same operations on several streams, and their GPUs run them in different orders: each waits for the other";
+  c.alternatives = {"kernels that are not NCCL's hold one of the streams on one of these GPUs"};
+  c.tells_apart = "the job running with NCCL_LAUNCH_ORDER_IMPLICIT=1, or with all operations on one stream; stream priorities and "
+                  "CUDA_DEVICE_MAX_CONNECTIONS of the ranks being equal; a kernel trace of one of the GPUs";
+  c.advice = "1. Set NCCL_LAUNCH_ORDER_IMPLICIT=1 (NCCL 2.26 and newer), or issue these communicators' operations from one stream.\n"
+             "2. Give the streams one priority, and check CUDA_DEVICE_MAX_CONNECTIONS: few connections make streams share a queue.\n"
+             "3. Make one stream wait for the other with an event where the order matters.";
+  c.refuted_by = "one of the operations completing, or running in one order on all of these GPUs";
+  return c;
+}
+
+void Causes::JoinStuck(std::vector<Cause>* causes) const {
+  constexpr size_t kMost = 64;   // more at once than that have a cause that is bigger than the order of two operations
+  std::vector<size_t> stuck;
+  for (size_t i = 0; i < causes->size(); ++i) {
+    const Cause& c = (*causes)[i];
+    if (c.kind == COLLECTIVE_STUCK && c.op != nullptr && IsCollective(c.op->kind)) stuck.push_back(i);
+  }
+  if (stuck.size() < 2 || stuck.size() > kMost) return;
+  std::set<size_t> gone;
+  for (size_t i = 0; i < stuck.size(); ++i) {
+    for (size_t k = i + 1; k < stuck.size(); ++k) {
+      Cause &a = (*causes)[stuck[i]], &b = (*causes)[stuck[k]];
+      if (gone.contains(stuck[i]) || gone.contains(stuck[k]) || a.comm == b.comm) continue;
+      std::vector<int32_t> shared;
+      std::set_intersection(a.ranks.begin(), a.ranks.end(), b.ranks.begin(), b.ranks.end(), std::back_inserter(shared));
+      if (shared.size() < 2) continue;
+      const Rank &x = bundle_.ranks[a.op_rank], &y = bundle_.ranks[b.op_rank];
+      Cause c;
+      c.kind = DEADLOCK_CYCLE;
+      c.hypothesis = true;
+      c.confidence = 0.5;
+      c.ranks = shared;
+      c.comm = a.comm;
+      c.op = a.op;
+      c.op_rank = a.op_rank;
+      c.nodes = a.nodes;
+      c.nodes.insert(c.nodes.end(), b.nodes.begin(), b.nodes.end());
+      const std::string first = absl::StrCat(OpText(bundle_, x, *a.op), " on ", CommText(bundle_.comms[a.comm])),
+                        second = absl::StrCat(OpText(bundle_, y, *b.op), " on ", CommText(bundle_.comms[b.comm]));
+      c.what = absl::StrCat("are in ", first, " and in ", second, " on different streams, as all other members are, and neither ends: their GPUs "
+                            "may run the two in different orders");
+      for (const Cause* from : {&a, &b}) c.evidence.insert(c.evidence.end(), from->evidence.begin(), from->evidence.end());
+      c.evidence.push_back({absl::StrCat(RankList(bundle_, shared), " are members of both; all hosts issued both",
+                                         SiteText(bundle_, *a.op), SiteText(bundle_, *b.op)), shared});
+      c.alternatives = {"the network between members of both", "the GPU of one of them, inside one of the operations"};
+      c.tells_apart = "the job running with NCCL_LAUNCH_ORDER_IMPLICIT=1, or with both on one stream; stream priorities and "
+                      "CUDA_DEVICE_MAX_CONNECTIONS of the ranks; kernel events of the profiler; link and Xid errors of the hosts";
+      c.advice = "1. Set NCCL_LAUNCH_ORDER_IMPLICIT=1 (NCCL 2.26 and newer), or issue these communicators' operations from one stream.\n"
+                 "2. Read link and Xid errors on these hosts: if there are any, they are the likelier cause.";
+      c.refuted_by = "one of the operations completing, or running in one order on all of these GPUs";
+      a = std::move(c);
+      gone.insert(stuck[k]);
+    }
+  }
+  for (auto it = gone.rbegin(); it != gone.rend(); ++it) causes->erase(causes->begin() + static_cast<ptrdiff_t>(*it));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,159 @@
+// Circles in which few ranks went on without an operation that many are in: ranks that left the loop for its end, or skipped a
+// step, and wait for the others at a later place.
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/engine/rules/causes.h"
+#include "analyzer/engine/facts/model.h"
+
+namespace lockstep {
+
+namespace {
+
+// What few ranks never issued and many are in.
+struct LeftOut {
+  uint32_t comm = kNoIndex;
+  int64_t seq = kUnknown;
+  std::set<int32_t> lacking, issuers;
+};
+
+// A rank in the same role stands at what this one waits in, and has made the call that this one lacks; nobody who stands there lacks it.
+// -1: none.
+int32_t WentByThere(const Model& model, int32_t rank_index, const Op& front, const LeftOut& left) {
+  const Bundle& bundle = model.bundle;
+  const Rank& own = bundle.ranks[static_cast<size_t>(rank_index)];
+  const Membership& at = own.memberships[front.membership];
+  const std::string &klass = model.comms[at.comm].klass, &lacked = model.comms[left.comm].klass;
+  int32_t witness = -1;
+  for (size_t s = 0; s < model.ranks.size(); ++s) {
+    const Rank& rank = bundle.ranks[s];
+    if (static_cast<int32_t>(s) == rank_index || rank.damaged || rank.memberships.size() != own.memberships.size()) continue;
+    const bool there = std::any_of(model.ranks[s].in_flight.begin(), model.ranks[s].in_flight.end(), [&](const Unit& unit) {
+      return std::any_of(unit.ops.begin(), unit.ops.end(), [&](uint32_t i) {
+        const Op& op = rank.ops[i];
+        if (op.kind != front.kind || op.seq != front.seq || model.comms[model.CommOf(rank, op)].klass != klass) return false;
+        return !ring::IsPointToPoint(op.kind) || (op.root_or_peer == front.root_or_peer && rank.memberships[op.membership].member_rank == at.member_rank);
+      });
+    });
+    if (!there) continue;
+    for (const Membership& ms : rank.memberships) {
+      if (model.comms[ms.comm].klass != lacked) continue;
+      if (ms.issued < left.seq) return -1;
+      if (witness < 0) witness = static_cast<int32_t>(s);
+    }
+  }
+  return witness;
+}
+
+}  // namespace
+
+std::vector<Cause> Causes::LeftInCircle(const std::vector<uint32_t>& sink, bool beside) const {
+  constexpr size_t kManyAgainstOne = 3;
+  auto inside = [&](uint32_t v) { return std::binary_search(sink.begin(), sink.end(), v); };
+  std::set<int32_t> all, odd, ahead, never;
+  std::vector<LeftOut> left_out;
+  for (uint32_t v : sink) {
+    if (graph_->RankOf(v) >= 0) all.insert(graph_->RankOf(v));
+    for (const Edge& e : graph_->edges[v]) {
+      if (e.why == Why::kNotIssued && graph_->IsHost(e.to) && inside(e.to)) never.insert(graph_->RankOf(e.to));
+    }
+    if (graph_->Kind(v) != WaitGraph::NodeKind::kCollective) continue;
+    // Few that did not issue what many did, or few that issued what many did not.
+    std::set<int32_t> lacking, issuers;
+    for (const Edge& e : graph_->edges[v]) {
+      if (e.why == Why::kNotIssued && graph_->IsHost(e.to) && inside(e.to)) lacking.insert(graph_->RankOf(e.to));
+    }
+    for (uint32_t from : graph_->back[v]) {
+      if (!lacking.empty() && graph_->RankOf(from) >= 0) issuers.insert(graph_->RankOf(from));
+    }
+    if (beside) all.insert(issuers.begin(), issuers.end());
+    if (kManyAgainstOne * lacking.size() <= issuers.size()) {
+      odd.insert(lacking.begin(), lacking.end());
+      if (const Edge* in = FirstIn(v).edge; in != nullptr && in->op != nullptr) left_out.push_back({in->comm, in->op->seq, lacking, issuers});
+    }
+    if (kManyAgainstOne * issuers.size() <= lacking.size()) ahead.insert(issuers.begin(), issuers.end());
+  }
+  // Who issued what many did not is merely ahead where others lack what many are in.
+  if (odd.empty()) odd = std::move(ahead);
+  // All others have issued whatever is waited for.
+  if ((kManyAgainstOne + 1) * never.size() <= all.size()) odd = never;
+  if (odd.empty()) return {};
+  // Sends and receives that lack their other side are another matter, and two alone may each be wrong: unless a sibling shows what comes
+  // before that place.
+  constexpr size_t kFew = 16;  // more are looked at as a whole, not one by one
+  bool alone = (kManyAgainstOne + 1) * odd.size() > all.size();
+  std::vector<int32_t> witnesses;
+  for (int32_t r : odd) {
+    for (uint32_t q = graph_->FirstQueue(r); q < graph_->FirstQueue(r + 1); ++q) {
+      const GpuFront& front = graph_->QueueOf(graph_->QueueNode(q)).front;
+      if (front.op == nullptr) continue;
+      const auto left = std::find_if(left_out.begin(), left_out.end(), [&](const LeftOut& l) { return l.lacking.contains(r); });
+      const int32_t witness = left == left_out.end() || odd.size() > kFew ? -1 : WentByThere(model_, r, *front.op, *left);
+      if (witness >= 0) {
+        witnesses.push_back(witness);
+        all.insert(left->issuers.begin(), left->issuers.end());
+      } else if (alone || ring::IsPointToPoint(front.op->kind)) {
+        return {};
+      }
+    }
+  }
+  alone = (kManyAgainstOne + 1) * odd.size() > all.size();
+  if (alone) return {};
+  // What the others lack of them: the place that was left first is in the smallest communicator.
+  const Edge* missed = nullptr;
+  int32_t waiter = -1;
+  auto consider = [&](const Edge& e, uint32_t from) {
+    if (e.op == nullptr || graph_->RankOf(from) < 0 || odd.contains(graph_->RankOf(from))) return;
+    if (missed == nullptr || bundle_.comms[e.comm].size < bundle_.comms[missed->comm].size) missed = &e, waiter = graph_->RankOf(from);
+  };
+  for (int32_t r : odd) {
+    for (uint32_t w : graph_->back[WaitGraph::HostNode(r)]) {
+      const bool collective = graph_->Kind(w) == WaitGraph::NodeKind::kCollective;
+      for (uint32_t from : collective ? graph_->back[w] : std::vector<uint32_t>{w}) {
+        for (const Edge& e : graph_->edges[from]) {
+          if (e.to == (collective ? w : WaitGraph::HostNode(r))) consider(e, from);
+        }
+      }
+    }
+  }
+  if (missed == nullptr) return {};
+  Cause c;
+  c.kind = RANK_NOT_ARRIVED;
+  c.cause = "code mismatch";
+  c.nodes = sink;
+  c.ranks.assign(odd.begin(), odd.end());
+  c.comm = missed->comm;
+  c.op = missed->op;
+  c.op_rank = waiter;
+  c.confidence = 0.9;
+  const std::string place = absl::StrCat(OpText(bundle_, bundle_.ranks[waiter], *missed->op), " on ", CommText(bundle_.comms[missed->comm]));
+  const int32_t first = c.ranks[0];
+  std::string later = "what comes later";
+  for (uint32_t q = graph_->FirstQueue(first); q < graph_->FirstQueue(first + 1); ++q) {
+    const GpuFront& front = graph_->QueueOf(graph_->QueueNode(q)).front;
+    if (front.op != nullptr) later = absl::StrCat(OpText(bundle_, bundle_.ranks[first], *front.op), " on ", CommText(bundle_.comms[front.comm]));
+  }
+  c.what = absl::StrCat("left out ", place, " and what follows it, and waits in ", later);
+  c.evidence.push_back({absl::StrCat(Who(waiter), " waits in ", place, ", which the named ranks never issued; ", all.size() - odd.size(),
+                                     " ranks wait for them, directly or through others"),
+                        {waiter}});
+  c.evidence.push_back({absl::StrCat(Who(first), " waits in ", later), {first}});
+  if (!witnesses.empty()) {
+    c.confidence = 0.85;
+    c.evidence.push_back({absl::StrCat(Who(witnesses[0]), ", in the same role, stands at that place as well, and made the call that the named left out"),
+                          {witnesses[0]}});
+  }
+  c.advice = "1. Find out why the named ranks came to that call: they ended the step or the loop early (uneven data, a condition that depends on local "
+             "data), or nobody should make it there.\n"
+             "2. Make every rank run the same number of steps, or agree on the end by a collective.";
+  c.alternatives = {absl::StrCat("they left out nothing, but added ", later, ", which the others never call"),
+                    "they issue these operations in another order than the others"};
+  c.tells_apart = "the named ranks' program after the operation that they wait in";
+  c.refuted_by = "records of the named ranks' calls";
+  return {c};
+}
+
+}  // namespace lockstep

@@ -1,0 +1,82 @@
+#include "analyzer/engine/rules/one_sided.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace lockstep {
+namespace {
+
+const ring::PeerProgress* PeerOf(const Membership& membership, int32_t peer) {
+  for (const ring::PeerProgress& progress : membership.recorded->peers) {
+    if (progress.peer == peer) return &progress;
+  }
+  return nullptr;
+}
+
+bool MayStillWait(const Op& op) {
+  return op.kind == ring::CallKind::kWaitSignal && op.membership != kNoIndex && op.root_or_peer >= 0 &&
+         op.state != OpState::kCompleted && op.state != OpState::kFailed && op.state != OpState::kQueued;
+}
+
+}  // namespace
+
+void AddOneSided(const Model& model, int64_t late_after_ns, std::vector<Cause>* causes) {
+  const Bundle& bundle = model.bundle;
+  std::vector<Cause> found;
+  std::set<int32_t> waiters;
+  for (size_t r = 0; r < bundle.ranks.size(); ++r) {
+    const Rank& rank = bundle.ranks[r];
+    std::map<std::pair<uint32_t, int32_t>, const Op*> newest;  // membership, peer
+    for (const Op& op : rank.ops) {
+      if (MayStillWait(op)) newest[{op.membership, op.root_or_peer}] = &op;
+    }
+    for (const auto& [place, op] : newest) {
+      if (!bundle.known_stalled && (rank.captured_ns <= 0 || rank.captured_ns - op->enter_ns < late_after_ns)) continue;
+      const Membership& own = rank.memberships[place.first];
+      const auto& members = model.comms[own.comm].members;
+      if (own.member_rank < 0 || static_cast<size_t>(place.second) >= members.size()) continue;
+      const Member& sender = members[static_cast<size_t>(place.second)];
+      const ring::PeerProgress* asked = PeerOf(own, place.second);
+      if (sender.rank_index < 0 || sender.membership == kNoIndex || asked == nullptr) continue;
+      const Rank& other = bundle.ranks[static_cast<size_t>(sender.rank_index)];
+      const Membership& theirs = other.memberships[sender.membership];
+      const ring::PeerProgress* given = PeerOf(theirs, own.member_rank);
+      if (given == nullptr && theirs.recorded->peers_lost != 0) continue;  // not counted
+      const uint64_t sent = given != nullptr ? given->signals : 0;
+      if (asked->waited <= sent) continue;
+      Cause c;
+      c.kind = P2P_UNMATCHED;
+      c.ranks = {sender.rank_index};
+      c.comm = own.comm;
+      c.op = op;
+      c.op_rank = static_cast<int32_t>(r);
+      c.waiting = {static_cast<int32_t>(r)};
+      c.op_name = "WaitSignal";
+      c.confidence = 0.9;
+      c.what = absl::StrCat("sent ", sent, " of the ", asked->waited, " signals that rank ", rank.rank, " waits for on ",
+                            CommText(bundle.comms[own.comm]));
+      c.evidence.push_back({absl::StrCat("rank ", rank.rank, "'s WaitSignal calls ask for ", asked->waited, " signals of member ",
+                                         place.second, " in all"), {static_cast<int32_t>(r)}});
+      c.evidence.push_back({absl::StrCat("it has issued ", sent, " PutSignal and Signal calls to member ", own.member_rank),
+                            {sender.rank_index}});
+      c.advice = "1. Look for the PutSignal or Signal call that this rank left out, or for a wait that asks for too many.";
+      c.refuted_by = "a signal that a kernel sent by the device interface, which no record shows";
+      waiters.insert(static_cast<int32_t>(r));
+      found.push_back(std::move(c));
+    }
+  }
+  const bool circle = std::all_of(found.begin(), found.end(), [&](const Cause& c) { return waiters.count(c.ranks[0]) != 0; });
+  if (!circle) std::erase_if(found, [&](const Cause& c) { return waiters.count(c.ranks[0]) != 0; });
+  if (found.empty()) return;
+  std::erase_if(*causes, [&](const Cause& c) {
+    return (c.kind == GPU_STALL || c.kind == HOST_STALL || c.kind == RANK_NOT_ARRIVED) && !c.ranks.empty() &&
+           std::all_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) { return waiters.count(r) != 0; });
+  });
+  for (Cause& c : found) causes->push_back(std::move(c));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,131 @@
+// Nobody is known to hold up the rest: those whose records of what they are in have left their rings.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/engine/rules/causes.h"
+
+namespace lockstep {
+
+std::vector<Cause> Causes::FromOverwritten() {
+  Cause all;
+  std::map<uint32_t, Cause> exchanges;
+  for (const auto& sink : graph_->sinks) {
+    const uint32_t v = sink[0];
+    if (sink.size() > 1 || graph_->Kind(v) != WaitGraph::NodeKind::kQueue || graph_->QueueOf(v).front.front != Front::kOverwritten) continue;
+    const Queue& queue = graph_->QueueOf(v);
+    for (Cause* c : {&all, queue.lost_exchange != kNoIndex ? &exchanges[queue.lost_exchange] : nullptr}) {
+      if (c == nullptr) continue;
+      c->ranks.push_back(queue.rank);
+      c->nodes.push_back(v);
+    }
+  }
+  std::vector<Cause> causes;
+  // Both ends of one exchange.
+  for (auto& [comm, c] : exchanges) {
+    std::sort(c.ranks.begin(), c.ranks.end());
+    c.ranks.erase(std::unique(c.ranks.begin(), c.ranks.end()), c.ranks.end());
+    if (bundle_.comms[comm].size != 2 || c.ranks.size() != 2) continue;
+    c.kind = P2P_UNMATCHED;
+    c.comm = comm;
+    c.confidence = 0.5;
+    c.what = absl::StrCat("are in a send or receive with each other on ", CommText(bundle_.comms[comm]), " that does not end; its record is gone");
+    causes.push_back(std::move(c));
+  }
+  // What their counters tell where their records do not.
+  if (!all.ranks.empty()) {
+    const std::set<int32_t> standing(all.ranks.begin(), all.ranks.end());
+    Cause odd = FromCounts();
+    const bool stand = std::all_of(odd.ranks.begin(), odd.ranks.end(), [&](int32_t r) { return standing.contains(r); });
+    if (!odd.ranks.empty() && (stand || odd.kind == SILENT_DESYNC)) {
+      for (size_t i = 0; i < all.nodes.size(); ++i) {
+        if (std::binary_search(odd.ranks.begin(), odd.ranks.end(), graph_->RankOf(all.nodes[i]))) odd.nodes.push_back(all.nodes[i]);
+      }
+      return {odd};
+    }
+  }
+  // One alone, whose file lost what it is in, is one without data.
+  if (causes.empty() && all.ranks.size() == 1 && bundle_.ranks[static_cast<size_t>(all.ranks[0])].damaged) {
+    Cause c = NoDataCause(bundle_.ranks[static_cast<size_t>(all.ranks[0])].rank);
+    c.nodes = all.nodes;
+    c.what = "others wait for it, and the part of its data that would tell is lost";
+    c.confidence = 0.5;
+    c.first_only = true;
+    AddWaiterEvidence(all.nodes[0], &c);
+    return {c};
+  }
+  std::vector<int32_t> stood;
+  // Several pairs at once have something in common that is not recorded.
+  if (causes.size() > 1) causes.clear();
+  if (causes.empty() && !all.ranks.empty()) {
+    std::sort(all.ranks.begin(), all.ranks.end());
+    all.ranks.erase(std::unique(all.ranks.begin(), all.ranks.end()), all.ranks.end());
+    all.kind = COLLECTIVE_STUCK;
+    all.confidence = 0.35;
+    all.what = "are in operations whose records are gone, and nobody else holds up the rest";
+    stood = all.ranks;
+    // Where all who wait for them do so in one operation, that is what they are most likely in themselves.
+    const Edge* in = nullptr;
+    int32_t waiter = -1;
+    bool one = true;
+    const auto look = [&](uint32_t from, uint32_t to) {
+      for (const Edge& e : graph_->edges[from]) {
+        if (e.to != to || e.op == nullptr || graph_->RankOf(from) < 0) continue;
+        if (in == nullptr) in = &e, waiter = graph_->RankOf(from);
+        one &= in->comm == e.comm && in->op->seq == e.op->seq && in->op->kind == e.op->kind;
+      }
+    };
+    for (uint32_t v : all.nodes) {
+      for (uint32_t from : graph_->back[v]) {
+        if (graph_->Kind(from) == WaitGraph::NodeKind::kQueue) look(from, v);
+        if (graph_->Kind(from) != WaitGraph::NodeKind::kCollective) continue;
+        for (uint32_t behind : graph_->back[from]) look(behind, from);
+      }
+    }
+    // Or in the first operation of one communicator, of which nothing has completed anywhere.
+    std::map<uint32_t, size_t> first;
+    for (uint32_t v : all.nodes) {
+      for (const auto& [comm, seq] : graph_->QueueOf(v).lost) {
+        const Rank& rank = bundle_.ranks[static_cast<size_t>(graph_->RankOf(v))];
+        first[comm] += std::any_of(rank.memberships.begin(), rank.memberships.end(), [&, c = comm, s = seq](const Membership& ms) {
+          return ms.comm == c && ms.completed == kNone && s == (ms.first_seq >= 0 ? ms.first_seq : 1);
+        });
+      }
+    }
+    for (const auto& [comm, count] : first) {
+      if (count == all.nodes.size()) all.first_lost = comm, all.op_rank = all.ranks[0];
+    }
+    if (in != nullptr && one) {
+      all.op = in->op, all.op_rank = waiter, all.comm = in->comm;
+    } else if (all.first_lost == kNoIndex && all.ranks.size() > 2) {
+      // Who stands there need not have made it so: the call that went wrong is gone as well, and may have been anybody's whose ring went on.
+      for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
+        const auto& memberships = bundle_.ranks[r].memberships;
+        if (std::any_of(memberships.begin(), memberships.end(), [](const Membership& ms) { return ms.lost_records > 0; }))
+          all.ranks.push_back(static_cast<int32_t>(r));
+      }
+      std::sort(all.ranks.begin(), all.ranks.end());
+      all.ranks.erase(std::unique(all.ranks.begin(), all.ranks.end()), all.ranks.end());
+      all.confidence = 0.3;
+      all.what = absl::StrCat(stood.size(), " of them are in operations whose records are gone, and nobody else holds up the rest: which call "
+                              "went wrong is no longer recorded");
+    }
+    causes.push_back(std::move(all));
+  }
+  for (Cause& c : causes) {
+    c.doubtful = true;
+    c.alternatives = {"any of the named ranks, or what lies between them"};
+    c.tells_apart = "a longer record (a larger ring), or a dump taken earlier";
+    c.evidence.push_back({"their streams and counters show older operations in flight than the oldest that is still recorded",
+                          stood.empty() ? c.ranks : stood});
+    c.advice = "1. Look at these ranks by hand: stacks of their hosts, errors of their GPUs.\n2. Record with a larger ring.";
+    c.refuted_by = "the operation that they are in";
+  }
+  return causes;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,78 @@
+// Jobs in which nobody waits in NCCL: all but a few are seen to wait for another process by other means. At the start of a job that is how
+// it looks when the rank that hands out a unique id does not come to it.
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "analyzer/engine/rules/causes.h"
+
+namespace lockstep {
+
+std::vector<Cause> Causes::FromRendezvous(int64_t late_after_ns) const {
+  constexpr size_t kFew = 4;  // of those that do not wait there is at most one to so many that do
+  constexpr double kOne = 0.85, kSeveral = 0.6, kNoData = 0.5;
+  std::vector<int32_t> waiting, standing, missing;
+  int64_t least = INT64_MAX;
+  for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
+    const Rank& rank = bundle_.ranks[r];
+    const RankView& view = model_.ranks[r];
+    // What is in NCCL, or waits for its GPU, is told by what it waits for there.
+    if (!view.in_flight.empty() || view.host == HostState::kInCall || view.host == HostState::kInWait) return {};
+    if (ClassifyActivity(rank.process).stall != Stall::kRendezvous) {
+      standing.push_back(static_cast<int32_t>(r));
+      continue;
+    }
+    waiting.push_back(static_cast<int32_t>(r));
+    const bool told = view.thread != nullptr && view.thread->last_call_ns > 0 && rank.captured_ns > 0;
+    least = std::min(least, told ? rank.captured_ns - view.thread->last_call_ns : 0);
+  }
+  if (waiting.empty() || (!bundle_.known_stalled && least < late_after_ns)) return {};
+  absl::flat_hash_set<int32_t> seen;
+  for (const Rank& rank : bundle_.ranks) seen.insert(rank.rank);
+  for (int32_t r = 0; r < bundle_.ranks_expected && missing.size() <= waiting.size(); ++r) {
+    if (!seen.contains(r)) missing.push_back(r);
+  }
+  const size_t others = standing.empty() ? missing.size() : standing.size();
+  if (others == 0 || (others > 1 && others * kFew > waiting.size())) return {};
+  Cause c;
+  c.waiting = waiting;
+  c.op_name = kRendezvous;
+  c.evidence.push_back({absl::StrCat(waiting.size(), waiting.size() == 1 ? " rank waits" : " ranks wait", " for another process outside of NCCL, as their stacks show",
+                                     least > 0 && least < INT64_MAX ? absl::StrFormat(", the newest for %.1f s", static_cast<double>(least) / 1e9) : ""),
+                        waiting});
+  c.alternatives.push_back("the program has no call there that the named have to make, and what the others wait for is elsewhere");
+  c.tells_apart = "which key, or which barrier, they wait in, and who sets it";
+  if (standing.empty()) {
+    c.kind = RANK_NO_DATA;
+    c.missing = missing;
+    c.confidence = kNoData;
+    c.what = "others wait for another process outside of NCCL, and it left no data";
+    c.advice = "1. Check that this rank was started and is alive: scheduler, launcher log, its own error output.\n"
+               "2. A process that never called NCCL leaves no ring.";
+    c.refuted_by = "its data showing that it waits there as well";
+    return {std::move(c)};
+  }
+  c.kind = HOST_STALL;
+  c.ranks = standing;
+  c.confidence = standing.size() == 1 && missing.empty() ? kOne : kSeveral;
+  const ring::ThreadSnapshot* thread = model_.ranks[static_cast<size_t>(standing[0])].thread;
+  c.what = absl::StrCat("its host is in no NCCL call and no GPU wait",
+                        standing.size() == 1 && thread != nullptr ? Seconds(bundle_.ranks[static_cast<size_t>(standing[0])], thread->last_call_ns) : "",
+                        ", and all others wait for another process outside of NCCL");
+  if (!missing.empty()) c.alternatives.push_back("they wait for a rank that left no data");
+  c.moving = std::any_of(standing.begin(), standing.end(), [&](int32_t r) {
+    return ClassifyActivity(bundle_.ranks[static_cast<size_t>(r)].process).moving == Moving::kYes;
+  });
+  c.advice = "1. Look at this rank's Python and native stacks: it has not come to what the others wait for.\n"
+             "2. At the start of a job: does this rank hand out the unique id of a group?";
+  c.refuted_by = "the named being inside that rendezvous as well";
+  for (int32_t r : standing) {
+    if (standing.size() <= 4) AddHostEvidence(r, &c);
+  }
+  return {std::move(c)};
+}
+
+}  // namespace lockstep

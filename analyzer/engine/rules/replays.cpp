@@ -1,0 +1,98 @@
+// What a finding says of CUDA graphs: in which replay of which graph, at which of its operations, and how far the others came.
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/engine/rules/causes.h"
+
+namespace lockstep {
+namespace {
+
+// The newest launch that issued something on the communicator; null: none that is recorded.
+const Replay* NewestReplay(const Rank& rank, uint32_t comm) {
+  for (size_t i = rank.ops.size(); i-- > 0;) {
+    const Op& op = rank.ops[i];
+    if (!op.replayed || op.membership == kNoIndex || rank.memberships[op.membership].comm != comm) continue;
+    if (op.state == OpState::kFailed) continue;
+    return ReplayOf(rank, op);
+  }
+  return nullptr;
+}
+
+std::string Times(uint64_t count) { return absl::StrCat(count, count == 1 ? " time" : " times"); }
+
+}  // namespace
+
+std::vector<Cause> Causes::FromReplays() const {
+  constexpr size_t kMany = 3;
+  constexpr double kFits = 0.6;
+  if (!bundle_.known_stalled) return {};
+  std::map<uint64_t, std::vector<int32_t>> launched;
+  for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
+    const Rank& rank = bundle_.ranks[r];
+    if (rank.damaged || rank.graphs.size() != 1) continue;
+    launched[rank.graphs[0].launches].push_back(static_cast<int32_t>(r));
+  }
+  if (launched.size() != 2) return {};
+  const auto& [few, behind] = *launched.begin();
+  const auto& [most, others] = *launched.rbegin();
+  if (behind.size() != 1 || others.size() < kMany || model_.ranks[static_cast<size_t>(behind[0])].host != HostState::kElsewhere) return {};
+  const ring::ThreadSnapshot* thread = model_.ranks[static_cast<size_t>(behind[0])].thread;
+  Cause c;
+  c.kind = HOST_STALL;
+  c.ranks = behind;
+  c.hypothesis = true;
+  c.confidence = kFits;
+  c.what = absl::StrCat("launched its CUDA graph ", Times(few), ", and its host is in no NCCL call and no GPU wait",
+                        Seconds(bundle_.ranks[static_cast<size_t>(behind[0])], thread != nullptr ? thread->last_call_ns : 0));
+  c.evidence.push_back({absl::StrCat("the ", others.size(), " other ranks that can be read launched theirs ", Times(most)), others});
+  c.alternatives = {"a rank without data stands still, and this one works on what is its own"};
+  c.tells_apart = "the dumps of the ranks without data";
+  c.advice = "1. Look at this rank's Python and native stacks: data loader, checkpoint, lock, garbage collection.";
+  c.refuted_by = "that rank having less to launch by design";
+  AddHostEvidence(behind[0], &c);
+  return {c};
+}
+
+void Causes::DescribeReplay(const Cause& cause, Finding* finding) const {
+  if (cause.op == nullptr || cause.op_rank < 0) return;
+  const Rank& rank = bundle_.ranks[cause.op_rank];
+  const Replay* replay = ReplayOf(rank, *cause.op);
+  if (replay == nullptr) return;
+  const ring::GraphSnapshot* graph = GraphOf(rank, *replay);
+  const uint64_t operations = graph != nullptr ? graph->operations : 0;
+  const uint32_t place = PlaceInGraph(*cause.op);
+  GraphReplay* out = finding->mutable_graph_replay();
+  out->set_graph(replay->graph + 1);
+  out->set_number(static_cast<int64_t>(replay->number));
+  out->set_operation(place);
+  out->set_operations(static_cast<int64_t>(operations));
+  auto add = [&](const std::string& text, int32_t r) {
+    Evidence* e = finding->add_evidence();
+    e->set_text(text);
+    e->add_ranks(bundle_.ranks[r].rank);
+    e->set_source(absl::StrCat(Who(r), "'s record"));
+  };
+  std::string text = absl::StrCat("it is operation ", place, " of the ", operations, " that CUDA graph ", replay->graph + 1, " holds; ",
+                                  Who(cause.op_rank), " launched that graph ", Times(graph != nullptr ? graph->launches : replay->number));
+  if (graph != nullptr && graph->completed > 0) absl::StrAppend(&text, ", and its GPU completed replay ", graph->completed);
+  add(text, cause.op_rank);
+  constexpr int kTold = 4;
+  int told = 0;
+  for (const int32_t r : cause.ranks) {
+    if (r == cause.op_rank || told == kTold || cause.kind == COLLECTIVE_STUCK) continue;
+    const Replay* own = NewestReplay(bundle_.ranks[r], cause.comm);
+    const std::string what = own == nullptr ? "has launched no graph" : absl::StrCat("launched graph ", own->graph + 1, " last as replay ", own->number);
+    add(absl::StrCat(Who(r), " ", what, cause.comm == kNoIndex ? "" : absl::StrCat(" on ", CommText(bundle_.comms[cause.comm]))), r);
+    ++told;
+  }
+  if (cause.kind == COLLECTIVE_STUCK && operations > 1) {
+    add(absl::StrCat("all members launched that replay: the first of its operations that may be the one is named; nothing inside a graph "
+                     "tells how far it came"),
+        cause.op_rank);
+  }
+}
+
+}  // namespace lockstep

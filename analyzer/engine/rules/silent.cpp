@@ -1,0 +1,85 @@
+// Ranks without data that others wait for: which of them are most likely victims as well.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "analyzer/engine/rules/causes.h"
+
+namespace lockstep {
+
+// Communicators in which somebody waits for this node.
+std::set<uint32_t> Causes::WaitedIn(uint32_t node) const {
+  std::set<uint32_t> comms;
+  for (uint32_t w : graph_->back[node]) {
+    if (graph_->Kind(w) == WaitGraph::NodeKind::kCollective) {
+      if (const Edge* in = FirstIn(w).edge; in != nullptr && in->comm != kNoIndex) comms.insert(in->comm);
+      continue;
+    }
+    for (const Edge& e : graph_->edges[w]) {
+      if (e.to == node && e.comm != kNoIndex) comms.insert(e.comm);
+    }
+  }
+  return comms;
+}
+
+// The communicators that are used most (of tensor parallelism) hold ranks that meet many times a layer, so the peers of one that
+// stopped wait for it there. Where that is seen of some that left no data, others whose own peers of that kind went past all operations
+// with them, and wait for somebody else, stand where those peers stand.
+std::set<uint32_t> Causes::SilentVictims() const {
+  std::map<uint32_t, std::set<uint32_t>> waited;  // node -> communicators
+  for (const auto& sink : graph_->sinks) {
+    if (sink.size() == 1 && graph_->Kind(sink[0]) == WaitGraph::NodeKind::kMissing) waited[sink[0]] = WaitedIn(sink[0]);
+  }
+  std::set<uint32_t> victims;
+  if (waited.size() < 2) return victims;
+  // Who is waited for by damaged records alone, whose lost parts others wait for: what those stand in may be another thing.
+  std::set<int32_t> lost;
+  for (const auto& [node, comms] : waited) lost.insert(graph_->MissingRank(node));
+  const auto in_vain = [&](uint32_t from) {
+    const int32_t r = graph_->RankOf(from);
+    return r < 0 || (bundle_.ranks[static_cast<size_t>(r)].damaged && lost.contains(bundle_.ranks[static_cast<size_t>(r)].rank));
+  };
+  const auto& back = graph_->back;
+  for (const auto& [node, comms] : waited) {
+    if (damaged_.contains(graph_->MissingRank(node))) continue;
+    const bool all = std::all_of(back[node].begin(), back[node].end(), [&](uint32_t from) {
+      return in_vain(from) && (graph_->Kind(from) != WaitGraph::NodeKind::kCollective || std::all_of(back[from].begin(), back[from].end(), in_vain));
+    });
+    if (all) victims.insert(node);
+  }
+  std::map<std::string, int64_t> used;
+  for (const CommView& view : model_.comms) {
+    int64_t& most = used[view.klass];
+    for (const Member& m : view.members) {
+      if (m.rank_index >= 0) most = std::max(most, m.arrived);
+    }
+  }
+  const auto busiest = std::max_element(used.begin(), used.end(), [](const auto& x, const auto& y) { return x.second < y.second; });
+  const std::string* inner = nullptr;
+  for (const auto& [node, comms] : waited) {
+    for (uint32_t c : comms) {
+      if (model_.comms[c].klass == busiest->first) inner = &busiest->first;
+    }
+  }
+  if (inner == nullptr) return victims;
+  for (uint32_t c = 0; c < model_.comms.size(); ++c) {
+    const CommView& view = model_.comms[c];
+    if (view.klass != *inner) continue;
+    bool went_past = false;
+    for (const Member& m : view.members) {
+      const bool present = m.rank_index >= 0 && m.membership != kNoIndex && !bundle_.ranks[m.rank_index].damaged;
+      went_past |= present && m.completed >= bundle_.ranks[m.rank_index].memberships[m.membership].first_seq;
+    }
+    if (!went_past) continue;
+    for (const auto& [node, comms] : waited) {
+      const int32_t rank = graph_->MissingRank(node);
+      const bool member = std::any_of(view.members.begin(), view.members.end(), [&](const Member& m) { return m.global_rank == rank; });
+      if (member && !comms.contains(c)) victims.insert(node);
+    }
+  }
+  return victims;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,58 @@
+#include "analyzer/engine/rules/unseen_end.h"
+
+#include <algorithm>
+
+namespace lockstep {
+namespace {
+
+constexpr double kMedium = 0.6;
+
+bool RestsOnFlight(FindingKind kind) {
+  switch (kind) {
+    case COLLECTIVE_STUCK:
+    case DEADLOCK_CYCLE:
+    case GPU_STALL:
+    case HOST_STALL:
+    case INIT_INCOMPLETE:
+    case P2P_UNMATCHED:
+    case RANK_NOT_ARRIVED:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Neither a ring nor this host tells when: gone, or recorded on another boot or host.
+bool NobodySaw(const Rank& rank) {
+  return EndUnseen(rank) || (rank.source == Source::kRing && rank.process.life == Life::kUnknown && rank.captured_ns == 0);
+}
+
+// The last thing that a ring shows its host to have done, by the wall clock.
+int64_t LastSign(const Rank& rank) {
+  int64_t last = 0;
+  for (const Op& op : rank.ops) last = std::max({last, op.enter_ns, op.return_ns});
+  for (const ring::ThreadSnapshot& thread : rank.threads)
+    last = std::max({last, thread.since_ns, thread.wait_since_ns, thread.group_since_ns, thread.last_call_ns});
+  return last + rank.real_minus_mono_ns;
+}
+
+}  // namespace
+
+void DoubtUnseenEnd(const Bundle& bundle, int64_t late_after_ns, std::vector<Cause>* causes) {
+  if (causes->empty() || bundle.known_stalled || !std::all_of(bundle.ranks.begin(), bundle.ranks.end(), NobodySaw)) return;
+  int64_t last = 0;
+  for (const Rank& rank : bundle.ranks) last = std::max(last, LastSign(rank));
+  for (Cause& c : *causes) {
+    if (!RestsOnFlight(c.kind)) continue;
+    if (c.op != nullptr && c.op_rank >= 0 && c.op->enter_ns > 0 &&
+        last - (c.op->enter_ns + bundle.ranks[static_cast<size_t>(c.op_rank)].real_minus_mono_ns) >= late_after_ns) {
+      continue;
+    }
+    c.hypothesis = true;
+    c.confidence = std::min(c.confidence, kMedium);
+    c.alternatives.push_back("the job moved until its processes were ended: when that was, and for how long anything had stood still, rings alone do not tell");
+    if (c.tells_apart.empty()) c.tells_apart = "whoever saw the job: its last output, what ended it";
+  }
+}
+
+}  // namespace lockstep

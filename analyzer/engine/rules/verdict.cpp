@@ -1,0 +1,619 @@
+// The second half of Causes: collecting causes.
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/engine/rules/causes.h"
+#include "analyzer/engine/facts/counts.h"
+
+namespace lockstep {
+
+using ring::CallKind;
+using ring::IsCollective;
+
+namespace {
+
+// Whether the dump proves that operations it shows as unfinished are so: recorders that never see completions call every
+// operation scheduled.
+bool CompletionsAreRecorded(const Bundle& bundle, int32_t rank_index, const Op* op) {
+  const Rank& rank = bundle.ranks[rank_index];
+  if (rank.source != Source::kFlightRecorder) return true;
+  if (rank.start_recorded || (op != nullptr && (op->state == OpState::kStarted || op->retired))) return true;
+  for (const Membership& ms : rank.memberships) {
+    if (ms.completed >= 0) return true;
+  }
+  for (const Op& o : rank.ops) {
+    if (o.state == OpState::kCompleted) return true;
+  }
+  return false;
+}
+
+bool HasQueued(const Rank& rank) {
+  return std::any_of(rank.ops.begin(), rank.ops.end(), [](const Op& op) { return op.state == OpState::kQueued; });
+}
+
+bool Names(const std::vector<Cause>& causes, int32_t rank_index) {
+  for (const Cause& c : causes) {
+    if (std::find(c.ranks.begin(), c.ranks.end(), rank_index) != c.ranks.end()) return true;
+  }
+  return false;
+}
+
+// A thread is between a group's begin and its end, and in no call.
+bool HasOpenGroup(const Rank& rank) {
+  return std::any_of(rank.threads.begin(), rank.threads.end(), [](const auto& t) { return t.group_depth > 0 && t.call == ring::CallKind::kNone; });
+}
+
+// Several ranks that stand still in the same way are told together. A framework's dump does not say whether a rank that
+// stands still does so on its host or its GPU unless its peers happen to show it; there the two are one way.
+bool OneFinding(const Bundle& bundle, const Cause& a, const Cause& b) {
+  if (a.kind == b.kind && a.ranks == b.ranks) return true;
+  // What is certain is not drawn into doubt by what is not.
+  if (a.doubtful != b.doubtful) return false;
+  auto still = [&](const Cause& c) {
+    return (c.kind == RANK_NOT_ARRIVED || c.kind == GPU_STALL) && !c.ranks.empty() &&
+           bundle.ranks[c.ranks[0]].source == Source::kFlightRecorder;
+  };
+  if (still(a) && still(b)) return true;
+  if (!SameStall(a.stall, b.stall)) return false;
+  return a.kind == b.kind && a.kind != COLLECTIVE_STUCK && a.kind != DEADLOCK_CYCLE && a.kind != ORDER_INVERSION;
+}
+
+}  // namespace
+
+// The same cause seen from several ends, or by several culprits at once, is one finding.
+void Causes::Merge(std::vector<Cause>* causes, Cause c) const {
+  constexpr size_t kEnough = 24;
+  Cause* same = nullptr;
+  for (Cause& known : *causes) {
+    if (OneFinding(bundle_, known, c)) same = &known;
+  }
+  if (same == nullptr) {
+    causes->push_back(std::move(c));
+    return;
+  }
+  if ((same->ranks != c.ranks || !c.missing.empty()) && same->evidence.size() < kEnough) {
+    same->evidence.insert(same->evidence.end(), c.evidence.begin(), c.evidence.end());
+  }
+  same->ranks.insert(same->ranks.end(), c.ranks.begin(), c.ranks.end());
+  same->missing.insert(same->missing.end(), c.missing.begin(), c.missing.end());
+  same->nodes.insert(same->nodes.end(), c.nodes.begin(), c.nodes.end());
+  same->confidence = std::min(same->confidence, c.confidence);
+  same->stall = std::max(same->stall, c.stall);
+  same->moving |= c.moving;
+  same->first_only &= c.first_only;
+}
+
+namespace {
+
+// Hosts that stand still together before any of them issued an operation: the program hands unique ids around, and waits in barriers, by
+// means that are not recorded, so one of them may wait for another there.
+void DoubtTogetherAtStart(const Model& model, Cause* c) {
+  constexpr double kSome = 0.85;
+  if ((c->kind != HOST_STALL && c->kind != RANK_NOT_ARRIVED) || c->ranks.size() < 2 || c->stall != Stall::kUnknown || c->confidence <= kSome) return;
+  const bool at_start = std::all_of(c->ranks.begin(), c->ranks.end(), [&](int32_t r) {
+    const auto& memberships = model.bundle.ranks[static_cast<size_t>(r)].memberships;
+    const HostState host = model.ranks[static_cast<size_t>(r)].host;
+    return host != HostState::kStopped && host != HostState::kDead && model.ranks[static_cast<size_t>(r)].in_flight.empty() &&
+           std::all_of(memberships.begin(), memberships.end(), [](const Membership& ms) { return ms.issued <= 0 && ms.peers.empty(); });
+  });
+  if (!at_start) return;
+  c->confidence = kSome;
+  c->alternatives.push_back("one of them waits for another outside of NCCL, in the store that hands unique ids around or in a barrier, and is a victim");
+  if (c->tells_apart.empty()) c->tells_apart = "their stacks: who of them is inside a store, MPI or gloo";
+}
+
+// Whom all of them wait for outside the circle may stand in what their damaged records lost.
+void DoubtDamagedCircle(const Bundle& bundle, Cause* c) {
+  constexpr double kLow = 0.35;
+  const auto damaged = [&](int32_t rank) { return bundle.ranks[static_cast<size_t>(rank)].damaged; };
+  if (c->kind != DEADLOCK_CYCLE || c->ranks.empty() || !std::all_of(c->ranks.begin(), c->ranks.end(), damaged)) return;
+  c->hypothesis = true;
+  c->confidence = std::min(c->confidence, kLow);
+  c->alternatives.insert(c->alternatives.begin(), "they wait for something else as well, which stood in the damaged parts of their records");
+  if (c->tells_apart.empty()) c->tells_apart = "their whole records";
+}
+
+}  // namespace
+
+std::vector<Cause> Causes::FromSinks() {
+  std::vector<Cause> causes;
+  if (graph_ == nullptr) return causes;
+  std::set<std::pair<uint32_t, int64_t>> told;  // stuck collectives: every member is an end of the graph
+  const std::set<uint32_t> silent_victims = SilentVictims();
+  std::vector<Cause> by_damaged;
+  for (const auto& sink : graph_->sinks) {
+    if (silent_victims.contains(sink[0])) continue;
+    std::set<int32_t> ranks;
+    bool ended = false;
+    for (uint32_t v : sink) {
+      const int32_t r = graph_->RankOf(v);
+      if (r < 0) continue;
+      ranks.insert(r);
+      ended |= model_.ranks[r].host == HostState::kStopped ||
+               (model_.ranks[r].host == HostState::kDead && bundle_.ranks[r].process.life != Life::kExited);
+    }
+    std::vector<Cause> here;
+    // A group that was never ended says why the calls behind it came nowhere, whatever else looks odd in that rank's record.
+    const bool open = sink.size() == 1 && graph_->IsHost(sink[0]) &&
+                      (HasOpenGroup(bundle_.ranks[sink[0]]) || (bundle_.ranks[sink[0]].source == Source::kFlightRecorder && HasQueued(bundle_.ranks[sink[0]])));
+    if (!ended && !open) {
+      for (int32_t r : ranks) {
+        if (const Divergence* d = DivergenceOf(r)) here.push_back(FromDivergence(*d));
+      }
+    }
+    // What no GPU of the circle came to yet did not close it.
+    if (!here.empty() && sink.size() > 1 && std::none_of(ranks.begin(), ranks.end(), [&](int32_t r) {
+          const Divergence* d = DivergenceOf(r);
+          return d != nullptr && CameTo(*d);
+        })) {
+      std::vector<Cause> left = LeftInCircle(sink);
+      if (!left.empty()) here = std::move(left);
+    }
+    if (!here.empty() && sink.size() > 1) {
+      if (std::vector<Cause> both = BothSendAnew(sink); !both.empty()) here = std::move(both);
+    }
+    const uint32_t v = sink[0];
+    // A communicator in the making that nobody is seen to be missing from: AddFromCreations tells of it.
+    if (here.empty() && sink.size() == 1 && graph_->Kind(v) == WaitGraph::NodeKind::kCollective) continue;
+    if (here.empty() && sink.size() == 1 && graph_->Kind(v) == WaitGraph::NodeKind::kQueue) {
+      const GpuFront& front = graph_->QueueOf(v).front;
+      if (front.front == Front::kOverwritten) continue;
+      if (front.front == Front::kMismatched) {
+        here = Explain(mismatches_[front.mismatch]);
+        AddAbsentFromMismatch(front, &here);
+      } else if (front.front == Front::kAllArrived && !CompletionsAreRecorded(bundle_, graph_->RankOf(v), front.op)) {
+        continue;
+      } else {
+        const bool stuck = front.front == Front::kAllArrived && front.op != nullptr && IsCollective(front.op->kind);
+        const bool begun = !stuck || front.op->state != OpState::kEnqueued || GpuFailed(front.comm);
+        // Starts are recorded and nobody has one: no GPU is in it. A graph's capture that a framework records as a call is no
+        // stuck operation.
+        if (!begun && (front.op->graph != 0 || bundle_.ranks[graph_->RankOf(v)].source == Source::kFlightRecorder)) continue;
+        if (stuck && !told.insert({front.comm, front.op->seq}).second) continue;
+        here.push_back(begun ? GpuCause(v) : NotBegunCause(v));
+      }
+    } else if (here.empty() && sink.size() == 1) {
+      here = WhyItLeft(v);
+      if (here.empty()) here.push_back(HostCause(v));
+    } else if (here.empty()) {
+      // A circle through an operation on which the calls differ is a mismatch, not a deadlock.
+      for (uint32_t w : sink) {
+        if (graph_->Kind(w) != WaitGraph::NodeKind::kQueue || graph_->QueueOf(w).front.front != Front::kMismatched) continue;
+        here = Explain(mismatches_[graph_->QueueOf(w).front.mismatch]);
+        break;
+      }
+      if (here.empty()) here = LeftInCircle(sink);
+      if (here.empty()) {
+        here = CycleCauses(sink);
+        for (Cause& c : here) DoubtDamagedCircle(bundle_, &c);
+      }
+      NarrowByCounts(&here);
+    }
+    for (Cause& c : here) {
+      Narrow(&c);
+      c.nodes.insert(c.nodes.end(), sink.begin(), sink.end());
+      if (c.by_damaged) {
+        by_damaged.push_back(std::move(c));
+      } else {
+        Merge(&causes, std::move(c));
+      }
+    }
+  }
+  // Whole records that wait for somebody without data say more than damaged ones that do: whom only those wait for may wait himself.
+  if (std::none_of(causes.begin(), causes.end(), [](const Cause& c) { return c.kind == RANK_NO_DATA; })) {
+    for (Cause& c : by_damaged) Merge(&causes, std::move(c));
+  }
+  for (Cause& c : causes) {
+    for (auto* list : {&c.ranks, &c.missing}) {
+      std::sort(list->begin(), list->end());
+      list->erase(std::unique(list->begin(), list->end()), list->end());
+    }
+  }
+  JoinStuck(&causes);
+  if (causes.empty()) causes = FromOverwritten();
+  NameByCounts(&causes);
+  // A rank that left its program is the cause where all else that is known is that data is missing.
+  auto weak = [](const Cause& c) { return c.kind == RANK_NO_DATA || c.doubtful || c.kind == COLLECTIVE_STUCK; };
+  if (model_.stalled && std::all_of(causes.begin(), causes.end(), weak)) {
+    for (const Divergence& d : divergences_) Merge(&causes, FromDivergence(d));
+    // So is one whose own record shows a group that it never ended, also where whoever waits for it left no data.
+    for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
+      if (!graph_->edges[WaitGraph::HostNode(r)].empty() || Names(causes, static_cast<int32_t>(r))) continue;
+      if (!HasOpenGroup(bundle_.ranks[r]) && (bundle_.ranks[r].source != Source::kFlightRecorder || !HasQueued(bundle_.ranks[r]))) continue;
+      Cause c = HostCause(WaitGraph::HostNode(r));
+      if (c.kind == GROUP_LEFT_OPEN) Merge(&causes, std::move(c));
+    }
+  }
+  // An operation that all are in and that does not finish is explained by a member that is known to stand still.
+  std::set<int32_t> still;
+  for (const Cause& c : causes) {
+    if (c.kind != COLLECTIVE_STUCK) still.insert(c.ranks.begin(), c.ranks.end());
+  }
+  const bool certain = std::any_of(causes.begin(), causes.end(), [](const Cause& c) { return !c.doubtful; });
+  // Whoever left no data most likely waits for the cause that is known.
+  const bool known = std::any_of(causes.begin(), causes.end(), [&](const Cause& c) { return !weak(c) && !c.hypothesis; });
+  if (known) {
+    std::vector<int32_t> silent;
+    for (const Cause& c : causes) {
+      if (c.kind == RANK_NO_DATA) silent.insert(silent.end(), c.missing.begin(), c.missing.end());
+    }
+    std::set<int32_t> by_itself;
+    for (const auto& [rank, seen] : SilentRanks(silent)) {
+      if (NothingHeldIt(seen, still)) by_itself.insert(rank);
+    }
+    std::erase_if(silent, [&](int32_t rank) { return by_itself.contains(rank); });
+    std::erase_if(causes, [&](Cause& c) {
+      if (c.kind != RANK_NO_DATA) return false;
+      std::erase_if(c.missing, [&](int32_t rank) { return !by_itself.contains(rank); });
+      if (c.missing.empty()) return true;
+      c.beside = true;
+      c.evidence.push_back({"a rank in the same role came to that place, and all that it did before is complete or waits for the named: no other "
+                            "finding holds the named up", {}});
+      return false;
+    });
+    std::sort(silent.begin(), silent.end());
+    if (silent.size() > 8) silent.resize(8);
+    if (!silent.empty()) {
+      causes[0].alternatives.push_back(absl::StrCat("a second cause on rank ", absl::StrJoin(silent, ", "), ", which others wait for and which left no data"));
+    }
+  }
+  std::erase_if(causes, [&](const Cause& c) {
+    if (c.doubtful && certain) return true;
+    return c.kind == COLLECTIVE_STUCK && std::any_of(c.ranks.begin(), c.ranks.end(), [&](int32_t r) { return still.contains(r); });
+  });
+  for (Cause& c : causes) DoubtTogetherAtStart(model_, &c);
+  return causes;
+}
+
+// Calls that differ hide that somebody has not come at all, who is a cause of its own: dead, stopped, or elsewhere with nothing in
+// flight that could hold it.
+void Causes::AddAbsentFromMismatch(const GpuFront& front, std::vector<Cause>* causes) const {
+  if (front.op == nullptr || !IsCollective(front.op->kind)) return;
+  for (const Member& m : model_.comms[front.comm].members) {
+    if (m.rank_index < 0 || m.membership == kNoIndex || m.arrived < 0 || m.arrived >= front.op->seq) continue;
+    const uint32_t node = graph_->HostNode(m.rank_index);
+    const RankView& view = model_.ranks[m.rank_index];
+    const bool absent = view.host == HostState::kDead || view.host == HostState::kStopped ||
+                        (view.host == HostState::kElsewhere && view.in_flight.empty());
+    const Rank& rank = bundle_.ranks[m.rank_index];
+    if (!absent || !graph_->edges[node].empty() || rank.damaged || rank.process.consequence || DivergenceOf(m.rank_index)) continue;
+    causes->push_back(HostCause(node));
+  }
+}
+
+std::vector<Cause> Causes::WhyItLeft(uint32_t node) const {
+  const int32_t r = graph_->RankOf(node);
+  if (r < 0 || bundle_.ranks[r].source != Source::kFlightRecorder) return {};
+  const Rank& rank = bundle_.ranks[r];
+  const Op* last = nullptr;
+  for (const Op& op : rank.ops) {
+    if (op.membership == kNoIndex || !IsCollective(op.kind)) continue;
+    if (last == nullptr || op.record_id > last->record_id) last = &op;
+  }
+  if (last == nullptr) return {};
+  if (!model_.ranks[r].in_flight.empty() && !model_.InFlight(r, *last)) return {};
+  const uint32_t comm = model_.CommOf(rank, *last);
+  for (const Mismatch& m : mismatches_) {
+    if (m.comm == comm && m.seq == last->seq && m.sender < 0) return Explain(m);
+  }
+  // Its end was seen: what came then is no matter of that call's members.
+  if (last->state == OpState::kCompleted && last->completed_ns > 0) return {};
+  // Only where every call blocks does the last one say what the rank was in. Then an exception in it ends the loop.
+  for (const RankView& view : model_.ranks) {
+    if (view.in_flight.size() > 1) return {};
+  }
+  std::vector<Cause> here;
+  for (const Member& m : model_.comms[comm].members) {
+    if (m.rank_index >= 0 && m.rank_index != r && m.arrived > last->seq) return {};  // went past it, so it ended well
+    if (m.rank_index >= 0 && m.rank_index != r && m.membership != kNoIndex && m.arrived == last->seq) {
+      const Rank& other = bundle_.ranks[m.rank_index];
+      for (const Op& op : other.ops) {
+        const Op* theirs = model_.FindCollective(m, last->seq);
+        if (theirs != nullptr && op.membership != kNoIndex && op.record_id > theirs->record_id) return {};
+      }
+    }
+    if (m.rank_index < 0 && m.global_rank >= 0) here.push_back(NoDataCause(m.global_rank));
+  }
+  for (Cause& c : here) {
+    c.confidence = 0.5;
+    c.comm = comm;
+    c.op = last;
+    c.op_rank = r;
+    c.what = "left no data, and others left their program in an operation with it";
+    c.nodes = {node};
+    c.evidence.push_back({absl::StrCat(Who(r), "'s last call is ", OpText(bundle_, rank, *last), " on ",
+                                       CommText(bundle_.comms[comm]), ", which nobody is seen to have finished"), {r}});
+  }
+  return here;
+}
+
+std::vector<Cause> Causes::FromMissing() const {
+  std::vector<Cause> causes;
+  std::set<int32_t> missing;
+  for (const CommView& view : model_.comms) {
+    for (const Member& m : view.members) {
+      if (m.rank_index < 0 && m.global_rank >= 0) missing.insert(m.global_rank);
+    }
+  }
+  // Nor is it known what those were in whose records lost that part.
+  for (size_t r = 0; r < bundle_.ranks.size() && !missing.empty(); ++r) {
+    const Rank& rank = bundle_.ranks[r];
+    if (rank.damaged && rank.source != Source::kFlightRecorder) missing.insert(rank.rank);
+  }
+  for (int32_t rank : missing) {
+    Cause c = NoDataCause(rank);
+    if (causes.empty()) {
+      causes.push_back(std::move(c));
+    } else {
+      causes[0].missing.push_back(rank);
+    }
+  }
+  return causes;
+}
+
+void Causes::Narrow(Cause* cause) {
+  if (cause->ranks.size() < 2 || (cause->confidence > 0.8 && cause->kind != ORDER_INVERSION)) return;
+  if (cause->kind == COLLECTIVE_STUCK || cause->kind == RANK_NOT_ARRIVED || cause->kind == GPU_STALL) return;
+  if (out_of_order_.empty()) out_of_order_ = FindOutOfOrder(model_);
+  std::vector<int32_t> left;
+  for (int32_t r : cause->ranks) {
+    if (out_of_order_[r]) left.push_back(r);
+  }
+  if (left.empty() || left.size() == cause->ranks.size()) return;
+  cause->evidence.push_back({"several ranks in the same role issued in one order what the named ranks issued in another: "
+                             "they left out or added a call before", left});
+  cause->ranks = std::move(left);
+  cause->confidence = 0.8;
+}
+
+// A member that skipped, added or moved a call shifts its later ones: the mismatch they cause is its consequence. One that
+// changed a call is told by the members' own majority where they have one.
+std::vector<Cause> Causes::Explain(const Mismatch& m) const {
+  std::vector<Cause> here;
+  for (const Member& member : model_.comms[m.comm].members) {
+    const Divergence* d = member.rank_index >= 0 ? DivergenceOf(member.rank_index) : nullptr;
+    if (d != nullptr && d->type != Divergence::Type::kChanged) here.push_back(FromDivergence(*d));
+  }
+  if (m.sender >= 0 && here.empty()) return {FromMismatch(m)};
+  for (int32_t r : m.odd_ranks) {
+    const Divergence* d = DivergenceOf(r);
+    if (here.empty() && !m.majority && d != nullptr) here.push_back(FromDivergence(*d));
+  }
+  if (here.empty()) here.push_back(FromMismatch(m));
+  if (m.by_siblings && here.size() == 1 && here[0].kind == m.kind) PreferCounted(m, &here[0]);
+  return here;
+}
+
+// What a few siblings' records say of one call weighs less than that another member counted what their program nowhere counts.
+void Causes::PreferCounted(const Mismatch& m, Cause* cause) const {
+  if (!counted_) counted_ = FindOtherPrograms(model_);
+  std::vector<int32_t> here;
+  for (const Member& member : model_.comms[m.comm].members) {
+    if (member.rank_index >= 0 && std::binary_search(counted_->begin(), counted_->end(), member.rank_index)) here.push_back(member.rank_index);
+  }
+  if (here.size() != 1 || here == cause->ranks) return;
+  cause->kind = SILENT_DESYNC;
+  cause->ranks = here;
+  cause->confidence = 0.75;
+  cause->what = absl::StrCat("counted what the program of the ranks in the same role nowhere counts: it left out or added a call, so that its calls differ "
+                             "from its peers' in collective #", m.seq, " on ", CommText(bundle_.comms[m.comm]));
+  cause->evidence.push_back({"most ranks in the same role agree with each other on how many collectives come before which", here});
+  cause->advice = "1. Look for a call of this rank that depends on local data.\n2. Record with a larger ring.";
+  cause->refuted_by = "the ranks in the same role running a different program by design";
+}
+
+std::vector<Cause> Causes::FromDisagreement(const std::vector<Cause>& known) {
+  std::vector<Cause> causes;
+  // A framework's dump has no checksums: in a damaged file a number may be the damage's. Alone, that is no second cause.
+  // What rests on operations that may as well be complete explains no calls that are seen to differ.
+  std::vector<Cause> sure = known;
+  std::erase_if(sure, [](const Cause& c) { return c.doubtful; });
+  auto garbled = [&](int32_t r) { return bundle_.ranks[r].damaged && bundle_.ranks[r].source == Source::kFlightRecorder; };
+  for (const Mismatch& m : mismatches_) {
+    std::vector<Cause> here = Explain(m);
+    if (!known.empty()) std::erase_if(here, [&](const Cause& c) { return std::all_of(c.ranks.begin(), c.ranks.end(), garbled); });
+    for (Cause& c : here) {
+      Narrow(&c);
+      bool explained = false;
+      for (int32_t r : c.ranks) explained |= Names(sure, r) || Names(causes, r);
+      if (!explained) causes.push_back(std::move(c));
+    }
+  }
+  return causes;
+}
+
+std::vector<Cause> Causes::FromDeaths(const std::vector<Cause>& known) {
+  // With a cause at hand, a later death is what it led to.
+  if (!known.empty()) return {};
+  std::map<std::string, int32_t> first;  // of each host, whose clock orders the ends there
+  for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
+    const Rank& rank = bundle_.ranks[r];
+    const Process& p = rank.process;
+    const bool abnormal = p.life == Life::kKilled || (p.life == Life::kExited && p.exit_code != 0);
+    if (!abnormal || model_.ranks[r].host != HostState::kDead) continue;
+    auto [it, fresh] = first.try_emplace(absl::StrCat(rank.host, "/", rank.boot_id), static_cast<int32_t>(r));
+    if (!fresh && p.ended_mono_ns < bundle_.ranks[it->second].process.ended_mono_ns) it->second = static_cast<int32_t>(r);
+  }
+  std::vector<int32_t> ranks;
+  for (const auto& [host, r] : first) ranks.push_back(r);
+  if (ranks.empty()) return {};
+  std::sort(ranks.begin(), ranks.end());
+  Cause c = DeathCause(ranks[0]);
+  if (ranks.size() > 1) {
+    c.ranks = ranks;
+    c.confidence = 0.5;
+    c.evidence.push_back({"the first to end on each host; nothing recorded orders their ends", ranks});
+  }
+  return {c};
+}
+
+bool Causes::MetLater(int32_t rank_index, int32_t holder, const Op& op) const {
+  const Rank& theirs = bundle_.ranks[holder];
+  for (const Op& later : theirs.ops) {
+    if (later.membership == kNoIndex || later.state != OpState::kCompleted || !NeedsEveryMember(later.kind)) continue;
+    if (op.record_id >= 0 ? later.record_id <= op.record_id : later.enter_ns <= op.enter_ns) continue;
+    if (later.membership == op.membership) continue;
+    for (const Member& m : model_.comms[model_.CommOf(theirs, later)].members) {
+      if (m.rank_index == rank_index && m.membership != kNoIndex && m.arrived >= later.seq) return true;
+    }
+  }
+  return false;
+}
+
+std::vector<Cause> Causes::FromAbsence() {
+  std::vector<Cause> causes;
+  for (uint32_t c = 0; c < model_.comms.size(); ++c) {
+    const CommView& view = model_.comms[c];
+    // What each member holds, by (sequence, how many calls of that number).
+    std::map<int64_t, std::vector<int32_t>> counts;
+    for (size_t m = 0; m < view.members.size(); ++m) {
+      const Member& member = view.members[m];
+      if (member.rank_index < 0 || member.membership == kNoIndex) continue;
+      for (uint32_t i : model_.ranks[member.rank_index].collectives[member.membership]) {
+        auto& list = counts[bundle_.ranks[member.rank_index].ops[i].seq];
+        list.resize(view.members.size(), 0);
+        ++list[m];
+      }
+    }
+    for (const auto& [seq, list] : counts) {
+      const int32_t most = *std::max_element(list.begin(), list.end());
+      Cause cause;
+      for (size_t m = 0; m < list.size(); ++m) {
+        const Member& member = view.members[m];
+        if (member.rank_index < 0 || list[m] == most) continue;
+        const Rank& rank = bundle_.ranks[member.rank_index];
+        if (rank.source != Source::kFlightRecorder || rank.only_active || rank.damaged || member.left) continue;
+        if (model_.ranks[member.rank_index].seen_moving) continue;  // others may have been looked at later
+        if (list[m] == 0 && (member.membership == kNoIndex ? false : member.arrived >= seq)) continue;
+        if (list[m] > 0 && member.arrived > seq) continue;
+        if (list[m] == 0 && member.oldest != kUnknown && member.oldest > seq) continue;
+        cause.ranks.push_back(member.rank_index);
+      }
+      if (cause.ranks.empty()) continue;
+      // Only an operation that cannot end without them, ended or ending elsewhere, proves that they are missing.
+      const Op *first = nullptr, *proof = nullptr;
+      int32_t holder = -1;
+      for (size_t m = 0; m < list.size(); ++m) {
+        if (list[m] != most) continue;
+        const Member& member = view.members[m];
+        const Rank& rank = bundle_.ranks[member.rank_index];
+        if (rank.damaged) continue;  // what it alone holds may be the damage's
+        int32_t nth = 0;
+        const int32_t lacking = list[0] == most ? 0 : list[0];
+        for (uint32_t i : model_.ranks[member.rank_index].collectives[member.membership]) {
+          const Op& op = rank.ops[i];
+          if (op.seq != seq) continue;
+          if (nth++ < lacking) continue;
+          if (first == nullptr) first = &op, holder = member.rank_index;
+          if (NeedsEveryMember(op.kind) || op.kind == CallKind::kCoalesced || op.batch_end) proof = &op;
+        }
+        break;
+      }
+      // Ranks of a job that moves are not read at one moment: who was read first has not come to what is young.
+      if (first == nullptr || proof == nullptr || model_.Young(bundle_.ranks[holder], *first)) continue;
+      // Given up by all, as a communicator is that is aborted and made again: they have met since.
+      std::erase_if(cause.ranks, [&](int32_t r) { return MetLater(r, holder, *first); });
+      if (cause.ranks.empty()) continue;
+      cause.kind = RANK_NOT_ARRIVED;
+      cause.comm = c;
+      cause.op = first;
+      cause.op_rank = holder;
+      cause.confidence = 0.8;
+      cause.what = absl::StrCat("never entered ", OpText(bundle_, bundle_.ranks[holder], *first), " on ",
+                                CommText(bundle_.comms[c]));
+      cause.evidence.push_back({absl::StrCat(Who(holder), " recorded it; the named ranks' records end before it"), {holder}});
+      cause.advice = "1. Look at the named ranks' program after their last recorded call.";
+      cause.refuted_by = "an older or newer dump of that rank holding the operation";
+      causes.push_back(std::move(cause));
+      break;
+    }
+  }
+  return causes;
+}
+
+std::vector<Cause> Causes::FromHashes() {
+  std::vector<Cause> causes;
+  for (uint32_t c = 0; c < model_.comms.size(); ++c) {
+    bool shown = false;
+    for (const Mismatch& m : mismatches_) shown |= m.comm == c && m.sender < 0;
+    if (shown) continue;
+    std::map<int64_t, std::map<uint64_t, std::vector<int32_t>>> at;
+    for (const Member& m : model_.comms[c].members) {
+      if (m.rank_index < 0 || m.membership == kNoIndex) continue;
+      const Membership& ms = bundle_.ranks[m.rank_index].memberships[m.membership];
+      for (const HashCheckpoint& h : ms.checkpoints) at[h.seq][h.hash].push_back(m.rank_index);
+      if (ms.signature_hash != 0 && ms.issued > 0) {
+        auto& list = at[ms.issued][ms.signature_hash];
+        if (std::find(list.begin(), list.end(), m.rank_index) == list.end()) list.push_back(m.rank_index);
+      }
+    }
+    int64_t last_equal = 0;
+    for (const auto& [seq, hashes] : at) {
+      size_t members = 0;
+      for (const auto& [hash, list] : hashes) members += list.size();
+      if (hashes.size() == 1) {
+        if (members > 1) last_equal = seq;
+        continue;
+      }
+      std::vector<std::vector<int32_t>> classes;
+      for (const auto& [hash, list] : hashes) classes.push_back(list);
+      std::sort(classes.begin(), classes.end(), [](const auto& a, const auto& b) { return a.size() != b.size() ? a.size() > b.size() : a < b; });
+      const bool majority = classes[0].size() > classes[1].size();
+      Cause cause;
+      cause.kind = SILENT_DESYNC;
+      cause.comm = c;
+      for (size_t i = majority ? 1 : 0; i < classes.size(); ++i) {
+        cause.ranks.insert(cause.ranks.end(), classes[i].begin(), classes[i].end());
+      }
+      std::sort(cause.ranks.begin(), cause.ranks.end());
+      cause.confidence = majority ? 0.85 : 0.5;
+      cause.what = absl::StrCat("issued other calls than its peers on ", CommText(bundle_.comms[c]), " between collectives #",
+                                last_equal, " and #", seq, "; the records of them are gone");
+      cause.evidence.push_back({absl::StrCat("hashes of all calls agree at #", last_equal, " and differ at #", seq), cause.ranks});
+      cause.advice = "1. Run again with a larger ring, or with lockstep run watching, to catch the call.\n"
+                     "2. Results since then may be wrong.";
+      cause.refuted_by = "the calls in that window agreeing";
+      causes.push_back(std::move(cause));
+      break;
+    }
+  }
+  return causes;
+}
+
+std::vector<Cause> Causes::FromAsyncErrors() {
+  std::vector<Cause> causes;
+  const Membership* first = nullptr;
+  int32_t first_rank = -1;
+  for (size_t r = 0; r < bundle_.ranks.size(); ++r) {
+    for (const Membership& ms : bundle_.ranks[r].memberships) {
+      if (ms.async_error == 0) continue;
+      const int64_t at = ms.recorded->async_error_ns + bundle_.ranks[r].real_minus_mono_ns;
+      if (first == nullptr || at < first->recorded->async_error_ns + bundle_.ranks[first_rank].real_minus_mono_ns) {
+        first = &ms;
+        first_rank = static_cast<int32_t>(r);
+      }
+    }
+  }
+  if (first == nullptr) return causes;
+  Cause c;
+  c.kind = ASYNC_ERROR;
+  c.ranks = {first_rank};
+  c.comm = first->comm;
+  c.confidence = 0.5;
+  constexpr int32_t kNcclUnhandledCudaError = 1;
+  if (first->async_error == kNcclUnhandledCudaError) {
+    c.cause = "gpu";
+    c.what = absl::StrCat("NCCL reported an unhandled CUDA error on ", CommText(bundle_.comms[first->comm]));
+    c.advice = "1. Look for Xid errors of this GPU in the host's kernel log, and for the CUDA error in this rank's output.";
+  } else {
+    c.what = absl::StrCat("NCCL reported asynchronous error ", first->async_error, " on ", CommText(bundle_.comms[first->comm]));
+    c.advice = "1. Read NCCL's own log (NCCL_DEBUG=WARN) of this rank; the peer it names may be the cause.";
+  }
+  c.refuted_by = "an earlier error on another rank";
+  causes.push_back(std::move(c));
+  return causes;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,200 @@
+#include "analyzer/engine/slow/habit.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace lockstep {
+namespace {
+
+// Fewer meetings have no middle worth the name.
+constexpr uint32_t kLeastMeetings = 12;
+// Meetings of a rank by which chance is judged, one after the other; and ranks that it is judged against.
+constexpr size_t kMostJudged = 128, kMostOthers = 4096;
+// From so many sibling communicators on, what all members at one place do is by design.
+constexpr size_t kLeastSiblings = 3;
+
+int64_t MiddleOf(std::vector<int64_t>* values) {
+  if (values->empty()) return 0;
+  const auto middle = values->begin() + static_cast<ptrdiff_t>(values->size() / 2);
+  std::nth_element(values->begin(), middle, values->end());
+  return *middle;
+}
+
+// What the later quarter comes to. Operations often follow each other with no work between, so that half of the meetings may tell nothing;
+// what happens now and then is not in a quarter of them.
+int64_t OfAQuarter(std::vector<int64_t>* values) {
+  const auto at = values->begin() + static_cast<ptrdiff_t>(values->size() * 3 / 4);
+  std::nth_element(values->begin(), at, values->end());
+  return *at;
+}
+
+// Of each timed operation: whether what the rank called before it is the one before it of the same communicator.
+std::vector<bool> FollowsItsOwn(const Timing& timing, const Paces& paces, uint32_t r) {
+  const Rank& rank = timing.model.bundle.ranks[r];
+  const auto& ops = timing.ranks[r].ops;
+  std::vector<bool> follows(ops.size());
+  const std::vector<uint32_t> program = paces.ProgramOrder(r);
+  for (size_t i = 1; i < program.size(); ++i) {
+    const TimedOp &before = ops[program[i - 1]], &here = ops[program[i]];
+    if (before.comm != here.comm || before.start_ns == 0) continue;
+    const Op &was = rank.ops[before.op], &is = rank.ops[here.op];
+    follows[program[i]] = was.seq >= 0 && is.seq >= 0 && is.seq - was.seq == 1 && NeedsEveryMember(was.kind);
+  }
+  return follows;
+}
+
+// Meetings to which a rank came later than `bar`, and how many times one such followed on one in time.
+struct Runs {
+  double meetings = 0, late = 0, runs = 0;
+};
+
+Runs RunsOver(const std::vector<int64_t>& order, int64_t bar) {
+  Runs out;
+  out.meetings = static_cast<double>(order.size());
+  bool before = false;
+  for (int64_t ns : order) {
+    const bool late = ns > bar;
+    out.late += late;
+    out.runs += late && !before;
+    before = late;
+  }
+  return out;
+}
+
+double LogChoose(double of, double some) { return std::lgamma(of + 1) - std::lgamma(some + 1) - std::lgamma(of - some + 1); }
+
+}  // namespace
+
+double ChanceOfRuns(double meetings, double late, double runs, double begins, double stays) {
+  if (runs < 1) return 1;
+  // Where the runs begin, and how the late meetings are shared out among them.
+  const double log = LogChoose(meetings, runs) + LogChoose(late - 1, runs - 1) + runs * std::log(begins) + (late - runs) * std::log(stays);
+  return std::exp(std::min(log, 0.0));
+}
+
+std::vector<Habit> FindHabits(const Timing& timing, const Paces& paces) {
+  const size_t count = timing.ranks.size();
+  std::vector<Habit> habits(count);
+  std::vector<std::vector<bool>> follows(count);
+  for (uint32_t r = 0; r < count; ++r) follows[r] = FollowsItsOwn(timing, paces, r);
+
+  struct Seen {
+    uint32_t meetings = 0;
+    int64_t later_ns = 0, waited_ns = 0;
+    std::vector<int64_t> order;      // the first of its latenesses, as they came
+  };
+  std::map<std::pair<uint32_t, size_t>, std::vector<int64_t>> by_place;   // class, member -> what its ranks usually do
+  struct Found {
+    uint32_t rank, comm;
+    size_t place;
+    Seen seen;
+  };
+  std::vector<Found> found;
+  std::vector<std::vector<int64_t>> later;   // by member of the communicator that is looked at
+  for (size_t begin = 0; begin < timing.meetings.size();) {
+    const uint32_t comm = timing.meetings[begin].comm;
+    const auto& members = timing.model.comms[comm].members;
+    later.assign(members.size(), {});
+    size_t end = begin;
+    for (; end < timing.meetings.size() && timing.meetings[end].comm == comm; ++end) {
+      const Meeting& meeting = timing.meetings[end];
+      int64_t longest = -1;
+      size_t measured = 0;
+      for (uint32_t a = 0; a < meeting.count; ++a) {
+        const Attendance& who = timing.attendance[meeting.first + a];
+        const TimedOp& t = timing.At(who);
+        if (t.start_ns == 0 || !follows[who.rank][who.timed]) continue;
+        ++measured;
+        longest = std::max(longest, t.Duration());
+      }
+      // Of some that are known the first to come may be late itself.
+      if (measured < 2 || measured * 4 < members.size() * 3 || longest > kLongestOperationNs) continue;
+      for (uint32_t a = 0; a < meeting.count; ++a) {
+        const Attendance& who = timing.attendance[meeting.first + a];
+        const TimedOp& t = timing.At(who);
+        if (t.start_ns == 0 || !follows[who.rank][who.timed]) continue;
+        const Rank& rank = timing.model.bundle.ranks[who.rank];
+        const int32_t place = rank.memberships[rank.ops[t.op].membership].member_rank;
+        if (place >= 0 && static_cast<size_t>(place) < later.size()) later[static_cast<size_t>(place)].push_back(longest - t.Duration());
+      }
+    }
+    begin = end;
+    for (size_t place = 0; place < later.size(); ++place) {
+      std::vector<int64_t>& list = later[place];
+      if (list.size() < kLeastMeetings || members[place].rank_index < 0) continue;
+      Seen seen;
+      seen.meetings = static_cast<uint32_t>(list.size());
+      seen.order.assign(list.begin(), list.begin() + static_cast<ptrdiff_t>(std::min(list.size(), kMostJudged)));
+      seen.later_ns = OfAQuarter(&list);
+      for (int64_t ns : list) seen.waited_ns += std::min(ns, 2 * seen.later_ns);
+      by_place[{paces.class_of_comm[comm], place}].push_back(seen.later_ns);
+      found.push_back({static_cast<uint32_t>(members[place].rank_index), comm, place, std::move(seen)});
+    }
+  }
+
+  std::map<uint32_t, std::vector<int64_t>> by_class;
+  std::map<uint32_t, std::vector<const Found*>> of_class;
+  for (const Found& f : found) {
+    by_class[paces.class_of_comm[f.comm]].push_back(f.seen.later_ns);
+    of_class[paces.class_of_comm[f.comm]].push_back(&f);
+  }
+  // One delay makes several meetings late in a row, as what was queued behind it is caught up with: how often lateness begins with the others of the
+  // class and how often it stays, by one more than were seen (none of few is not never), say what chance does. Others who are late nearly always are
+  // no measure: they may be as slow.
+  const auto by_chance = [&](const Found& f) {
+    const int64_t bar = f.seen.later_ns / 2;
+    const std::vector<const Found*>& others = of_class[paces.class_of_comm[f.comm]];
+    double begins = 1, on_time = 2, stays = 1, late = 2;
+    size_t asked = 0, taken = 0;
+    for (size_t i = 0; i < others.size(); i += 1 + others.size() / kMostOthers) {
+      if (others[i] == &f) continue;
+      const Runs runs = RunsOver(others[i]->seen.order, bar);
+      ++asked;
+      if (runs.late * 4 >= runs.meetings * 3) continue;
+      ++taken;
+      begins += runs.runs;
+      on_time += runs.meetings - runs.late + runs.runs;
+      stays += runs.late - runs.runs;
+      late += runs.late;
+    }
+    if (taken * 2 < asked) return 1.0;
+    const Runs own = RunsOver(f.seen.order, bar);
+    return ChanceOfRuns(own.meetings, own.late, own.runs, begins / on_time, stays / late);
+  };
+  std::map<uint32_t, int64_t> usual;
+  for (auto& [klass, list] : by_class) usual[klass] = MiddleOf(&list);
+  std::map<std::pair<uint32_t, size_t>, int64_t> by_design;
+  for (auto& [key, list] : by_place) {
+    if (list.size() >= kLeastSiblings) by_design[key] = MiddleOf(&list);
+  }
+  for (const Found& f : found) {
+    Habit& habit = habits[f.rank];
+    if (habit.comm != kNoIndex && habit.meetings >= f.seen.meetings) continue;
+    const uint32_t klass = paces.class_of_comm[f.comm];
+    habit.comm = f.comm;
+    habit.meetings = f.seen.meetings;
+    const auto it = by_design.find({klass, f.place});
+    habit.later_ns = std::max<int64_t>(f.seen.later_ns - (it == by_design.end() ? 0 : it->second), 0);
+    habit.usual_ns = usual[klass];
+    habit.waited_ns = f.seen.waited_ns;
+    habit.by_chance = habit.later_ns > kClearlyLater * habit.usual_ns ? static_cast<double>(found.size()) * by_chance(f) : 1;
+  }
+  for (uint32_t r = 0; r < count; ++r) {
+    if (habits[r].comm == kNoIndex) continue;
+    const Rank& rank = timing.model.bundle.ranks[r];
+    int64_t inside = 0, first = INT64_MAX, last = 0;
+    for (const TimedOp& t : timing.ranks[r].ops) {
+      if (t.start_ns == 0) continue;
+      inside += std::min(t.Duration(), kLongestOperationNs);
+      const int64_t entered = rank.ops[t.op].enter_ns;
+      if (!IsTime(entered)) continue;
+      first = std::min(first, entered);
+      last = std::max(last, entered);
+    }
+    habits[r].span_ns = std::max(inside, last - std::min(first, last));
+  }
+  return habits;
+}
+
+}  // namespace lockstep

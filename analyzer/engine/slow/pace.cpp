@@ -1,0 +1,301 @@
+#include "analyzer/engine/slow/pace.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <string>
+#include <tuple>
+
+#include "analyzer/util/numbers.h"
+#include "analyzer/util/parallel.h"
+
+namespace lockstep {
+namespace {
+
+using ring::IsPointToPoint;
+
+constexpr size_t kMostSteps = 64;
+constexpr size_t kLeastSteps = 3;
+
+bool DurationsOnly(const Rank& rank) { return rank.time_source == TimeSource::kFrameworkDurations; }
+
+}  // namespace
+
+int64_t OwnOver(const RankPace& pace, size_t first, size_t last) {
+  int64_t sum = 0;
+  std::vector<int64_t> values;
+  for (size_t place = 0; place < pace.places; ++place) {
+    values.clear();
+    for (size_t step = first; step < last; ++step) {
+      const int64_t value = pace.by_place[step * pace.places + place];
+      if (value >= 0) values.push_back(value);
+    }
+    // A place that is known in few steps only would make sums that cannot be compared.
+    if (values.size() * 2 > last - first) sum += Median(values);
+  }
+  return pace.durations_only ? pace.step_ns - sum : sum;
+}
+
+Paces::Paces(const Timing& timing) : ranks(timing.ranks.size()), timing_(timing) {
+  Classify();
+  FindOverlap();
+  GiveRoles();
+  for (uint32_t r = 0; r < ranks.size(); ++r) {
+    const Rank& rank = timing_.model.bundle.ranks[r];
+    if (!DurationsOnly(rank)) continue;
+    uint64_t last = UINT64_MAX;
+    for (const TimedOp& t : timing_.ranks[r].ops) {
+      if (t.start_ns == 0) continue;
+      const uint64_t sort = SortOf(rank.ops[t.op], t.comm);
+      if (sort != std::exchange(last, sort)) measured_.insert(sort);
+    }
+  }
+  Parallel(ranks.size(), [&](size_t r, size_t) {
+    if (ranks[r].role != kNoIndex) Measure(static_cast<uint32_t>(r));
+  });
+  std::vector<int64_t> steps;
+  for (const RankPace& pace : ranks) {
+    if (!pace.own_ns.empty()) steps.push_back(pace.step_ns);
+  }
+  whole_steps = !steps.empty();
+  step_ns = Median(std::move(steps));
+}
+
+void Paces::Classify() {
+  std::map<std::string, uint32_t> classes;
+  for (const CommView& view : timing_.model.comms) {
+    class_of_comm.push_back(classes.try_emplace(view.klass, static_cast<uint32_t>(classes.size())).first->second);
+  }
+  overlapped_.assign(2 * classes.size(), false);
+}
+
+uint64_t Paces::SortOf(const Op& op, uint32_t comm) const {
+  return (static_cast<uint64_t>(class_of_comm[comm]) << 16) | (static_cast<uint64_t>(op.kind) << 2) | (uint64_t{op.in_batch} << 1) | uint64_t{op.batch_end};
+}
+
+// Operations in whose middle operations of other communicators often begin do not hold up the rank's own work.
+void Paces::FindOverlap() {
+  std::vector<uint32_t> all(overlapped_.size()), crossed(overlapped_.size());
+  std::vector<const TimedOp*> order;
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    const Rank& rank = timing_.model.bundle.ranks[r];
+    if (DurationsOnly(rank)) continue;
+    order.clear();
+    for (const TimedOp& t : timing_.ranks[r].ops) {
+      if (t.start_ns != 0) order.push_back(&t);
+    }
+    std::sort(order.begin(), order.end(), [](const TimedOp* a, const TimedOp* b) { return std::tie(a->start_ns, a->op) < std::tie(b->start_ns, b->op); });
+    for (size_t i = 0; i < order.size(); ++i) {
+      const TimedOp& t = *order[i];
+      const size_t key = 2 * class_of_comm[t.comm] + IsPointToPoint(rank.ops[t.op].kind);
+      ++all[key];
+      for (size_t k = i + 1; k < order.size() && k < i + 8 && order[k]->start_ns < t.end_ns; ++k) {
+        if (order[k]->comm == t.comm || order[k]->start_ns == t.start_ns) continue;
+        ++crossed[key];
+        break;
+      }
+    }
+  }
+  for (size_t key = 0; key < all.size(); ++key) overlapped_[key] = crossed[key] * 5 > all[key];
+}
+
+void Paces::GiveRoles() {
+  const Model& model = timing_.model;
+  std::vector<uint32_t> comms_of_class(overlapped_.size() / 2);
+  for (uint32_t k : class_of_comm) ++comms_of_class[k];
+  std::map<std::vector<std::tuple<uint32_t, int32_t>>, uint32_t> known;
+  for (uint32_t r = 0; r < ranks.size(); ++r) {
+    const Rank& rank = model.bundle.ranks[r];
+    const TimedRank& timed = timing_.ranks[r];
+    if (timed.arrivals == Arrivals::kNone || timed.ops.size() < 8) continue;
+    std::vector<bool> used(rank.memberships.size());
+    for (const TimedOp& t : timed.ops) used[rank.ops[t.op].membership] = true;
+    std::vector<std::tuple<uint32_t, int32_t>> role;
+    for (size_t i = 0; i < rank.memberships.size(); ++i) {
+      if (!used[i]) continue;
+      const Membership& m = rank.memberships[i];
+      const bool pipeline = model.comms[m.comm].used_for_p2p && comms_of_class[class_of_comm[m.comm]] > 1;
+      role.push_back({class_of_comm[m.comm], pipeline ? m.member_rank : -1});
+    }
+    std::sort(role.begin(), role.end());
+    const auto [it, fresh] = known.try_emplace(std::move(role), static_cast<uint32_t>(roles.size()));
+    if (fresh) roles.emplace_back();
+    ranks[r].role = it->second;
+    roles[it->second].push_back(r);
+  }
+}
+
+std::vector<int64_t> Paces::Gaps(uint32_t r) const {
+  const Rank& rank = timing_.model.bundle.ranks[r];
+  const auto& ops = timing_.ranks[r].ops;
+  std::vector<int64_t> gaps(ops.size(), -1);
+  std::vector<uint32_t> order;
+  for (uint32_t i = 0; i < ops.size(); ++i) {
+    if (ops[i].start_ns != 0) order.push_back(i);
+  }
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return std::tie(ops[a].start_ns, ops[a].op) < std::tie(ops[b].start_ns, ops[b].op); });
+  const auto overlaps = [&](uint32_t i) { return overlapped_[2 * class_of_comm[ops[i].comm] + IsPointToPoint(rank.ops[ops[i].op].kind)]; };
+  int64_t held_until = 0;   // by operations that hold up the rank's work
+  size_t by_end = 0;        // operations that ended before, whatever their kind: ops is by end
+  int64_t beside_until = 0;
+  for (uint32_t i : order) {
+    const TimedOp& t = ops[i];
+    for (; by_end < ops.size() && ops[by_end].end_ns <= t.start_ns; ++by_end) {
+      if (overlaps(static_cast<uint32_t>(by_end))) beside_until = ops[by_end].end_ns;
+    }
+    if (overlaps(i)) continue;
+    // Whether the work between waited for what ended beside it is not known: then only the rest counts.
+    const int64_t from = std::max(held_until, std::min(beside_until, t.start_ns));
+    if (held_until != 0 && t.start_ns >= from) gaps[i] = t.start_ns - from;
+    held_until = std::max(held_until, t.end_ns);
+  }
+  return gaps;
+}
+
+// Where steps begin in the rank's program order: the shortest pattern of calls that repeats at the end of its record and holds every
+// communicator that it uses. Newest first.
+std::vector<uint32_t> Paces::StepStarts(uint32_t r, const std::vector<uint32_t>& program) const {
+  const Rank& rank = timing_.model.bundle.ranks[r];
+  const auto& ops = timing_.ranks[r].ops;
+  const size_t n = program.size();
+  const auto sign = [&](size_t i) {
+    const Op& op = rank.ops[ops[program[n - 1 - i]].op];
+    return (static_cast<uint64_t>(op.membership) << 40) ^ (static_cast<uint64_t>(op.kind) << 32) ^ static_cast<uint32_t>(op.root_or_peer);
+  };
+  std::vector<uint64_t> signs(n);
+  for (size_t i = 0; i < n; ++i) signs[i] = sign(i);
+  std::vector<uint32_t> border(n + 1, 0);
+  for (size_t i = 1, k = 0; i < n; ++i) {
+    while (k > 0 && signs[i] != signs[k]) k = border[k];
+    if (signs[i] == signs[k]) ++k;
+    border[i + 1] = static_cast<uint32_t>(k);
+  }
+  std::vector<bool> used(rank.memberships.size());
+  for (const TimedOp& t : ops) used[rank.ops[t.op].membership] = true;
+  const auto distinct = static_cast<size_t>(std::count(used.begin(), used.end(), true));
+  std::vector<uint32_t> starts;
+  for (size_t length = n; length >= 2 * kLeastSteps; --length) {
+    const size_t period = length - border[length];
+    if (period * kLeastSteps > length) continue;
+    std::vector<bool> here(rank.memberships.size());
+    for (size_t i = 0; i < period; ++i) here[rank.ops[ops[program[n - 1 - i]].op].membership] = true;
+    // What is used at the start of a job only (a barrier, a first exchange) is in no step.
+    if (static_cast<size_t>(std::count(here.begin(), here.end(), true)) < distinct && length * 2 < n) break;
+    for (size_t k = 1; k <= kMostSteps && k * period <= length; ++k) {
+      // What lay ahead of the first record is not known: the step that begins with it is not whole.
+      if (k * period < n || starts.size() < kLeastSteps) starts.push_back(static_cast<uint32_t>(n - k * period));
+    }
+    break;
+  }
+  return starts;
+}
+
+std::vector<uint32_t> Paces::ProgramOrder(uint32_t r) const {
+  const Rank& rank = timing_.model.bundle.ranks[r];
+  const auto& ops = timing_.ranks[r].ops;
+  std::vector<uint32_t> program(ops.size());
+  std::iota(program.begin(), program.end(), 0u);
+  const auto earlier = [&](uint32_t a, uint32_t b) {
+    const Op &x = rank.ops[ops[a].op], &y = rank.ops[ops[b].op];
+    if (x.record_id >= 0 && y.record_id >= 0 && x.record_id != y.record_id) return x.record_id < y.record_id;
+    if (x.thread != y.thread && x.enter_ns != y.enter_ns) return x.enter_ns < y.enter_ns;
+    return ops[a].op < ops[b].op;
+  };
+  // Mostly they ended in that order. Stable, for clocks and numbers of hostile records may go in a circle.
+  if (!std::is_sorted(program.begin(), program.end(), earlier)) std::stable_sort(program.begin(), program.end(), earlier);
+  return program;
+}
+
+void Paces::Measure(uint32_t r) {
+  const Rank& rank = timing_.model.bundle.ranks[r];
+  const auto& ops = timing_.ranks[r].ops;
+  RankPace& pace = ranks[r];
+  const bool durations_only = DurationsOnly(rank);
+  const std::vector<uint32_t> program = ProgramOrder(r);
+  const std::vector<int64_t> gaps = durations_only ? std::vector<int64_t>(ops.size(), -1) : Gaps(r);
+  const std::vector<uint32_t> starts = StepStarts(r, program);
+  std::map<uint32_t, int64_t> inside;
+  pace.durations_only = durations_only;
+  if (starts.size() >= kLeastSteps) {
+    std::vector<int64_t> lengths;
+    const auto period = static_cast<uint32_t>(program.size()) - starts[0];
+    std::map<uint64_t, std::vector<int64_t>> by_kind;
+    uint32_t end = static_cast<uint32_t>(program.size());
+    // What durations leave of a step is the rank's own only where nearly all of them are known: a watchdog that has not looked
+    // since, or that was held up, tells none of its last operations.
+    const auto told = [&](uint32_t from, uint32_t to) {
+      size_t known = 0, expected = 0;
+      for (uint32_t i = from; i < to; ++i) {
+        const TimedOp& t = ops[program[i]];
+        known += t.start_ns != 0;
+        expected += measured_.contains(SortOf(rank.ops[t.op], t.comm));
+      }
+      return known > 0 && known * 50 >= expected * 49;
+    };
+    const bool enough = starts.size() >= kEnoughSteps;
+    for (uint32_t start : starts) {
+      const uint32_t next = std::exchange(end, start);
+      if (next < program.size()) {
+        const Op &a = rank.ops[ops[program[start]].op], &b = rank.ops[ops[program[next]].op];
+        const int64_t length = durations_only ? b.enter_ns - a.enter_ns : ops[program[next]].end_ns - ops[program[start]].end_ns;
+        if (length > 0) lengths.push_back(length);
+      }
+      if (durations_only && !told(start, next)) continue;
+      int64_t own = 0, in_operations = 0;
+      for (uint32_t i = start; i < next; ++i) {
+        own += std::max<int64_t>(gaps[program[i]], 0);
+        const TimedOp& t = ops[program[i]];
+        const int64_t duration = t.start_ns == 0 ? -1 : t.Duration();
+        const int64_t value = durations_only ? duration : gaps[program[i]];
+        if (enough) {
+          pace.by_place.push_back(value);
+        } else if (value >= 0) {
+          by_kind[(static_cast<uint64_t>(class_of_comm[t.comm]) << 16) ^ static_cast<uint64_t>(rank.ops[t.op].kind)].push_back(value);
+        }
+        if (duration < 0) continue;
+        inside[class_of_comm[t.comm]] += duration;
+        in_operations += duration;
+      }
+      pace.own_ns.push_back(durations_only ? -in_operations : own);
+      pace.first_op.push_back(ops[program[start]].op);
+    }
+    const size_t steps = pace.own_ns.size();
+    if (steps < (durations_only ? 1 : kLeastSteps)) {
+      pace.own_ns.clear();
+      pace.first_op.clear();
+      pace.by_place.clear();
+      return;
+    }
+    pace.step_ns = Median(std::move(lengths));
+    if (durations_only) {
+      for (int64_t& own : pace.own_ns) own += pace.step_ns;
+    }
+    pace.places = period;
+    if (enough) {
+      pace.usual_own_ns = OwnOver(pace, 0, steps);
+    } else {
+      int64_t sum = 0;
+      for (auto& [kind, values] : by_kind) {
+        const auto count = static_cast<int64_t>(values.size());
+        sum += Median(std::move(values)) * count / static_cast<int64_t>(steps);
+      }
+      // Waiting falls on few of many operations: medians of their durations would leave it out.
+      pace.usual_own_ns = durations_only ? Median(pace.own_ns) : sum;
+    }
+    pace.operations = period;
+    for (auto& [klass, sum] : inside) pace.in_operations.push_back({klass, sum / static_cast<int64_t>(steps)});
+    return;
+  }
+  if (durations_only) return;
+  int64_t first = INT64_MAX;
+  for (const TimedOp& t : ops) {
+    if (t.start_ns == 0) continue;
+    first = std::min(first, t.start_ns);
+    inside[class_of_comm[t.comm]] += t.Duration();
+  }
+  pace.step_ns = std::max<int64_t>(ops.back().end_ns - first, 0);
+  pace.operations = static_cast<uint32_t>(ops.size());
+  for (auto& [klass, sum] : inside) pace.in_operations.push_back({klass, sum});
+}
+
+}  // namespace lockstep

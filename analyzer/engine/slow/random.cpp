@@ -1,0 +1,113 @@
+// Things (hosts, switches, racks, rails) whose ranks are late now and then, another one each time.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "analyzer/util/chance.h"
+#include "analyzer/util/numbers.h"
+#include "analyzer/engine/slow/slow.h"
+
+namespace lockstep {
+namespace {
+
+
+}  // namespace
+
+std::vector<Cause> Slowness::FindRandomlyLate(const Things& things, const std::vector<bool>& named) const {
+  constexpr size_t kLeastSteps = 8, kLeastEvents = 8;
+  constexpr double kNearlyAll = 0.8, kOneRank = 0.6, kChance = 1e-4;
+  struct Event {
+    uint32_t rank;
+    size_t step;       // newest first
+    int64_t excess_ns;
+  };
+  // Own work alone: who waited for a late one is not late. Steps are counted from the newest one, which all have in common.
+  std::vector<Event> events;
+  size_t measured = 0, steps = 0;
+  for (uint32_t r = 0; r < paces_.ranks.size(); ++r) {
+    const RankPace& pace = paces_.ranks[r];
+    if (named[r] || pace.durations_only || pace.own_ns.size() < kLeastSteps) continue;
+    ++measured;
+    steps = std::max(steps, pace.own_ns.size());
+    std::vector<int64_t> own = pace.own_ns;
+    const int64_t usual = Median(std::move(own));
+    const auto noise = static_cast<int64_t>(2.0 * static_cast<double>(noise_ns_[r]) * std::sqrt(std::max(pace.operations, 1u)));
+    const int64_t bar = std::max({pace.step_ns / 25, static_cast<int64_t>(2 * kWorthOwn * static_cast<double>(usual)), noise});
+    for (size_t s = 0; s < pace.own_ns.size(); ++s) {
+      if (pace.own_ns[s] - usual > bar) events.push_back({r, s, pace.own_ns[s] - usual});
+    }
+  }
+  std::vector<Cause> causes;
+  if (events.size() < kLeastEvents || paces_.step_ns <= 0) return causes;
+  const Things::Thing* best = nullptr;
+  std::vector<const Event*> best_events;
+  for (const Things::Thing& thing : things.things) {
+    size_t here_measured = 0;
+    for (int32_t r : thing.ranks) {
+      const RankPace& pace = paces_.ranks[static_cast<size_t>(r)];
+      here_measured += !named[static_cast<size_t>(r)] && !pace.durations_only && pace.own_ns.size() >= kLeastSteps;
+    }
+    if (here_measured < 2 || here_measured * 2 > measured) continue;
+    std::vector<const Event*> here;
+    std::map<uint32_t, size_t> by_rank;
+    for (const Event& e : events) {
+      if (!std::binary_search(thing.ranks.begin(), thing.ranks.end(), static_cast<int32_t>(e.rank))) continue;
+      here.push_back(&e);
+      ++by_rank[e.rank];
+    }
+    const auto count = static_cast<double>(here.size());
+    const double share = count / static_cast<double>(events.size());
+    if (here.size() < kLeastEvents || share < kNearlyAll || by_rank.size() < std::max<size_t>(2, here_measured / 4)) continue;
+    size_t most = 0;
+    for (const auto& [rank, times] : by_rank) most = std::max(most, times);
+    if (static_cast<double>(most) > kOneRank * count) continue;
+    if (AtMostByChance(static_cast<double>(events.size()), share, static_cast<double>(here_measured) / static_cast<double>(measured)) > kChance) continue;
+    // Things are listed smallest kind first; a larger one that holds a smaller one says less.
+    if (best != nullptr && thing.ranks.size() >= best->ranks.size()) continue;
+    best = &thing;
+    best_events = std::move(here);
+  }
+  if (best == nullptr) return causes;
+  // What the latest of each step costs all.
+  std::vector<int64_t> worst(steps);
+  std::map<uint32_t, size_t> by_rank;
+  for (const Event* e : best_events) worst[e->step] = std::max(worst[e->step], e->excess_ns), ++by_rank[e->rank];
+  const int64_t cost = std::accumulate(worst.begin(), worst.end(), int64_t{0}) / static_cast<int64_t>(steps);
+  if (static_cast<double>(cost) < kWorthSaying * static_cast<double>(paces_.step_ns)) return causes;
+  const auto late_steps = std::count_if(worst.begin(), worst.end(), [](int64_t ns) { return ns > 0; });
+  int64_t noise = 0;
+  for (int32_t r : best->ranks) noise = std::max(noise, noise_ns_[static_cast<size_t>(r)]);
+  Cause c;
+  const bool host = std::string_view(best->kind) == "host";
+  c.kind = host ? SLOW_HOST : STRAGGLER;
+  c.cause = host ? "host" : "late";
+  c.ranks = best->ranks;
+  c.pattern = "random";
+  c.cost_ns_per_step = cost;
+  c.cost_uncertainty_ns = 2 * noise;
+  c.confidence = 0.8;
+  c.what = absl::StrCat("are late now and then, another one each time: in ", late_steps, " of ", steps, " steps one of them or more took longer than it does else, by ",
+                        Milliseconds(cost), " a step over all; what they share is ", best->kind, " ", best->name);
+  c.factor.emplace();
+  c.factor->set_kind(best->kind);
+  c.factor->set_name(best->name);
+  c.factor->set_culprits(static_cast<int32_t>(by_rank.size()));
+  c.factor->set_members(static_cast<int32_t>(best->ranks.size()));
+  std::vector<int32_t> late;
+  for (const auto& [rank, times] : by_rank) late.push_back(static_cast<int32_t>(rank));
+  c.evidence.push_back({absl::StrCat(best_events.size(), " of ", events.size(), " delays of single ranks in single steps are theirs, on ", by_rank.size(),
+                                     " of ", best->ranks.size(), " ranks; by chance about ",
+                                     Percent(static_cast<double>(best->ranks.size()) / static_cast<double>(std::max<size_t>(measured, 1))), " would be"),
+                        std::move(late)});
+  c.advice = absl::StrCat("1. Look for what runs on ", best->kind, " ", best->name, " beside the job: daemons, another job's data, monitoring.\n",
+                          "2. Compare its interrupts, page faults and power with its neighbours'.");
+  c.refuted_by = "delays of the same size on other ranks as often";
+  c.tells_apart = "the profiler or stacks of the late rank while it is late: which of them is held up, and in what";
+  causes.push_back(std::move(c));
+  return causes;
+}
+
+}  // namespace lockstep

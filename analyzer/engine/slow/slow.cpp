@@ -1,0 +1,247 @@
+#include "analyzer/engine/slow/slow.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/util/numbers.h"
+
+namespace lockstep {
+namespace {
+
+// From what confidence on a rank is late by its own work, and a slow link is one.
+constexpr double kSure = 0.8, kPointsSomewhere = 0.6;
+constexpr int kMostArrivals = 64;
+constexpr size_t kMostNoiseSamples = 512;
+
+}  // namespace
+
+Slowness::Slowness(const Timing& timing, const Clocks& clocks)
+    : timing_(timing), clocks_(clocks), paces_(timing), noise_ns_(timing.ranks.size()), lateness_(timing.ranks.size()),
+      later_by_comm_(timing.ranks.size()) {
+  MeasureNoise();
+  CountArrivals();
+  for (uint32_t r = 0; r < timing.ranks.size() && habits_.empty(); ++r) {
+    if (paces_.ranks[r].role != kNoIndex && FewSteps(r)) habits_ = FindHabits(timing, paces_);
+  }
+}
+
+// Members leave a collective at about one moment. By how much a rank's ends stray from that moment, where its clock is the others'
+// or aligned with them, bounds what its times are worth, whatever gave them.
+void Slowness::MeasureNoise() {
+  std::vector<std::vector<int64_t>> strays(timing_.ranks.size());
+  std::vector<int64_t> ends;
+  const size_t step = std::max<size_t>(1, timing_.attendance.size() / (kMostNoiseSamples * std::max<size_t>(1, timing_.ranks.size())));
+  for (size_t i = 0; i < timing_.meetings.size(); i += step) {
+    const Meeting& meeting = timing_.meetings[i];
+    if (meeting.count < 2) continue;
+    ends.clear();
+    for (uint32_t a = 0; a < meeting.count; ++a) {
+      const Attendance& who = timing_.attendance[meeting.first + a];
+      if (clocks_.Aligned(who.rank)) ends.push_back(clocks_.ToJob(who.rank, timing_.At(who).end_ns));
+    }
+    if (ends.size() < 2) continue;
+    const int64_t moment = Median(ends);
+    size_t e = 0;
+    for (uint32_t a = 0; a < meeting.count; ++a) {
+      const Attendance& who = timing_.attendance[meeting.first + a];
+      if (clocks_.Aligned(who.rank)) strays[who.rank].push_back(std::llabs(ends[e++] - moment));
+    }
+  }
+  for (size_t r = 0; r < noise_ns_.size(); ++r) {
+    const Rank& rank = timing_.model.bundle.ranks[r];
+    noise_ns_[r] = timing_.ranks[r].late_by_ns;
+    if (rank.time_source == TimeSource::kFrameworkDurations) {
+      noise_ns_[r] = 10'000;   // of what counts here, the durations
+    } else if (strays[r].size() >= 8) {
+      const int64_t seen = std::max<int64_t>(2 * Quantile(&strays[r], 0.9), 1000);
+      const bool told = rank.time_source != TimeSource::kUnknown || rank.time_uncertainty_ns > 0;
+      noise_ns_[r] = told ? std::max(seen, noise_ns_[r]) : std::min(seen, noise_ns_[r]);
+    }
+  }
+}
+
+void Slowness::CountArrivals() {
+  struct Late {
+    uint32_t rank, comm;
+    int64_t by_ns;
+  };
+  std::vector<Late> lates;
+  for (const Meeting& meeting : timing_.meetings) {
+    const size_t size = timing_.model.comms[meeting.comm].members.size();
+    int64_t least = INT64_MAX, second = INT64_MAX;
+    uint32_t last = kNoIndex;
+    size_t measured = 0;
+    for (uint32_t a = 0; a < meeting.count; ++a) {
+      const Attendance& who = timing_.attendance[meeting.first + a];
+      const TimedOp& t = timing_.At(who);
+      if (t.start_ns == 0) continue;
+      ++measured;
+      // Everybody leaves together: who has been in it for the shortest time came last. No clock is compared with another.
+      const int64_t inside = t.Duration();
+      if (inside < least) {
+        second = least;
+        least = inside;
+        last = who.rank;
+      } else {
+        second = std::min(second, inside);
+      }
+    }
+    if (measured < 2 || measured * 10 < size * 5) continue;
+    for (uint32_t a = 0; a < meeting.count; ++a) {
+      const Attendance& who = timing_.attendance[meeting.first + a];
+      if (timing_.At(who).start_ns == 0) continue;
+      ++lateness_[who.rank].compared;
+      lateness_[who.rank].by_chance += 1.0 / static_cast<double>(measured);
+    }
+    const int64_t by = second - least;
+    if (by <= 2 * noise_ns_[last]) continue;
+    ++lateness_[last].last;
+    lateness_[last].later_ns += by;
+    lateness_[last].much += by > paces_.step_ns / 50;
+    lates.push_back({last, meeting.comm, by});
+  }
+  std::sort(lates.begin(), lates.end(), [](const Late& a, const Late& b) { return std::tie(a.rank, a.comm) < std::tie(b.rank, b.comm); });
+  for (size_t i = 0; i < lates.size();) {
+    size_t k = i;
+    int64_t sum = 0;
+    for (; k < lates.size() && lates[k].rank == lates[i].rank && lates[k].comm == lates[i].comm; ++k) sum += lates[k].by_ns;
+    later_by_comm_[lates[i].rank].push_back({lates[i].comm, sum});
+    i = k;
+  }
+}
+
+std::vector<Cause> Slowness::Find() {
+  std::vector<Cause> causes;
+  std::vector<Straggler> stragglers = FindStragglers();
+  // Ranks of one host, switch or rail are told together; else one finding a rank, unless there are many.
+  if (!stragglers.empty()) {
+    const Things things(timing_.model.bundle);
+    std::vector<int32_t> ranks;
+    for (const Straggler& s : stragglers) ranks.push_back(static_cast<int32_t>(s.rank));
+    std::sort(ranks.begin(), ranks.end());
+    std::vector<bool> told(timing_.ranks.size());
+    const auto take = [&](const Things::Thing& thing) {
+      std::vector<Straggler> group;
+      for (const Straggler& s : stragglers) {
+        if (!told[s.rank] && std::binary_search(thing.ranks.begin(), thing.ranks.end(), static_cast<int32_t>(s.rank))) group.push_back(s);
+      }
+      size_t measured = 0;
+      for (int32_t r : thing.ranks) measured += paces_.ranks[static_cast<size_t>(r)].step_ns > 0 || ByHabit(static_cast<uint32_t>(r));
+      if (group.size() < 2 || group.size() * 4 < measured * 3) return;
+      for (const Straggler& s : group) told[s.rank] = true;
+      Cause c = ToCause(group);
+      c.ranks = thing.ranks;   // nearly all of them, measured; the rest stands in the same place
+      const bool host = std::string_view(thing.kind) == "host";
+      if (host) c.kind = SLOW_HOST;
+      c.cause = host ? "host" : "late";
+      c.factor.emplace();
+      c.factor->set_kind(thing.kind);
+      c.factor->set_name(thing.name);
+      c.factor->set_culprits(static_cast<int32_t>(group.size()));
+      c.factor->set_members(static_cast<int32_t>(thing.ranks.size()));
+      c.confidence = std::min(0.95, c.confidence + 0.03);
+      causes.push_back(std::move(c));
+    };
+    if (const Things::Thing* all = things.CommonTo(ranks)) take(*all);
+    for (const Things::Thing& thing : things.things) {
+      if (std::string_view(thing.kind) == "host") take(thing);
+    }
+    TakeWholeGroups(stragglers, &told, &causes);
+    std::vector<Straggler> rest;
+    for (const Straggler& s : stragglers) {
+      if (!told[s.rank]) rest.push_back(s);
+    }
+    if (rest.size() > 4) {
+      causes.push_back(ToCause(rest));
+    } else {
+      for (const Straggler& s : rest) causes.push_back(ToCause({s}));
+    }
+  }
+  if (paces_.whole_steps) {
+    std::vector<bool> named(timing_.ranks.size());
+    for (const Cause& c : causes) {
+      for (int32_t r : c.ranks) named[static_cast<size_t>(r)] = true;
+    }
+    for (Cause& c : FindRandomlyLate(Things(timing_.model.bundle), named)) causes.push_back(std::move(c));
+  }
+  const std::vector<LinkUse> uses = FindLinkUses(timing_, noise_ns_);
+  for (Cause& c : FindSlowLinks(timing_, paces_, uses, &bandwidths_)) causes.push_back(std::move(c));
+  // Sends and receives that are called as one end together, so that one of them may wait for a partner of another: where they are all that tells
+  // of a link, and point to none, a rank that is late by its own work is the likelier reason, whatever each of the two costs.
+  const bool late = std::any_of(causes.begin(), causes.end(), [](const Cause& c) { return c.kind != SLOW_LINK && c.confidence >= kSure; });
+  const auto behind = [&](const Cause& c) { return late && c.kind == SLOW_LINK && c.op == nullptr && c.confidence < kPointsSomewhere; };
+  std::stable_sort(causes.begin(), causes.end(), [&](const Cause& a, const Cause& b) {
+    return std::tuple(behind(a), -a.cost_ns_per_step) < std::tuple(behind(b), -b.cost_ns_per_step);
+  });
+  found_ = !causes.empty();
+  return causes;
+}
+
+void Slowness::Fill(Verdict* verdict) const {
+  const Bundle& bundle = timing_.model.bundle;
+  std::vector<uint32_t> order;
+  int64_t measured = 0, hosts = 0, timed = 0, much = 0, most_last = 0;
+  int32_t late_ranks = 0;
+  for (uint32_t r = 0; r < lateness_.size(); ++r) {
+    measured += timing_.ranks[r].arrivals == Arrivals::kGpu;
+    hosts += timing_.ranks[r].arrivals == Arrivals::kHost;
+    timed += !timing_.ranks[r].ops.empty();
+    most_last = std::max(most_last, lateness_[r].much);
+    much += lateness_[r].much;
+    late_ranks += lateness_[r].much > 0;
+    if (lateness_[r].last > 0) order.push_back(r);
+  }
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    return std::tie(lateness_[a].last, lateness_[a].later_ns) > std::tie(lateness_[b].last, lateness_[b].later_ns);
+  });
+  for (size_t i = 0; i < order.size() && i < kMostArrivals; ++i) {
+    const Lateness& late = lateness_[order[i]];
+    Arrival* out = verdict->add_arrivals();
+    out->set_rank(bundle.ranks[order[i]].rank);
+    out->set_operations(late.compared);
+    out->set_last(late.last);
+    out->set_lateness_ns(late.later_ns);
+    // How often chance alone makes one last strays by about the root of it.
+    const auto last = static_cast<double>(late.last);
+    if (late.compared >= kFewMeetings) {
+      const double stray = std::sqrt(late.by_chance);
+      if (late.last * 2 >= late.compared && last > late.by_chance + 4 * stray) out->set_pattern("persistent");
+      if (last <= late.by_chance + 3 * stray) out->set_pattern("random");
+    }
+    out->set_uncertainty_ns(static_cast<int64_t>(2.0 * static_cast<double>(noise_ns_[order[i]]) * std::sqrt(static_cast<double>(late.last))));
+  }
+  for (const Bandwidth& b : bandwidths_) *verdict->add_bandwidths() = b;
+  const auto total = static_cast<int64_t>(bundle.ranks.size());
+  if (timed == 0) {
+    verdict->add_not_measured("who arrives late, and bandwidth: nothing recorded when operations ran on the GPU; events, the profiler or "
+                              "a framework's timing (TORCH_NCCL_ENABLE_TIMING=1) would");
+  } else if (measured + hosts == 0) {
+    verdict->add_not_measured("who arrives late: only the ends of operations were recorded, and hosts run ahead of their GPUs; start times "
+                              "(LOCKSTEP_GPU=full or events, the profiler, TORCH_NCCL_ENABLE_TIMING=1) would tell");
+  } else if (measured + hosts < total) {
+    verdict->add_not_measured(absl::StrCat("arrivals of ", total - measured - hosts, " of ", total, " ranks: nothing recorded when they reached operations"));
+  }
+  // Waiting that adds up to something, and nobody to blame: said, so that nobody blames the last step's loser.
+  if (!found_ && paces_.whole_steps && paces_.step_ns > 0 && late_ranks >= 3 && most_last * 2 < much) {
+    int64_t delays = 0;
+    size_t steps = 1;
+    for (const RankPace& pace : paces_.ranks) {
+      if (pace.own_ns.empty()) continue;
+      steps = std::max(steps, pace.own_ns.size());
+      std::vector<int64_t> own = pace.own_ns;
+      const int64_t usual = Quantile(&own, 0.25);
+      for (int64_t o : pace.own_ns) delays += o - usual > pace.step_ns / 50 ? o - usual : 0;
+    }
+    if (delays / static_cast<int64_t>(steps) > paces_.step_ns / 20) {
+      verdict->add_not_the_cause(absl::StrCat("NO persistent straggler: lateness is random, another rank each time (", late_ranks,
+                                              " ranks, none of them more than ", Percent(static_cast<double>(most_last) / static_cast<double>(much)),
+                                              " of these times; all delays together come to ",
+                                              Milliseconds(delays / static_cast<int64_t>(steps)), " a step)"));
+    }
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,557 @@
+#include "analyzer/engine/slow/slow.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+
+#include "analyzer/engine/engine.h"
+#include "analyzer/testing/findings.h"
+#include "analyzer/testing/timed_job.h"
+
+namespace lockstep {
+namespace {
+
+using lockstep::testing::Culprits;
+using lockstep::testing::Show;
+
+using testing::TimedJob;
+
+TEST(Slow, HealthyJobsOfManyShapesHaveNoFinding) {
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    for (const auto& [tp, pp, dp] : {std::tuple(2, 1, 4), std::tuple(2, 2, 2), std::tuple(1, 1, 8), std::tuple(8, 1, 1), std::tuple(4, 4, 4)}) {
+      for (int64_t sampled : {0, 10'000'000}) {
+        TimedJob job;
+        job.tp = tp, job.pp = pp, job.dp = dp, job.seed = seed, job.jitter = 0.05;
+        job.sampled_every_ns = sampled;
+        job.source = sampled > 0 ? TimeSource::kSampledMarks : TimeSource::kEvents;
+        const Verdict v = Analyze(job.Run());
+        EXPECT_EQ(v.verdict(), VERDICT_HEALTHY) << tp << pp << dp << " seed " << seed << "\n" << Show(v);
+      }
+    }
+  }
+}
+
+TEST(Slow, AStragglerIsTheOneWhoseOwnWorkIsLongAndNotItsPeers) {
+  for (const auto& [tp, pp, dp] : {std::tuple(2, 1, 4), std::tuple(2, 2, 2), std::tuple(1, 1, 8), std::tuple(8, 1, 1), std::tuple(4, 4, 4)}) {
+    TimedJob job;
+    job.tp = tp, job.pp = pp, job.dp = dp;
+    job.clock = [](int host, int64_t t) { return t + host * 3'000'000'000ll; };
+    job.compute_factor = [](int rank, int) { return rank == 5 ? 1.3 : 1.0; };
+    const Verdict v = Analyze(job.Run());
+    ASSERT_EQ(v.verdict(), VERDICT_SLOW) << tp << pp << dp << Show(v);
+    ASSERT_EQ(v.findings_size(), 1) << Show(v);
+    EXPECT_EQ(v.findings(0).kind(), STRAGGLER);
+    EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{5}) << Show(v);
+    EXPECT_EQ(v.findings(0).pattern(), "persistent");
+    EXPECT_NEAR(v.findings(0).slowdown(), 1.3, 0.08);
+    ASSERT_GT(v.arrivals_size(), 0);
+    EXPECT_EQ(v.arrivals(0).rank(), 5);
+  }
+}
+
+TEST(Slow, DurationsThatWereNotAskedForYetAreNotOwnWork) {
+  for (bool slow : {false, true}) {
+    TimedJob job;
+    job.source = TimeSource::kFrameworkDurations;
+    job.compute_factor = [&](int rank, int) { return slow && rank == 5 ? 1.4 : 1.0; };
+    Bundle bundle = job.Run();
+    // The watchdog of one rank was held up: its last three steps have no durations.
+    for (size_t r : {3, 5}) {
+      std::vector<Op>& ops = bundle.ranks[r].ops;
+      const size_t keep = ops.size() * 5 / 8;
+      for (size_t i = r == 3 ? keep : ops.size() - 2; i < ops.size(); ++i) ops[i].started_ns = 0;
+    }
+    const Verdict v = Analyze(bundle);
+    if (!slow) {
+      EXPECT_EQ(v.findings_size(), 0) << Show(v);
+      continue;
+    }
+    ASSERT_EQ(v.findings_size(), 1) << Show(v);
+    EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{5}) << Show(v);
+  }
+}
+
+TEST(Slow, ItsCostIsWhatTheStepsBecameLonger) {
+  TimedJob job;
+  job.Run();
+  const double healthy = static_cast<double>(job.true_step_ends.back() - job.true_step_ends[0]) / 7;
+  job.compute_factor = [](int rank, int) { return rank == 2 ? 1.5 : 1.0; };
+  const Verdict v = Analyze(job.Run());
+  const double slow = static_cast<double>(job.true_step_ends.back() - job.true_step_ends[0]) / 7;
+  ASSERT_EQ(v.findings_size(), 1) << Show(v);
+  EXPECT_NEAR(static_cast<double>(v.findings(0).cost_ns_per_step()), slow - healthy, (slow - healthy) / 8);
+}
+
+TEST(Slow, SampledMarksStillShowWhatIsLargerThanTheirError) {
+  TimedJob job;
+  job.dp = 8, job.steps = 20, job.compute_ns = 40'000'000;
+  job.sampled_every_ns = 10'000'000, job.source = TimeSource::kSampledMarks;
+  job.compute_factor = [](int rank, int) { return rank == 5 ? 1.5 : 1.0; };
+  const Verdict v = Analyze(job.Run());
+  ASSERT_EQ(v.findings_size(), 1) << Show(v);
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{5});
+  EXPECT_GT(v.findings(0).cost_uncertainty_ns(), 1'000'000);
+  // The same share of a work that is shorter than the marks can show is not blamed.
+  job.compute_ns = 1'000'000;
+  job.compute_factor = [](int rank, int) { return rank == 5 ? 1.1 : 1.0; };
+  EXPECT_EQ(Analyze(job.Run()).verdict(), VERDICT_HEALTHY);
+}
+
+TEST(Slow, OneHostIsOneFinding) {
+  TimedJob job;
+  job.tp = 4, job.dp = 8;
+  job.compute_factor = [](int rank, int) { return rank / 4 == 3 ? 1.25 : 1.0; };
+  const Verdict v = Analyze(job.Run());
+  ASSERT_EQ(v.findings_size(), 1) << Show(v);
+  EXPECT_EQ(v.findings(0).kind(), SLOW_HOST);
+  EXPECT_EQ(Culprits(v.findings(0)), (std::vector<int32_t>{12, 13, 14, 15}));
+  EXPECT_EQ(v.findings(0).common_factor().kind(), "host");
+  EXPECT_EQ(v.findings(0).common_factor().name(), "node3");
+}
+
+// As a framework's dumps are: no hosts, and how long operations took, except of the last ones, which its watchdog had not looked at.
+Bundle AsFramework(Bundle bundle, const std::function<int(int rank)>& unseen_steps, int steps) {
+  for (Rank& rank : bundle.ranks) {
+    rank.host.clear();
+    rank.time_source = TimeSource::kFrameworkDurations;
+    const size_t first_unseen = rank.ops.size() * static_cast<size_t>(steps - unseen_steps(rank.rank)) / static_cast<size_t>(steps);
+    for (size_t i = first_unseen; i < rank.ops.size(); ++i) rank.ops[i].started_ns = 0;
+  }
+  return bundle;
+}
+
+TEST(Slow, StepsWithoutDurationsAreNoOwnWork) {
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    TimedJob job;
+    job.tp = 2, job.pp = 2, job.dp = 2, job.steps = 5, job.seed = seed, job.host_runs_ahead = false;
+    const auto unseen = [](int rank) { return rank == 3 ? 5 : rank % 4; };
+    Verdict v = Analyze(AsFramework(job.Run(), unseen, job.steps));
+    EXPECT_EQ(v.verdict(), VERDICT_HEALTHY) << "seed " << seed << "\n" << Show(v);
+    job.compute_factor = [](int rank, int) { return rank == 6 ? 1.5 : 1.0; };
+    v = Analyze(AsFramework(job.Run(), unseen, job.steps));
+    ASSERT_EQ(v.findings_size(), 1) << "seed " << seed << "\n" << Show(v);
+    EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{6}) << Show(v);
+  }
+}
+
+// Operations that lie beside each other come to more than the step: what they leave of it is nobody's work.
+TEST(Slow, DurationsOfMoreThanTheStepLeaveNoOwnWork) {
+  TimedJob job;
+  job.tp = 1, job.dp = 8, job.steps = 5, job.host_runs_ahead = false;
+  Bundle bundle = AsFramework(job.Run(), [](int) { return 0; }, job.steps);
+  for (Rank& rank : bundle.ranks) {
+    for (Op& op : rank.ops) op.started_ns -= rank.rank == 5 ? 38'000'000 : 40'000'000;
+  }
+  const Verdict v = Analyze(bundle);
+  EXPECT_EQ(v.findings_size(), 0) << Show(v);
+}
+
+TEST(Slow, WhatChanceDoesToFewStepsIsNoOnesSlowness) {
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    TimedJob job;
+    job.tp = 2, job.pp = 1, job.dp = 4, job.steps = 5, job.seed = seed, job.host_runs_ahead = false;
+    const auto unseen = [](int) { return 1; };
+    // Rank 5 is hit in each of the few steps, and in some of them its neighbour is as well, for which it waits.
+    job.delay_ns = [](int rank, int step, int nth) {
+      if (rank == 5 && nth == 1) return 12'000'000;
+      return rank == 4 && nth == 3 && step % 2 == 0 ? 6'000'000 : 0;
+    };
+    Verdict v = Analyze(AsFramework(job.Run(), unseen, job.steps));
+    EXPECT_EQ(v.verdict(), VERDICT_HEALTHY) << "seed " << seed << "\n" << Show(v);
+    // As much, spread evenly over its work.
+    job.delay_ns = nullptr;
+    job.compute_factor = [](int rank, int) { return rank == 5 ? 1.6 : 1.0; };
+    v = Analyze(AsFramework(job.Run(), unseen, job.steps));
+    ASSERT_EQ(v.findings_size(), 1) << "seed " << seed << "\n" << Show(v);
+    EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{5}) << Show(v);
+  }
+}
+
+// The members of a group go in step: that they are all later than the only other group is one event, and one that differs from step to step
+// as chance does is nobody's slowness.
+TEST(Slow, AGroupThatChanceHitsInSomeOfFewStepsIsNotSlow) {
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    TimedJob job;
+    job.tp = 4, job.pp = 1, job.dp = 2, job.steps = 8, job.seed = seed, job.host_runs_ahead = false;
+    const auto unseen = [](int) { return 1; };
+    job.delay_ns = [&](int rank, int step, int nth) -> int64_t {
+      constexpr int64_t kHits[] = {3, 4, 1, 5, 3, 1};   // milliseconds
+      return rank / 4 == 1 && nth == 1 ? kHits[(static_cast<uint64_t>(step) + seed) % 6] * 1'000'000 : 0;
+    };
+    Verdict v = Analyze(AsFramework(job.Run(), unseen, job.steps));
+    EXPECT_EQ(v.verdict(), VERDICT_HEALTHY) << "seed " << seed << "\n" << Show(v);
+    // As much, spread evenly over its work.
+    job.delay_ns = nullptr;
+    job.compute_factor = [](int rank, int) { return rank / 4 == 1 ? 1.15 : 1.0; };
+    v = Analyze(AsFramework(job.Run(), unseen, job.steps));
+    ASSERT_EQ(v.findings_size(), 1) << "seed " << seed << "\n" << Show(v);
+    EXPECT_EQ(Culprits(v.findings(0)), (std::vector<int32_t>{4, 5, 6, 7})) << Show(v);
+  }
+}
+
+TEST(Slow, GroupsThatAreSlowAsAWholeAreOneFindingWithoutHosts) {
+  TimedJob job;
+  job.tp = 4, job.pp = 1, job.dp = 8, job.host_runs_ahead = false;
+  // Eight ranks, each by another factor: the slowest hides how late the others come.
+  job.compute_factor = [](int rank, int) { return rank / 8 == 2 ? 1.4 + 0.1 * (rank % 8) : 1.0; };
+  const Verdict v = Analyze(AsFramework(job.Run(), [](int rank) { return rank % 3; }, job.steps));
+  ASSERT_EQ(v.findings_size(), 1) << Show(v);
+  EXPECT_EQ(v.findings(0).kind(), STRAGGLER);
+  EXPECT_EQ(Culprits(v.findings(0)), (std::vector<int32_t>{16, 17, 18, 19, 20, 21, 22, 23})) << Show(v);
+}
+
+// A host of two: the one waits for the slower one in their own group, as its partner would if it were not slow itself.
+TEST(Slow, BothOfAPairAreSlowWhereTheSlowerOneAccountsForAllThatTheOtherWaits) {
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    TimedJob job;
+    job.tp = 2, job.pp = 2, job.dp = 2, job.steps = 4, job.seed = seed, job.gpus_per_host = 2, job.host_runs_ahead = false;
+    const auto unseen = [](int rank) { return rank % 2; };
+    job.compute_factor = [](int rank, int) { return rank == 2 ? 2.0 : rank == 3 ? 1.5 : 1.0; };
+    Bundle bundle = AsFramework(job.Run(), unseen, job.steps);
+    Verdict v = Analyze(bundle);
+    ASSERT_EQ(v.findings_size(), 1) << "seed " << seed << "\n" << Show(v);
+    EXPECT_EQ(Culprits(v.findings(0)), (std::vector<int32_t>{2, 3})) << Show(v);
+    EXPECT_LT(v.findings(0).confidence(), 0.9);
+    // Without the other member of the first one's other group, too.
+    bundle.ranks.erase(bundle.ranks.begin());
+    v = Analyze(bundle);
+    ASSERT_EQ(v.findings_size(), 1) << "seed " << seed << "\n" << Show(v);
+    EXPECT_EQ(Culprits(v.findings(0)), (std::vector<int32_t>{2, 3})) << Show(v);
+    // Of one that is much slower than the other all the same, others see little but that they wait for both.
+    job.compute_factor = [](int rank, int) { return rank == 2 ? 2.2 : rank == 3 ? 1.3 : 1.0; };
+    v = Analyze(AsFramework(job.Run(), unseen, job.steps));
+    ASSERT_EQ(v.findings_size(), 1) << "seed " << seed << "\n" << Show(v);
+    EXPECT_EQ(Culprits(v.findings(0)), (std::vector<int32_t>{2, 3})) << Show(v);
+    job.compute_factor = [](int rank, int) { return rank == 2 ? 2.0 : 1.0; };
+    v = Analyze(AsFramework(job.Run(), unseen, job.steps));
+    ASSERT_EQ(v.findings_size(), 1) << "seed " << seed << "\n" << Show(v);
+    EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{2}) << Show(v);
+    // What both wait for in transfers of which nothing is measured is not the other's own work.
+    job.transfer_factor = [](const std::vector<int>& members, int) {
+      return std::min(members[0], members[1]) / 2 == 1 && std::abs(members[0] - members[1]) == 4 ? 6.0 : 1.0;
+    };
+    bundle = AsFramework(job.Run(), unseen, job.steps);
+    for (Rank& rank : bundle.ranks) {
+      for (Op& op : rank.ops) {
+        if (ring::IsPointToPoint(op.kind)) op.started_ns = 0;
+      }
+    }
+    v = Analyze(bundle);
+    for (const Finding& f : v.findings()) {
+      for (int32_t r : f.culprit_ranks()) EXPECT_NE(r, 3) << "seed " << seed << "\n" << Show(v);
+    }
+  }
+}
+
+// What hits a sibling in one of two steps is not what its steps usually take: it hides nobody that is slow in both.
+TEST(Slow, OfTwoStepsTheShorterOneIsUsual) {
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    TimedJob job;
+    job.tp = 2, job.pp = 1, job.dp = 2, job.steps = 4, job.seed = seed, job.host_runs_ahead = false;
+    const auto unseen = [](int) { return 1; };
+    const int hit = 1 + static_cast<int>(seed % 2);
+    job.compute_factor = [](int rank, int) { return rank >= 2 ? 2.0 : 1.0; };
+    job.delay_ns = [&](int rank, int step, int nth) { return rank == 1 && step == hit && nth == 0 ? 20'000'000 : 0; };
+    const Verdict v = Analyze(AsFramework(job.Run(), unseen, job.steps));
+    ASSERT_EQ(v.findings_size(), 1) << "seed " << seed << "\n" << Show(v);
+    EXPECT_EQ(Culprits(v.findings(0)), (std::vector<int32_t>{2, 3})) << "seed " << seed << "\n" << Show(v);
+  }
+}
+
+// Of a communicator of which only the slow one's record is there, that all measured members are slow says nothing: those that hold several come first.
+TEST(Slow, AGroupOfOneThatIsKnownIsNoWholeGroup) {
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    TimedJob job;
+    job.tp = 2, job.pp = 2, job.dp = 2, job.steps = 6, job.seed = seed, job.host_runs_ahead = false;
+    job.compute_factor = [](int rank, int) { return rank == 2 ? 2.0 : rank == 3 ? 1.5 : 1.0; };
+    Bundle bundle = AsFramework(job.Run(), [](int) { return 0; }, job.steps);
+    bundle.ranks.erase(bundle.ranks.begin());
+    // Whatever comes first in the files.
+    std::reverse(bundle.comms.begin(), bundle.comms.end());
+    for (Rank& rank : bundle.ranks) {
+      for (Membership& m : rank.memberships) m.comm = static_cast<uint32_t>(bundle.comms.size()) - 1 - m.comm;
+    }
+    const Verdict v = Analyze(bundle);
+    ASSERT_EQ(v.findings_size(), 1) << "seed " << seed << "\n" << Show(v);
+    EXPECT_EQ(Culprits(v.findings(0)), (std::vector<int32_t>{2, 3})) << Show(v);
+  }
+}
+
+// Transfers of a pipeline that are slow between many and point to no link may wait for somebody: who is late by its own work is told first.
+TEST(Slow, SlowTransfersThatPointNowhereAreToldBehindAStraggler) {
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    TimedJob job;
+    job.tp = 4, job.pp = 4, job.dp = 2, job.steps = 6, job.seed = seed;
+    job.transfer_factor = [](const std::vector<int>& members, int) {
+      const auto [a, b] = std::minmax(members[0], members[1]);
+      return members.size() == 2 && b - a == 8 && (a / 4 == 1 || a / 4 == 3) ? 26.0 : 1.0;
+    };
+    Verdict v = Analyze(job.Run());
+    ASSERT_GE(v.findings_size(), 1) << Show(v);
+    EXPECT_EQ(v.findings(0).kind(), SLOW_LINK) << Show(v);
+    EXPECT_LT(v.findings(0).confidence(), 0.6) << Show(v);
+    const int64_t cost = v.findings(0).cost_ns_per_step();
+    job.compute_factor = [](int rank, int) { return rank == 31 ? 1.5 : 1.0; };
+    v = Analyze(job.Run());
+    ASSERT_EQ(v.findings_size(), 2) << Show(v);
+    EXPECT_EQ(v.findings(0).kind(), STRAGGLER) << Show(v);
+    EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{31}) << Show(v);
+    EXPECT_LT(v.findings(0).cost_ns_per_step(), cost);
+    EXPECT_EQ(v.findings(1).kind(), SLOW_LINK) << Show(v);
+  }
+}
+
+TEST(Slow, NoiseHasNoCulprit) {
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    TimedJob job;
+    job.dp = 8, job.steps = 12;
+    job.delay_ns = [&](int rank, int step, int nth) {
+      const uint64_t h = (static_cast<uint64_t>(step) * 31 + seed * 977) * 2654435761u;
+      return rank == static_cast<int>(h >> 7) % 16 && nth == 2 ? 30'000'000 : 0;
+    };
+    const Verdict v = Analyze(job.Run());
+    EXPECT_EQ(v.verdict(), VERDICT_HEALTHY) << seed << Show(v);
+    EXPECT_NE(v.ShortDebugString().find("NO persistent straggler: lateness is random"), std::string::npos);
+  }
+}
+
+// Lateness that moves between the ranks of one host is the host's.
+TEST(Slow, LatenessThatMovesWithinAHostIsRandomAndTheHosts) {
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    TimedJob job;
+    job.tp = 4, job.dp = 8, job.steps = 24, job.seed = seed;
+    const auto hit = [&](int step) { return 12 + static_cast<int>((static_cast<uint64_t>(step) * 7 + seed) * 2654435761u >> 9) % 4; };
+    job.delay_ns = [&](int rank, int step, int nth) { return step % 2 == 0 && rank == hit(step) && nth == 2 ? 30'000'000 : 0; };
+    const Verdict v = Analyze(job.Run());
+    ASSERT_EQ(v.findings_size(), 1) << seed << Show(v);
+    EXPECT_EQ(v.findings(0).kind(), SLOW_HOST) << Show(v);
+    EXPECT_EQ(v.findings(0).pattern(), "random");
+    EXPECT_EQ(Culprits(v.findings(0)), (std::vector<int32_t>{12, 13, 14, 15})) << Show(v);
+    EXPECT_EQ(v.findings(0).common_factor().name(), "node3");
+    EXPECT_EQ(v.findings(0).common_factor().members(), 4);
+    EXPECT_GE(v.findings(0).common_factor().culprits(), 2);
+    EXPECT_NEAR(static_cast<double>(v.findings(0).cost_ns_per_step()), 15e6, 3e6);
+    EXPECT_FALSE(v.findings(0).tells_apart().empty());
+  }
+}
+
+TEST(Slow, ALinkThatIsSlowNowAndThenIsRandom) {
+  TimedJob job;
+  job.tp = 2, job.dp = 8, job.gpus_per_host = 2, job.transfer_ns = 4'000'000, job.steps = 24;
+  job.transfer_factor = [](const std::vector<int>& members, int step) { return members == std::vector<int>{6, 7} && step % 4 == 1 ? 5.0 : 1.0; };
+  const Verdict v = Analyze(job.Run());
+  ASSERT_EQ(v.findings_size(), 1) << Show(v);
+  EXPECT_EQ(v.findings(0).kind(), SLOW_LINK);
+  EXPECT_EQ(v.findings(0).pattern(), "random");
+  EXPECT_EQ(Culprits(v.findings(0)), (std::vector<int32_t>{6, 7}));
+  EXPECT_NEAR(v.findings(0).slowdown(), 5.0, 0.5);
+}
+
+// Who came last, and whether that is a habit.
+TEST(Slow, ArrivalsSayWhetherLastIsAHabit) {
+  TimedJob job;
+  job.tp = 4, job.dp = 4, job.steps = 16;
+  const auto pattern_of = [](const Verdict& v, int rank) {
+    for (const Arrival& a : v.arrivals()) {
+      if (a.rank() == rank) return a.pattern();
+    }
+    return std::string("not there");
+  };
+  Verdict v = Analyze(job.Run());
+  ASSERT_GT(v.arrivals_size(), 0);
+  for (const Arrival& a : v.arrivals()) EXPECT_EQ(a.pattern(), "random") << a.DebugString();
+  job.compute_factor = [](int rank, int) { return rank == 9 ? 1.5 : 1.0; };
+  v = Analyze(job.Run());
+  EXPECT_EQ(pattern_of(v, 9), "persistent");
+  EXPECT_EQ(pattern_of(v, 2), "random");
+}
+
+// A record of two steps, whoever measured it: a rank that chance hit twice, so that it came last in 3 of 18 collectives, is not slow;
+// work that is slow throughout is.
+TEST(Slow, FewStepsTellOnlyWhatComesLastAgainAndAgain) {
+  constexpr uint64_t kSeed = 11;
+  TimedJob job;
+  job.tp = 4, job.pp = 2, job.dp = 4, job.steps = 2, job.seed = kSeed;
+  job.delay_ns = [](int rank, int step, int nth) {
+    uint64_t h = (kSeed * 1000003 + static_cast<uint64_t>(rank * 4096 + step * 64 + nth)) * 0x9e3779b97f4a7c15u;
+    h ^= h >> 29;
+    return (h * 0xbf58476d1ce4e5b9u >> 40 & 31) != 0 ? 0 : 60'000'000;
+  };
+  Verdict v = Analyze(job.Run());
+  EXPECT_EQ(v.findings_size(), 0) << Show(v);
+  job.delay_ns = nullptr;
+  job.compute_factor = [](int rank, int) { return rank == 6 ? 1.5 : 1.0; };
+  v = Analyze(job.Run());
+  ASSERT_EQ(v.findings_size(), 1) << Show(v);
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{6}) << Show(v);
+}
+
+// Of most ranks a step is measured, of two only a record without whole steps: the one is not compared with the other.
+// Chance leaves the ranks of a role spread over a few per cent where steps are few; the last of them is no straggler.
+TEST(Slow, OfFewStepsWhoIsTheLastOfManyIsNotSlowByALittle) {
+  TimedJob job;
+  job.tp = 1, job.dp = 16, job.steps = 10, job.jitter = 0.001;
+  job.compute_factor = [](int rank, int) { return rank < 6 ? 1.0 : 1 + 0.01 * (rank - 5); };
+  const Verdict spread = Analyze(job.Run());
+  EXPECT_EQ(spread.findings_size(), 0) << Show(spread);
+  job.compute_factor = [](int rank, int) { return rank == 11 ? 1.09 : 1.0; };
+  const Verdict clear = Analyze(job.Run());
+  ASSERT_EQ(clear.findings_size(), 1) << Show(clear);
+  EXPECT_EQ(Culprits(clear.findings(0)), std::vector<int32_t>{11});
+}
+
+TEST(Slow, StepsAreNotComparedWithRecords) {
+  for (uint64_t seed = 1; seed <= 8; ++seed) {
+    TimedJob job;
+    job.tp = 2, job.dp = 8, job.steps = 4, job.jitter = 0.3, job.seed = seed;
+    Bundle bundle = job.Run();
+    for (int r : {2, 6}) {
+      auto& ops = bundle.ranks[static_cast<size_t>(r)].ops;
+      ops.erase(ops.begin(), ops.begin() + static_cast<ptrdiff_t>(ops.size() / 2 - 1));
+    }
+    const Verdict v = Analyze(bundle);
+    EXPECT_EQ(v.findings_size(), 0) << "seed " << seed << "\n" << Show(v);
+  }
+}
+
+TEST(Slow, OneDelayInEveryStepIsPersistent) {
+  TimedJob job;
+  job.dp = 8;
+  job.delay_ns = [](int rank, int, int nth) { return rank == 6 && nth == 2 ? 20'000'000 : 0; };
+  const Verdict v = Analyze(job.Run());
+  ASSERT_EQ(v.findings_size(), 1) << Show(v);
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{6});
+}
+
+TEST(Slow, SinceWhenIsSaid) {
+  TimedJob job;
+  job.dp = 8, job.steps = 12;
+  job.compute_factor = [](int rank, int step) { return rank == 6 && step >= 8 ? 1.6 : 1.0; };
+  const Verdict v = Analyze(job.Run());
+  ASSERT_EQ(v.findings_size(), 1) << Show(v);
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{6});
+  EXPECT_EQ(v.findings(0).pattern().rfind("since #", 0), 0u) << v.findings(0).pattern();
+}
+
+TEST(Slow, ASlowLinkIsNoSlowRank) {
+  TimedJob job;
+  job.tp = 2, job.dp = 8, job.gpus_per_host = 2, job.transfer_ns = 4'000'000;
+  // The ranks of tp_3 share a link that gives a third of its speed.
+  job.transfer_factor = [](const std::vector<int>& members, int) { return members == std::vector<int>{6, 7} ? 3.0 : 1.0; };
+  const Verdict v = Analyze(job.Run());
+  ASSERT_EQ(v.findings_size(), 1) << Show(v);
+  EXPECT_EQ(v.findings(0).kind(), SLOW_LINK);
+  EXPECT_EQ(Culprits(v.findings(0)), (std::vector<int32_t>{6, 7}));
+  ASSERT_GT(v.bandwidths_size(), 0);
+  EXPECT_EQ(v.bandwidths(0).communicator().name(), "tp_3");
+  EXPECT_NEAR(v.bandwidths(0).peer_bus_bytes_per_s() / v.bandwidths(0).bus_bytes_per_s(), 3.0, 0.2);
+  // 2^20 floats by ring all-reduce among two: 4 MiB in 12 ms.
+  EXPECT_NEAR(v.bandwidths(0).bus_bytes_per_s(), 4194304.0 / 0.012, 1e7);
+}
+
+// What is well between two ranks of one host tells nothing of their ports, and without names of hosts anything may be that.
+TEST(Slow, WithoutHostsOnlySiblingsOfWhatIsSlowAreWitnesses) {
+  TimedJob job;
+  job.tp = 2, job.pp = 2, job.dp = 2;
+  job.transfer_factor = [](const std::vector<int>& members, int) { return members == std::vector<int>{1, 3} ? 6.0 : 1.0; };
+  Bundle b = job.Run();
+  for (Rank& rank : b.ranks) rank.host.clear();
+  std::erase_if(b.ranks, [](const Rank& rank) { return rank.rank == 2; });
+  b.ranks_expected = 8;
+  const Verdict v = Analyze(b);
+  ASSERT_EQ(v.findings_size(), 1) << Show(v);
+  EXPECT_EQ(v.findings(0).kind(), SLOW_LINK) << Show(v);
+  EXPECT_EQ(Culprits(v.findings(0)), (std::vector<int32_t>{1, 3})) << Show(v);
+}
+
+TEST(Slow, AHostsPortIsNamedWhereAllThatCrossesItIsSlow) {
+  TimedJob job;
+  job.tp = 2, job.pp = 4, job.dp = 4, job.gpus_per_host = 4, job.transfer_ns = 4'000'000;
+  // Node 5 holds ranks 20 to 23: whatever leaves it takes four times as long.
+  job.transfer_factor = [](const std::vector<int>& members, int) {
+    bool in = false, out = false;
+    for (int r : members) (r / 4 == 5 ? in : out) = true;
+    return in && out ? 4.0 : 1.0;
+  };
+  const Verdict v = Analyze(job.Run());
+  ASSERT_GE(v.findings_size(), 1) << Show(v);
+  EXPECT_EQ(v.findings(0).kind(), SLOW_LINK);
+  EXPECT_EQ(v.findings(0).common_factor().name(), "node5") << Show(v);
+  EXPECT_EQ(v.findings_size(), 1) << Show(v);
+}
+
+TEST(Slow, TwoFaultsAtOnceAreTwoFindings) {
+  TimedJob job;
+  job.tp = 2, job.dp = 16, job.gpus_per_host = 2, job.transfer_ns = 4'000'000;
+  job.compute_factor = [](int rank, int) { return rank == 9 ? 1.5 : 1.0; };
+  job.transfer_factor = [](const std::vector<int>& members, int) { return members == std::vector<int>{24, 25} ? 3.0 : 1.0; };
+  const Verdict v = Analyze(job.Run());
+  ASSERT_EQ(v.findings_size(), 2) << Show(v);
+  std::vector<std::vector<int32_t>> both{Culprits(v.findings(0)), Culprits(v.findings(1))};
+  std::sort(both.begin(), both.end());
+  EXPECT_EQ(both, (std::vector<std::vector<int32_t>>{{9}, {24, 25}})) << Show(v);
+}
+
+TEST(Slow, WithoutTimesItSaysWhatWouldMeasure) {
+  TimedJob job;
+  job.record_started = job.record_completed = false;
+  const Verdict v = Analyze(job.Run());
+  EXPECT_EQ(v.findings_size(), 0);
+  bool said = false;
+  for (const std::string& text : v.not_measured()) said |= text.find("TORCH_NCCL_ENABLE_TIMING") != std::string::npos;
+  EXPECT_TRUE(said);
+}
+
+TEST(Slow, EndsAloneShowArrivalsOnlyWhereTheHostKeepsStep) {
+  TimedJob job;
+  job.record_started = false;
+  job.compute_factor = [](int rank, int) { return rank == 3 ? 1.4 : 1.0; };
+  Verdict v = Analyze(job.Run());
+  EXPECT_EQ(v.findings_size(), 0) << Show(v);
+  EXPECT_GE(v.not_measured_size(), 1);
+  job.host_runs_ahead = false;
+  v = Analyze(job.Run());
+  ASSERT_EQ(v.findings_size(), 1) << Show(v);
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{3});
+}
+
+TEST(Slow, SkewAndAStepChangeNothing) {
+  for (bool straggler : {false, true}) {
+    TimedJob job;
+    job.tp = 4, job.dp = 4, job.steps = 12;
+    if (straggler) job.compute_factor = [](int rank, int) { return rank == 7 ? 1.4 : 1.0; };
+    const Bundle plain = job.Run();
+    job.clock = [](int host, int64_t t) { return t + 20'000'000'000 + host * 1'700'000'000ll + (host == 1 && t > 1'200'000'000 ? -5'000'000'000 : 0); };
+    const Bundle skewed = job.Run();
+    const Verdict a = Analyze(plain), b = Analyze(skewed);
+    EXPECT_EQ(a.verdict(), b.verdict()) << Show(b);
+    ASSERT_EQ(a.findings_size(), b.findings_size()) << Show(b);
+    for (int i = 0; i < a.findings_size(); ++i) EXPECT_EQ(Culprits(a.findings(i)), Culprits(b.findings(i)));
+  }
+}
+
+TEST(Slow, HostileTimesDoNoHarm) {
+  TimedJob job;
+  job.pp = 2;
+  uint64_t random = 99;
+  const int64_t odd[] = {INT64_MIN, INT64_MAX, -1, 0, 1, (int64_t{1} << 61) - 1, int64_t{1} << 61, 7'000'000'000'000'000'000};
+  for (int round = 0; round < 20; ++round) {
+    Bundle bundle = job.Run();
+    for (Rank& rank : bundle.ranks) {
+      rank.time_uncertainty_ns = odd[random % 8];
+      rank.time_source = static_cast<TimeSource>(random / 8 % 6);
+      for (Op& op : rank.ops) {
+        for (int64_t* t : {&op.enter_ns, &op.started_ns, &op.completed_ns, &op.seq, &op.count}) {
+          random = random * 6364136223846793005ull + 1442695040888963407ull;
+          if (random >> 61 == 0) *t = odd[(random >> 40) % 8];
+        }
+      }
+    }
+    Analyze(bundle);
+  }
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,136 @@
+// For how long an operation has stood is asked of each rank's own clock; a wall clock that was set makes nothing stand.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "analyzer/engine/engine.h"
+#include "analyzer/engine/facts/model.h"
+#include "analyzer/formats/fr/loader.h"
+#include "analyzer/testing/fr_dumps.h"
+#include "analyzer/util/time_units.h"
+
+namespace lockstep {
+namespace {
+
+using fr_test::FrDump;
+
+constexpr int64_t kNow = 1'758'000'100 * kSecond;
+constexpr int64_t kUntold = -1, kSetBack = -2;   // when its data was taken; its clock was set back since
+
+// Ranks of one communicator, all in its second operation for so many seconds.
+Bundle InOperation(const std::vector<int64_t>& seconds) {
+  Bundle b;
+  b.comms.resize(1);
+  b.comms[0].size = static_cast<int32_t>(seconds.size());
+  for (size_t r = 0; r < seconds.size(); ++r) {
+    b.comms[0].members.push_back(static_cast<int32_t>(r));
+    Rank rank;
+    rank.rank = static_cast<int32_t>(r);
+    rank.source = Source::kFlightRecorder;
+    rank.set_back = seconds[r] == kSetBack;
+    rank.captured_ns = seconds[r] < 0 ? 0 : kNow;
+    Membership ms;
+    ms.comm = 0;
+    ms.member_rank = static_cast<int32_t>(r);
+    ms.issued = 2;
+    ms.completed = 1;
+    rank.memberships.push_back(ms);
+    Op op;
+    op.membership = 0;
+    op.kind = ring::CallKind::kAllReduce;
+    op.seq = 2;
+    op.state = OpState::kStarted;
+    op.enter_ns = kNow - std::max<int64_t>(seconds[r], 0) * kSecond;
+    rank.ops.push_back(op);
+    b.ranks.push_back(rank);
+  }
+  return b;
+}
+
+TEST(Age, OfAClockThatWasSetBackOthersTell) {
+  struct Case {
+    std::vector<int64_t> seconds;
+    bool stalled;
+  };
+  const std::vector<Case> cases{
+      {{0, 1, 1}, false}, {{20, 20, 20}, true}, {{0, 1, kSetBack}, false}, {{20, 20, kSetBack}, true}, {{kSetBack, kSetBack}, true},
+      {{kSetBack, kUntold, 1}, true},   // a file of long ago, or copied
+  };
+  for (const Case& c : cases) {
+    Bundle b = InOperation(c.seconds);
+    EXPECT_EQ(Model(b, {}).stalled, c.stalled) << ::testing::PrintToString(c.seconds);
+    b.known_stalled = true;
+    EXPECT_TRUE(Model(b, {}).stalled) << ::testing::PrintToString(c.seconds);
+  }
+}
+
+// Where all who tell have nothing in flight and have called nothing for long, the one whose clock was set back may wait for them.
+TEST(Age, WhoDidNotComeDoesNotTellThatTheJobMoves) {
+  for (const int64_t seconds : {1, 30}) {
+    Bundle b = InOperation({0, kSetBack});
+    Rank& other = b.ranks[0];
+    other.memberships[0].issued = other.ops[0].seq = 1;
+    other.ops[0].state = OpState::kCompleted;
+    other.ops[0].enter_ns = kNow - seconds * kSecond;
+    EXPECT_EQ(Model(b, {}).stalled, seconds == 30);
+  }
+}
+
+// Entered before the clock was set back, while newer records tell when the data was taken: no age, and no young one either.
+TEST(Age, WhatIsLaterThanTheDumpIsNotYoung) {
+  Bundle b = InOperation({0, 0});
+  for (Rank& rank : b.ranks) rank.ops[0].enter_ns = kNow + 3600 * kSecond;
+  {
+    const Model model(b, {});
+    EXPECT_EQ(Model::Age(b.ranks[0], b.ranks[0].ops[0]), kUnknown);
+    EXPECT_FALSE(model.ranks[0].seen_moving);
+    EXPECT_TRUE(model.stalled);
+  }
+  // The own recorder's clock is never set: there it was entered while the data was being taken.
+  for (Rank& rank : b.ranks) rank.source = Source::kRing;
+  const Model model(b, {});
+  EXPECT_EQ(Model::Age(b.ranks[0], b.ranks[0].ops[0]), 0);
+  EXPECT_FALSE(model.stalled);
+}
+
+// Four ranks' files, their newest operation begun `seconds` before they were written; who is left out of it never came. The clock of
+// rank 2 was set back before its file was written, or before its last record.
+Verdict OfFiles(int64_t seconds, int left_out, bool set_before_last) {
+  fr_test::DumpFolder folder;
+  for (int rank = 0; rank < 4; ++rank) {
+    const int64_t back = rank == 2 ? 8 * kSecond : 0;
+    const int64_t entered = kNow - seconds * kSecond;
+    FrDump dump;
+    dump.groups = {{.ranks = {0, 1, 2, 3}}};
+    for (int seq : {1, 2, 3}) {
+      dump.entries.push_back({.seq = seq, .state = "completed", .retired = true, .created_ns = entered - (4 - seq) * kSecond / 10});
+    }
+    if (rank != left_out) dump.entries.push_back({.seq = 4, .created_ns = entered - (set_before_last ? back : 0)});
+    const std::string path = folder.WriteRank(rank, fr_test::ToPickle(dump));
+    const timespec when = {.tv_sec = (kNow - back) / kSecond, .tv_nsec = 1000};
+    const timespec times[] = {when, when};
+    EXPECT_EQ(utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+  }
+  Bundle bundle;
+  LoadFlightRecorder(folder.Files(), &bundle);
+  return Analyze(bundle);
+}
+
+TEST(Age, AClockThatIsSetBackMakesNoHangAndHidesNone) {
+  for (const bool set_before_last : {false, true}) {
+    SCOPED_TRACE(set_before_last);
+    const Verdict moves = OfFiles(0, -1, set_before_last);
+    EXPECT_EQ(moves.verdict(), VERDICT_HEALTHY) << moves.DebugString();
+    EXPECT_EQ(OfFiles(0, 1, set_before_last).findings_size(), 0);   // it is about to come
+    for (const int64_t seconds : {7, 30, 600}) {
+      const Verdict stands = OfFiles(seconds, 1, set_before_last);
+      EXPECT_EQ(stands.verdict(), VERDICT_HUNG) << seconds << stands.DebugString();
+      ASSERT_EQ(stands.findings_size(), 1) << seconds << stands.DebugString();
+      ASSERT_EQ(stands.findings(0).culprit_ranks_size(), 1);
+      EXPECT_EQ(stands.findings(0).culprit_ranks(0), 1);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep

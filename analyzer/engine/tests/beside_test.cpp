@@ -1,0 +1,248 @@
+// Two independent faults, of which the first to bite stops everybody who would come to wait for the other.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analyzer/engine/engine.h"
+#include "analyzer/testing/findings.h"
+#include "analyzer/testing/job.h"
+
+namespace lockstep {
+namespace {
+
+using lockstep::testing::Culprits;
+
+using testing::HostFault;
+using testing::Job;
+
+// Rank 0 never comes to the first call of a step: the GPUs of all others wait in it, their hosts go on to later calls.
+Job FirstFault() {
+  Job job(8, 1, 1, 4);
+  job.ranks[0].host_fault = HostFault::kStall;
+  job.ranks[0].host_fault_at = job.Find(0, "tp", 2, 0);
+  return job;
+}
+
+TEST(Beside, AHostThatStopsFurtherOnIsToldBehindTheOneThatAllWaitFor) {
+  Job job = FirstFault();
+  job.ranks[5].host_fault = HostFault::kStall;
+  job.ranks[5].host_fault_at = job.Find(5, "tp", 2, 1);
+  const Verdict v = Analyze(job.Run());
+  ASSERT_EQ(v.findings_size(), 2) << v.DebugString();
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{0});
+  EXPECT_EQ(Culprits(v.findings(1)), std::vector<int32_t>{5});
+  for (const Finding& f : v.findings()) EXPECT_EQ(f.kind(), HOST_STALL);
+  EXPECT_LT(v.findings(1).confidence(), v.findings(0).confidence());
+}
+
+TEST(Beside, ACallThatWasLeftOutIsToldAlthoughNobodyMetItYet) {
+  Job job = FirstFault();
+  auto& program = job.ranks[5].program;
+  program.erase(program.begin() + static_cast<std::ptrdiff_t>(job.Find(5, "tp", 2, 1)));
+  const Verdict v = Analyze(job.Run());
+  ASSERT_EQ(v.findings_size(), 2) << v.DebugString();
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{0});
+  EXPECT_EQ(Culprits(v.findings(1)), std::vector<int32_t>{5}) << v.DebugString();
+}
+
+TEST(Beside, AHostThatWaitsWhereItsSiblingsWentOnLeftOutACall) {
+  Job job = FirstFault();
+  auto& program = job.ranks[5].program;
+  // The last call before the host waits for its GPU: no later call of its own is recorded beside which it lacks.
+  program.erase(program.begin() + static_cast<std::ptrdiff_t>(job.Find(5, "world", 2, 1)));
+  const Verdict v = Analyze(job.Run());
+  ASSERT_EQ(v.findings_size(), 2) << v.DebugString();
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{0});
+  EXPECT_EQ(v.findings(1).kind(), RANK_NOT_ARRIVED);
+  EXPECT_EQ(Culprits(v.findings(1)), std::vector<int32_t>{5}) << v.DebugString();
+  EXPECT_FALSE(v.findings(1).tells_apart().empty());
+}
+
+TEST(Beside, CountsThatNoSiblingsProgramHasAreToldWhereTheRecordsAreGone) {
+  for (bool left_out : {true, false}) {
+    Job job = FirstFault();
+    auto& program = job.ranks[5].program;
+    if (left_out) program.erase(program.begin() + static_cast<std::ptrdiff_t>(job.Find(5, "tp", 2, 1)));
+    Bundle bundle = job.Run();
+    for (Rank& rank : bundle.ranks) {
+      if (rank.ops.size() > 2) rank.ops.erase(rank.ops.begin(), rank.ops.end() - 2);
+      rank.records_lost = 1;
+    }
+    const Verdict v = Analyze(bundle);
+    ASSERT_GE(v.findings_size(), 1) << v.DebugString();
+    EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{0}) << v.DebugString();
+    ASSERT_EQ(v.findings_size(), left_out ? 2 : 1) << v.DebugString();
+    if (!left_out) continue;
+    EXPECT_EQ(v.findings(1).kind(), SILENT_DESYNC);
+    EXPECT_EQ(Culprits(v.findings(1)), std::vector<int32_t>{5});
+  }
+}
+
+TEST(Beside, VictimsAreNoSecondFault) {
+  const Verdict v = Analyze(FirstFault().Run());
+  ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+  // Two that all wait for at once are one finding.
+  Job job = FirstFault();
+  job.ranks[5].host_fault = HostFault::kStall;
+  job.ranks[5].host_fault_at = job.Find(5, "tp", 2, 0);
+  const Verdict both = Analyze(job.Run());
+  ASSERT_EQ(both.findings_size(), 1) << both.DebugString();
+  EXPECT_EQ(Culprits(both.findings(0)), (std::vector<int32_t>{0, 5}));
+}
+
+// Flight Recorder dumps of `groups` groups of `size` ranks besides one group of all. Rank r is in group r / size.
+class GroupsAndWorld {
+ public:
+  GroupsAndWorld(int groups, int size) {
+    for (int g = 0; g <= groups; ++g) {
+      Communicator comm;
+      comm.id = g == groups ? "0/world" : std::to_string(g + 1) + "/tp_" + std::to_string(g);
+      comm.name = g == groups ? "world" : "tp";
+      comm.size = g == groups ? groups * size : size;
+      for (int m = 0; m < comm.size; ++m) comm.members.push_back((g == groups ? 0 : g * size) + m);
+      b.comms.push_back(comm);
+    }
+    for (int r = 0; r < groups * size; ++r) {
+      Rank rank;
+      rank.rank = r;
+      rank.source = Source::kFlightRecorder;
+      for (const int c : {r / size, groups}) {
+        Membership ms;
+        ms.comm = static_cast<uint32_t>(c);
+        ms.member_rank = c == groups ? r : r % size;
+        ms.issued = ms.completed = 0;
+        rank.memberships.push_back(ms);
+      }
+      b.ranks.push_back(rank);
+    }
+    b.ranks_expected = groups * size;
+    b.known_stalled = true;
+  }
+
+  // On its group (0) or the group of all (1).
+  void Add(int r, uint32_t membership, OpState state) {
+    Rank& rank = b.ranks[static_cast<size_t>(r)];
+    Op op;
+    op.membership = membership;
+    op.kind = ring::CallKind::kAllReduce;
+    op.seq = ++rank.memberships[membership].issued;
+    if (state == OpState::kCompleted) rank.memberships[membership].completed = op.seq;
+    op.state = state;
+    op.record_id = static_cast<int64_t>(rank.ops.size());
+    op.enter_ns = 1'000'000 * (op.record_id + 1);
+    rank.ops.push_back(op);
+  }
+  void Lose(int r) {
+    std::erase_if(b.ranks, [&](const Rank& rank) { return rank.rank == r; });
+  }
+
+  Bundle b;
+};
+
+TEST(Beside, ARankWithoutDataThatNothingHeldIsToldAsWell) {
+  for (bool held : {false, true}) {
+    GroupsAndWorld dumps(4, 2);
+    for (int r = 0; r < 8; ++r) {
+      dumps.Add(r, 0, OpState::kCompleted);
+      // Held: the operation of all, which comes first, has not ended for anybody since rank 0 never came to it.
+      if (r != 0 || !held) dumps.Add(r, 1, held ? OpState::kIncomplete : OpState::kCompleted);
+      // Those who meet rank 0 or rank 5 there are in it, the others through.
+      if (r != 0 && (!held || r == 4)) dumps.Add(r, 0, r == 1 || r == 4 ? OpState::kIncomplete : OpState::kCompleted);
+    }
+    dumps.Lose(5);
+    const Verdict v = Analyze(dumps.b);
+    ASSERT_GE(v.findings_size(), 1) << v.DebugString();
+    EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{0}) << v.DebugString();
+    if (held) {
+      EXPECT_EQ(v.findings_size(), 1) << "rank 5 may wait in the operation of all: " << v.DebugString();
+      continue;
+    }
+    ASSERT_EQ(v.findings_size(), 2) << v.DebugString();
+    EXPECT_EQ(v.findings(1).kind(), RANK_NO_DATA);
+    EXPECT_EQ(Culprits(v.findings(1)), std::vector<int32_t>{5});
+  }
+}
+
+TEST(Beside, AHostThatStoppedInsideACallThatDiffersElsewhereIsToldToo) {
+  for (bool stopped : {true, false}) {
+    GroupsAndWorld dumps(1, 8);
+    for (int r = 0; r < 8; ++r) {
+      dumps.Add(r, 0, OpState::kCompleted);
+      for (int k = 0; k < 4; ++k) {
+        // Rank 4 calls the first with another size; rank 2 comes no further than the second.
+        if (r == 2 && k >= 2 && stopped) continue;
+        dumps.Add(r, 0, OpState::kIncomplete);
+        dumps.b.ranks[static_cast<size_t>(r)].ops.back().count = r == 4 && k == 0 ? 77 : 1000 + k;
+      }
+    }
+    const Verdict v = Analyze(dumps.b);
+    ASSERT_EQ(v.findings_size(), stopped ? 2 : 1) << v.DebugString();
+    EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{4}) << v.DebugString();
+    if (stopped) {
+      EXPECT_EQ(Culprits(v.findings(1)), std::vector<int32_t>{2}) << v.DebugString();
+    }
+  }
+}
+
+TEST(Beside, AGroupThatWasNotEndedIsToldWhateverItsHostWaitsFor) {
+  Bundle bundle = FirstFault().Run();
+  Rank& rank = bundle.ranks[5];
+  ASSERT_FALSE(rank.threads.empty());
+  rank.threads[0].group_depth = 1;
+  rank.threads[0].call = ring::CallKind::kNone;
+  const Verdict v = Analyze(bundle);
+  ASSERT_EQ(v.findings_size(), 2) << v.DebugString();
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{0}) << v.DebugString();
+  EXPECT_EQ(v.findings(1).kind(), GROUP_LEFT_OPEN);
+  EXPECT_EQ(Culprits(v.findings(1)), std::vector<int32_t>{5});
+}
+
+// Odd calls ahead of a group that was never ended are no reason to name the rank for anything else.
+TEST(Beside, AGroupThatWasNotEndedComesBeforeCallsThatLookOdd) {
+  Job job(2, 1, 4, 4);
+  job.ranks[5].host_fault = HostFault::kStall;
+  job.ranks[5].host_fault_at = job.Find(5, "tp", 2, 3);
+  auto& program = job.ranks[5].program;
+  const testing::Call again = program[job.Find(5, "world", 1, 1)];
+  Bundle plain = job.Run();
+  plain.ranks[5].threads[0].group_depth = 1;
+  ASSERT_EQ(Analyze(plain).findings_size(), 1);
+  EXPECT_EQ(Analyze(plain).findings(0).kind(), GROUP_LEFT_OPEN);
+  program.insert(program.begin() + static_cast<std::ptrdiff_t>(job.Find(5, "tp", 2, 1)), again);
+  ++job.ranks[5].host_fault_at;
+  Bundle odd = job.Run();
+  const Verdict without = Analyze(odd);
+  ASSERT_GE(without.findings_size(), 1);
+  odd.ranks[5].threads[0].group_depth = 1;
+  const Verdict v = Analyze(odd);
+  ASSERT_GE(v.findings_size(), 1);
+  EXPECT_NE(without.findings(0).kind(), GROUP_LEFT_OPEN);
+  EXPECT_EQ(v.findings(0).kind(), GROUP_LEFT_OPEN) << v.DebugString();
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{5});
+}
+
+TEST(Beside, ACircleStandsStillWhateverElseItWaitsFor) {
+  for (bool went_on : {true, false}) {
+    GroupsAndWorld dumps(4, 2);
+    // Of four roles of two ranks: nobody's counts can be compared with those of siblings.
+    for (size_t g = 0; g < 4; ++g) dumps.b.comms[g].name = std::string("role") + static_cast<char>('a' + g);
+    for (int r = 0; r < 8; ++r) {
+      dumps.Add(r, 0, OpState::kCompleted);
+      dumps.Add(r, 1, OpState::kCompleted);
+      // Rank 0 comes to nothing more; rank 5 goes on to the next operation with rank 4, which waits in the operation of all.
+      if (r != 0 && (r != 5 || !went_on)) dumps.Add(r, 1, OpState::kIncomplete);
+      if (r == 5 && went_on) dumps.Add(r, 0, OpState::kIncomplete);
+    }
+    const Verdict v = Analyze(dumps.b);
+    ASSERT_EQ(v.findings_size(), went_on ? 2 : 1) << v.DebugString();
+    EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{0}) << v.DebugString();
+    if (went_on) {
+      EXPECT_EQ(Culprits(v.findings(1)), std::vector<int32_t>{5}) << v.DebugString();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep

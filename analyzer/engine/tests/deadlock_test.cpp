@@ -1,0 +1,468 @@
+// Ranks that wait for each other, GPUs that choose their own order, exchanges that do not add up.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/engine/engine.h"
+#include "analyzer/testing/job.h"
+
+namespace lockstep {
+namespace {
+
+using ring::CallKind;
+using testing::Call;
+using testing::HostFault;
+using testing::Job;
+using testing::JobRank;
+
+// Ranks without program, `comms` given; the caller adds the calls.
+Job Empty(int ranks, std::vector<testing::JobComm> comms) {
+  Job job(1, 1, ranks, 0);
+  job.comms = std::move(comms);
+  return job;
+}
+
+Call On(int comm, CallKind kind, int stream = 0, int64_t count = 64) {
+  Call c;
+  c.comm = comm;
+  c.kind = kind;
+  c.count = count;
+  c.reduction = kind == CallKind::kAllReduce ? 0 : ring::kNoReduction;
+  c.stream = stream;
+  c.site = static_cast<uint64_t>(100 + comm);
+  return c;
+}
+
+Call P2p(int comm, CallKind kind, int peer, int64_t count = 64, int group = 0) {
+  Call c = On(comm, kind, 0, count);
+  c.root_or_peer = peer;
+  c.group = group;
+  return c;
+}
+
+std::vector<int32_t> Culprits(const Verdict& v) {
+  if (v.findings_size() == 0) return {};
+  return {v.findings(0).culprit_ranks().begin(), v.findings(0).culprit_ranks().end()};
+}
+
+void Expect(const Verdict& v, FindingKind kind, const std::vector<int32_t>& ranks) {
+  ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+  EXPECT_EQ(FindingKind_Name(v.findings(0).kind()), FindingKind_Name(kind)) << v.DebugString();
+  EXPECT_EQ(Culprits(v), ranks) << v.DebugString();
+}
+
+bool AnyEvidence(const Verdict& v, const std::string& part) {
+  for (const Evidence& e : v.findings(0).evidence()) {
+    if (absl::StrContains(e.text(), part)) return true;
+  }
+  return false;
+}
+
+// Two communicators of the same two ranks, called in opposite orders on one stream.
+TEST(Deadlock, TwoCommunicatorsInOppositeOrders) {
+  for (bool marks : {true, false}) {
+    Job job = Empty(2, {{"a", {0, 1}}, {"b", {0, 1}}});
+    job.full_marks = marks;
+    for (int s = 0; s < 8; ++s) {
+      for (JobRank& r : job.ranks) r.program.insert(r.program.end(), {On(0, CallKind::kAllReduce), On(1, CallKind::kAllGather), {}});
+    }
+    std::swap(job.ranks[1].program[21], job.ranks[1].program[22]);
+    const Verdict v = Analyze(job.Run());
+    // Both did it the same way in the steps before: rank 1 is the one that left.
+    Expect(v, ORDER_INVERSION, {1});
+
+    // Without a past both are named, with both orders and places in the code.
+    for (JobRank& r : job.ranks) r.program.erase(r.program.begin(), r.program.begin() + 21);
+    const Verdict first = Analyze(job.Run());
+    Expect(first, ORDER_INVERSION, {0, 1});
+    EXPECT_TRUE(AnyEvidence(first, "rank 0 issued AllReduce #1 on a (called from 00000001+0x64), then AllGather #1 on b")) << first.DebugString();
+    EXPECT_TRUE(AnyEvidence(first, "rank 1 issued AllGather #1 on b (called from 00000001+0x65), then AllReduce #1 on a")) << first.DebugString();
+  }
+}
+
+// The host waits after each call, so nobody has issued both.
+TEST(Deadlock, OppositeOrdersWhereEachCallBlocks) {
+  Job job = Empty(2, {{"a", {0, 1}}, {"b", {0, 1}}});
+  job.ranks[0].program = {On(0, CallKind::kAllReduce), {}, On(1, CallKind::kAllReduce), {}};
+  job.ranks[1].program = {On(1, CallKind::kAllReduce), {}, On(0, CallKind::kAllReduce), {}};
+  const Verdict v = Analyze(job.Run());
+  Expect(v, DEADLOCK_CYCLE, {0, 1});
+  EXPECT_TRUE(absl::StrContains(v.findings(0).summary(), "circle over 2 communicators: a, b")) << v.DebugString();
+}
+
+// Of a circle of two states the few that left the many are named, once these are many.
+TEST(Deadlock, OfACircleWhereAllButOneStandAlikeThatOneIsNamed) {
+  for (const int odd : {1, 2}) {
+    Job job = Empty(4, {{"a", {0, 1, 2, 3}}, {"b", {0, 1, 2, 3}}});
+    for (int r = 0; r < 4; ++r) {
+      // Who left out a call of a numbers a later one as the others number that, and issues it from another place.
+      Call later = On(0, CallKind::kAllReduce);
+      later.site = 999;
+      job.ranks[r].program = {On(0, CallKind::kAllReduce), {}, On(1, CallKind::kAllGather), {}};
+      if (r >= 4 - odd) job.ranks[r].program = {On(1, CallKind::kAllGather), later, {}};
+    }
+    const Verdict v = Analyze(job.Run());
+    Expect(v, DEADLOCK_CYCLE, odd == 1 ? std::vector<int32_t>{3} : std::vector<int32_t>{0, 1, 2, 3});
+    EXPECT_EQ(absl::StrContains(v.findings(0).summary(), "left out or added a call before"), odd == 1) << v.DebugString();
+  }
+}
+
+TEST(Deadlock, ThreeCommunicators) {
+  Job job = Empty(4, {{"a", {0, 1}}, {"b", {1, 2}}, {"c", {2, 0}}, {"all", {0, 1, 2, 3}}});
+  job.ranks[0].program = {On(0, CallKind::kAllReduce), On(2, CallKind::kAllReduce), On(3, CallKind::kAllReduce), {}};
+  job.ranks[1].program = {On(1, CallKind::kAllReduce), On(0, CallKind::kAllReduce), On(3, CallKind::kAllReduce), {}};
+  job.ranks[2].program = {On(2, CallKind::kAllReduce), On(1, CallKind::kAllReduce), On(3, CallKind::kAllReduce), {}};
+  job.ranks[3].program = {On(3, CallKind::kAllReduce), {}};
+  const Verdict v = Analyze(job.Run());
+  Expect(v, DEADLOCK_CYCLE, {0, 1, 2});
+  EXPECT_TRUE(absl::StrContains(v.findings(0).summary(), "3 communicators: a, b, c")) << v.DebugString();
+  EXPECT_EQ(v.findings(0).victim_count(), 1) << v.DebugString();
+}
+
+TEST(Deadlock, BothSendFirst) {
+  Job job = Empty(3, {{"pp", {0, 1, 2}}});
+  job.ranks[0].program = {P2p(0, CallKind::kSend, 1), {}, P2p(0, CallKind::kRecv, 1), {}};
+  job.ranks[1].program = {P2p(0, CallKind::kSend, 0), {}, P2p(0, CallKind::kRecv, 0), P2p(0, CallKind::kSend, 2), {}};
+  job.ranks[2].program = {P2p(0, CallKind::kRecv, 1), {}};
+  const Verdict v = Analyze(job.Run());
+  Expect(v, DEADLOCK_CYCLE, {0, 1});
+  EXPECT_TRUE(absl::StrContains(v.findings(0).summary(), "sends")) << v.DebugString();
+}
+
+TEST(Deadlock, ACircleOfDamagedRecordsAloneIsAHypothesis) {
+  Job job = Empty(2, {{"pp", {0, 1}}});
+  for (int r = 0; r < 2; ++r) job.ranks[static_cast<size_t>(r)].program = {P2p(0, CallKind::kSend, 1 - r), {}, P2p(0, CallKind::kRecv, 1 - r), {}};
+  Bundle b = job.Run();
+  b.ranks[0].damaged = true;
+  Verdict v = Analyze(b);
+  Expect(v, DEADLOCK_CYCLE, {0, 1});
+  EXPECT_FALSE(v.findings(0).hypothesis()) << "what rank 1 waits for is known";
+  b.ranks[1].damaged = true;
+  v = Analyze(b);
+  Expect(v, DEADLOCK_CYCLE, {0, 1});
+  EXPECT_TRUE(v.findings(0).hypothesis());
+  EXPECT_LT(v.findings(0).confidence(), 0.5);
+  EXPECT_TRUE(absl::StrContains(v.findings(0).alternatives(0), "damaged parts")) << v.DebugString();
+}
+
+// Every host calls a, then b, on streams of their own; rank 1's GPU takes b first and keeps a waiting.
+Job TwoOrders() {
+  Job job = Empty(2, {{"a", {0, 1}}, {"b", {0, 1}}});
+  for (int s = 0; s < 2; ++s) {
+    for (JobRank& r : job.ranks) r.program.insert(r.program.end(), {On(0, CallKind::kAllReduce, 1), On(1, CallKind::kAllReduce, 2), {}});
+  }
+  job.ranks[0].program[4].after = 3;
+  job.ranks[1].program[3].after = 4;
+  return job;
+}
+
+TEST(Deadlock, GpusThatChooseDifferentOrdersAreAHypothesis) {
+  const Verdict v = Analyze(TwoOrders().Run());
+  Expect(v, DEADLOCK_CYCLE, {0, 1});
+  EXPECT_TRUE(v.findings(0).hypothesis());
+  EXPECT_LE(v.findings(0).confidence(), 0.7);
+  EXPECT_TRUE(absl::StrContains(v.findings(0).tells_apart(), "NCCL_LAUNCH_ORDER_IMPLICIT")) << v.DebugString();
+  EXPECT_GE(v.findings(0).alternatives_size(), 1);
+}
+
+TEST(Deadlock, WithoutStartMarksGpuOrderIsOneOfSeveral) {
+  Job job = TwoOrders();
+  job.full_marks = false;
+  const Verdict v = Analyze(job.Run());
+  ASSERT_GE(v.findings_size(), 1);
+  EXPECT_EQ(Culprits(v), (std::vector<int32_t>{0, 1}));
+  bool said = v.findings(0).hypothesis();
+  for (const std::string& a : v.findings(0).alternatives()) said |= absl::StrContains(a, "order");
+  EXPECT_TRUE(said) << v.DebugString();
+  EXPECT_LE(v.findings(0).confidence(), 0.6);
+  // The network is among what it may be, so it is not among what it is not.
+  for (const std::string& text : v.not_the_cause()) EXPECT_FALSE(absl::StrContains(text, "network")) << v.DebugString();
+}
+
+// A kernel that never ends ahead of the operation on one stream, while the other stream goes on as far as it can.
+TEST(Deadlock, AStreamThatDoesNotGetThereIsTheGpu) {
+  for (bool full : {true, false}) {
+    Job job(2, 2, 2, 4);
+    job.full_marks = full;
+    for (JobRank& r : job.ranks) {
+      for (Call& c : r.program) c.stream = c.comm < 0 ? 0 : job.comms[c.comm].name[0] == 't' ? 1 : 2;
+    }
+    job.ranks[5].gpu_stall_at = job.Find(5, "tp", 2, 3);
+    const Verdict v = Analyze(job.Run());
+    if (full) {
+      Expect(v, GPU_STALL, {5});
+    } else {
+      ASSERT_GE(v.findings_size(), 1);
+      const std::vector<int32_t> got = Culprits(v);
+      EXPECT_TRUE(std::find(got.begin(), got.end(), 5) != got.end() && got.size() <= 2) << v.DebugString();
+    }
+  }
+}
+
+// All wait on one stream for a dead rank; one GPU does not get to the next operation on another stream, which its siblings began beside
+// the first: that GPU stands still by itself.
+TEST(Deadlock, AGpuThatDoesNotGetToWhatItsSiblingsRunBesideTheirWaitIsASecondCause) {
+  for (const bool stalls : {false, true}) {
+    Job job(4, 1, 2, 4);
+    for (size_t r = 0; r < job.ranks.size(); ++r) {
+      std::vector<Call> program;
+      for (Call c : job.ranks[r].program) {
+        if (c.comm < 0) program.push_back({job.CommOf(static_cast<int>(r), "tp"), CallKind::kAllReduce, 96, 7, 0, -1, 99, 1});
+        if (c.comm >= 0) c.stream = job.comms[static_cast<size_t>(c.comm)].name[0] == 't' ? 1 : 2;
+        program.push_back(c);
+      }
+      job.ranks[r].program = program;
+    }
+    const auto nth_extra = [&](int rank, int nth) {
+      const auto& program = job.ranks[static_cast<size_t>(rank)].program;
+      for (size_t i = 0; i < program.size(); ++i) {
+        if (program[i].site == 99 && nth-- == 0) return i;
+      }
+      return SIZE_MAX;
+    };
+    // Its two calls on the world stand before the third of these.
+    job.ranks[5].host_fault_at = nth_extra(5, 2) - 2;
+    job.ranks[5].host_fault = HostFault::kDie;
+    if (stalls) job.ranks[2].gpu_stall_at = nth_extra(2, 2);
+    const Verdict v = Analyze(job.Run());
+    ASSERT_GE(v.findings_size(), 1) << v.DebugString();
+    EXPECT_EQ(v.findings(0).kind(), RANK_DEAD) << v.DebugString();
+    EXPECT_EQ(v.findings(0).culprit_ranks(0), 5) << v.DebugString();
+    ASSERT_EQ(v.findings_size(), stalls ? 2 : 1) << v.DebugString();
+    if (!stalls) continue;
+    EXPECT_EQ(v.findings(1).kind(), GPU_STALL) << v.DebugString();
+    ASSERT_EQ(v.findings(1).culprit_ranks_size(), 1);
+    EXPECT_EQ(v.findings(1).culprit_ranks(0), 2);
+  }
+}
+
+// Both ends are in a send and its receive; the driver reported an error on one of the two GPUs.
+TEST(Deadlock, AnErrorOfOneGpuTellsWhichEndOfAnExchangeItIs) {
+  for (int failed : {0, 1}) {
+    Job job = Empty(2, {{"pp", {0, 1}}});
+    for (int s = 0; s < 3; ++s) {
+      job.ranks[0].program.insert(job.ranks[0].program.end(), {P2p(0, CallKind::kSend, 1), {}});
+      job.ranks[1].program.insert(job.ranks[1].program.end(), {P2p(0, CallKind::kRecv, 0), {}});
+    }
+    Bundle b = job.Run();
+    for (Rank& r : b.ranks) {
+      r.ops.back().state = OpState::kStarted;
+      r.process.life = Life::kRunning;
+      r.threads[0].wait = CallKind::kStreamSynchronize;
+    }
+    Expect(Analyze(b), COLLECTIVE_STUCK, {0, 1});
+    b.ranks[failed].streams[0].first_error = 719;
+    Expect(Analyze(b), GPU_STALL, {failed});
+  }
+}
+
+// Two independent faults, on two streams of the ranks that wait for both.
+TEST(Deadlock, TwoFaultsOnTwoStreams) {
+  Job job = Empty(4, {{"a", {0, 1}}, {"b", {0, 2}}, {"c", {0, 3}}});
+  for (int s = 0; s < 2; ++s) {
+    job.ranks[0].program.insert(job.ranks[0].program.end(), {On(0, CallKind::kAllReduce, 1), On(1, CallKind::kAllReduce, 2), {}});
+    job.ranks[1].program.insert(job.ranks[1].program.end(), {On(0, CallKind::kAllReduce, 1), {}});
+    job.ranks[2].program.insert(job.ranks[2].program.end(), {On(1, CallKind::kAllReduce, 2), {}});
+  }
+  for (int r : {1, 2}) {
+    job.ranks[r].host_fault = HostFault::kStall;
+    job.ranks[r].host_fault_at = 2;
+  }
+  Expect(Analyze(job.Run()), HOST_STALL, {1, 2});
+}
+
+// An exchange of all with all in one group: rank i sends Size(i, j, n) elements to rank j.
+int64_t Size(int i, int j, int n) { return i == j ? 40 : (i + j) % 2 == 0 ? 10 + n : 30 - n; }
+
+Job Exchange(int ranks, int exchanges) {
+  std::vector<int> all;
+  for (int r = 0; r < ranks; ++r) all.push_back(r);
+  Job job = Empty(ranks, {{"ep", all}});
+  for (int n = 0; n < exchanges; ++n) {
+    for (int r = 0; r < ranks; ++r) {
+      for (int p = 0; p < ranks; ++p) {
+        if (p == r) continue;
+        // There and back: what came is returned.
+        const int64_t send = n % 2 == 0 ? Size(r, p, n) : Size(p, r, n - 1), recv = n % 2 == 0 ? Size(p, r, n) : Size(r, p, n - 1);
+        job.ranks[r].program.push_back(P2p(0, CallKind::kSend, p, send, n + 1));
+        job.ranks[r].program.push_back(P2p(0, CallKind::kRecv, p, recv, n + 1));
+      }
+      job.ranks[r].program.push_back({});
+    }
+  }
+  return job;
+}
+
+Call* InExchange(Job* job, int rank, CallKind kind, int peer, int n) {
+  for (Call& c : job->ranks[rank].program) {
+    if (c.kind == kind && c.root_or_peer == peer && c.group == n + 1) return &c;
+  }
+  return nullptr;
+}
+
+TEST(Splits, SizesMayDiffer) {
+  const Verdict v = Analyze(Exchange(4, 4).Run());
+  EXPECT_EQ(v.findings_size(), 0) << v.DebugString();
+}
+
+TEST(Splits, TheSideThatDoesNotAddUpIsNamed) {
+  for (int n : {2, 3}) {
+    for (bool hangs : {true, false}) {
+      SCOPED_TRACE(absl::StrCat("exchange ", n));
+      Job sender = Exchange(4, 4);
+      sender.mismatch_hangs = hangs;
+      InExchange(&sender, 1, CallKind::kSend, 3, n)->count += 7;
+      Expect(Analyze(sender.Run()), MISMATCH_SPLITS, {1});
+      Job receiver = Exchange(4, 4);
+      receiver.mismatch_hangs = hangs;
+      InExchange(&receiver, 3, CallKind::kRecv, 1, n)->count += 7;
+      Expect(Analyze(receiver.Run()), MISMATCH_SPLITS, {3});
+    }
+  }
+}
+
+// One rank with a size of its own towards everybody: each pair by itself would not tell which side is wrong.
+TEST(Splits, WhoDiffersFromSeveralIsNamed) {
+  for (const int ranks : {3, 4, 8}) {
+    for (const int odd : {0, ranks - 1}) {
+      for (const bool receives : {false, true}) {
+        Job job = Exchange(ranks, 1);
+        for (int r = 0; r < ranks; ++r) {
+          for (Call& c : job.ranks[r].program) {
+            if (c.kind == CallKind::kNone) continue;
+            // Sums tell nothing here.
+            c.count += c.kind == CallKind::kSend ? 3 * r : 3 * c.root_or_peer;
+            if (r == odd && (c.kind == CallKind::kSend || receives)) c.count /= 2;
+          }
+        }
+        SCOPED_TRACE(absl::StrCat(ranks, " ranks, rank ", odd));
+        const Verdict v = Analyze(job.Run());
+        Expect(v, MISMATCH_SPLITS, {odd});
+        // That the others stand in the exchange with it follows from that.
+        EXPECT_EQ(v.findings_size(), 1) << v.DebugString();
+        EXPECT_EQ(v.findings(0).victim_count(), ranks - 1) << v.DebugString();
+        EXPECT_GE(v.findings(0).confidence(), 0.9) << v.DebugString();
+      }
+    }
+  }
+}
+
+TEST(Splits, ThePairIsNamedWhereNothingTellsTheSide) {
+  Job job = Exchange(4, 1);
+  for (int r = 0; r < 4; ++r) {
+    for (Call& c : job.ranks[r].program) c.count += c.kind == CallKind::kSend ? 3 * r : 3 * c.root_or_peer;
+  }
+  InExchange(&job, 1, CallKind::kSend, 3, 0)->count += 7;
+  const Verdict v = Analyze(job.Run());
+  Expect(v, MISMATCH_SPLITS, {1, 3});
+  EXPECT_EQ(v.findings(0).alternatives_size(), 2) << v.DebugString();
+}
+
+// Two neighbours exchange what no others do, each sending before it receives. Which of them is seen to have left its siblings' program first
+// is chance.
+TEST(PointToPoint, WhoSendToEachOtherAnewAreNamedTogether) {
+  for (const int stage : {0, 1, 2}) {
+    for (const int step : {1, 3, 5}) {
+      Job job(1, 4, 4, 6);
+      const int a = 4 * stage + 1, b = a + 4;
+      for (const int r : {a, b}) {
+        auto& program = job.ranks[r].program;
+        const size_t at = job.Find(r, "pp", step);
+        ASSERT_NE(at, SIZE_MAX);
+        for (const CallKind kind : {CallKind::kRecv, CallKind::kSend}) {
+          Call call = program[at];
+          call.kind = kind;
+          call.root_or_peer = r == a ? stage + 1 : stage;
+          call.count = 777;
+          call.group = 0;
+          program.insert(program.begin() + static_cast<std::ptrdiff_t>(at), call);
+        }
+      }
+      SCOPED_TRACE(absl::StrCat("stage ", stage, ", step ", step));
+      Expect(Analyze(job.Run()), DEADLOCK_CYCLE, {a, b});
+    }
+  }
+}
+
+// A stage that sends past its neighbour; its siblings in another pipeline show the right peer.
+TEST(PointToPoint, TheSenderToAWrongPeerIsNamed) {
+  for (int dp : {1, 2, 4}) {
+    Job job(2, 4, dp, 6);
+    const int rank = 2 * dp + 1;  // second stage
+    const size_t at = job.Find(rank, "pp", 4, 1);
+    ASSERT_EQ(job.ranks[rank].program[at].kind, CallKind::kSend);
+    job.ranks[rank].program[at].root_or_peer = 3;
+    Expect(Analyze(job.Run()), P2P_UNMATCHED, {rank});
+  }
+}
+
+// A circle that one rank closed: its send is the first ever to that peer, who has nothing for it.
+TEST(PointToPoint, OneThatTookAPeerItNeverMetIsNamedOutOfACircle) {
+  for (bool met : {false, true}) {
+    Job job = Empty(3, {{"pp", {0, 1, 2}}});
+    auto& p = job.ranks;
+    if (met) {
+      p[0].program = {P2p(0, CallKind::kSend, 2)};
+      p[2].program = {P2p(0, CallKind::kRecv, 0)};
+    }
+    for (int n = 0; n < 10; ++n) {
+      p[0].program.push_back(P2p(0, CallKind::kSend, 1));
+      p[1].program.push_back(P2p(0, CallKind::kRecv, 0));
+      p[1].program.push_back(P2p(0, CallKind::kSend, 2));
+      p[2].program.push_back(P2p(0, CallKind::kRecv, 1));
+    }
+    p[0].program.push_back(P2p(0, CallKind::kSend, 2));
+    p[0].program.push_back({});
+    for (auto* list : {&p[1].program, &p[2].program}) {
+      list->push_back(P2p(0, CallKind::kRecv, list == &p[1].program ? 0 : 1));
+      list->push_back({});
+    }
+    p[1].program.push_back(P2p(0, CallKind::kSend, 2));
+    p[2].program.push_back(P2p(0, CallKind::kRecv, 0));
+    for (auto& rank : p) rank.program.push_back({});
+    const Verdict v = Analyze(job.Run());
+    ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+    if (met) {
+      EXPECT_EQ(v.findings(0).kind(), DEADLOCK_CYCLE) << v.DebugString();
+    } else {
+      EXPECT_EQ(v.findings(0).kind(), P2P_UNMATCHED) << v.DebugString();
+      EXPECT_EQ(Culprits(v), std::vector<int32_t>{0}) << v.DebugString();
+    }
+  }
+}
+
+// Two ranks of one role, one of which leaves out or adds a call: what both did in earlier steps tells which.
+TEST(Siblings, TwoOfOneRoleAreToldApartByTheirPast) {
+  for (int rank : {0, 3}) {
+    Job skip(2, 2, 1, 6);
+    auto& shorter = skip.ranks[rank].program;
+    shorter.erase(shorter.begin() + static_cast<ptrdiff_t>(skip.Find(rank, "tp", 4, 9)));
+    Expect(Analyze(skip.Run()), RANK_NOT_ARRIVED, {rank});
+    Job extra(2, 2, 1, 6);
+    auto& longer = extra.ranks[rank].program;
+    const size_t at = extra.Find(rank, "tp", 4, 9);
+    longer.insert(longer.begin() + static_cast<ptrdiff_t>(at), longer[at]);
+    longer[at].site = 99;
+    Expect(Analyze(extra.Run()), RANK_AHEAD, {rank});
+  }
+}
+
+// tp of stage 2 stops; receives, the reduction over data and the world wait for it.
+TEST(Chain, FromTensorToPipelineToData) {
+  Job job(2, 2, 2, 4);
+  job.ranks[5].host_fault = HostFault::kStall;
+  job.ranks[5].host_fault_at = job.Find(5, "tp", 2, 1);
+  const Verdict v = Analyze(job.Run());
+  Expect(v, HOST_STALL, {5});
+  std::string chain;
+  for (const ChainLink& link : v.findings(0).chain()) absl::StrAppend(&chain, link.communicator().name(), " ");
+  EXPECT_TRUE(absl::StrContains(chain, "tp_") && absl::StrContains(chain, "pp_") && absl::StrContains(chain, "dp_")) << chain;
+  EXPECT_EQ(v.findings(0).victim_count(), 7);
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,476 @@
+// The verdicts on PyTorch Flight Recorder dumps: the cases its own analyzer is tested with, cases that analyzer gets wrong,
+// and recorded traces of real jobs with known faults.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "analyzer/engine/engine.h"
+#include "analyzer/formats/fr/loader.h"
+#include "analyzer/testing/findings.h"
+#include "analyzer/testing/fr_dumps.h"
+#include "analyzer/testing/traces.h"
+
+namespace lockstep {
+namespace {
+
+using lockstep::testing::ExpectOnly;
+
+using fr_test::FrDump;
+using fr_test::FrEntry;
+using fr_test::FrGroup;
+using fr_test::Sizes;
+
+const Sizes k4x4 = {{4, 4}}, k5x4 = {{5, 4}}, k5x5 = {{5, 5}}, kEmpty = {{}};
+
+FrEntry Entry(std::string op, Sizes in = k4x4, Sizes out = k4x4, int64_t seq = 1, std::string state = "scheduled") {
+  FrEntry e;
+  e.op = op.find(':') == std::string::npos ? "nccl:" + op : op;
+  e.input = std::move(in);
+  e.output = std::move(out);
+  e.seq = seq;
+  e.state = std::move(state);
+  e.input_dtypes = e.output_dtypes = {"float32"};
+  return e;
+}
+
+FrEntry Done(std::string op, Sizes in = k4x4, Sizes out = k4x4, int64_t seq = 0) {
+  return Entry(std::move(op), std::move(in), std::move(out), seq, "completed");
+}
+
+Bundle LoadDumps(const std::vector<FrDump>& dumps) {
+  return fr_test::LoadDumps({dumps.begin(), dumps.end()});
+}
+
+// Dumps without status numbers, as the cases give none.
+FrDump Dump(std::vector<FrEntry> entries) {
+  FrDump d;
+  d.pg_status = false;
+  d.entries = std::move(entries);
+  return d;
+}
+
+Verdict Pair(std::vector<FrEntry> a, std::vector<FrEntry> b) {
+  return Analyze(LoadDumps({Dump(std::move(a)), Dump(std::move(b))}));
+}
+
+void ExpectHealthy(const Verdict& v) {
+  EXPECT_EQ(v.verdict(), VERDICT_HEALTHY) << v.DebugString();
+  EXPECT_EQ(v.findings_size(), 0);
+}
+
+void ExpectFirst(const Verdict& v, FindingKind kind, std::vector<int32_t> ranks) {
+  ASSERT_GE(v.findings_size(), 1) << v.DebugString();
+  EXPECT_EQ(FindingKind_Name(v.findings(0).kind()), FindingKind_Name(kind)) << v.DebugString();
+  const auto& got = v.findings(0).culprit_ranks();
+  EXPECT_EQ(std::vector<int32_t>(got.begin(), got.end()), ranks) << v.DebugString();
+}
+
+TEST(FlightRecorderPairs, Row1SameCall) { ExpectHealthy(Pair({Entry("all_reduce")}, {Entry("all_reduce")})); }
+
+TEST(FlightRecorderPairs, Row2TypeBeatsSize) {
+  ExpectOnly(Pair({Entry("all_reduce")}, {Entry("all_gather")}), MISMATCH_KIND, {0, 1});
+}
+
+TEST(FlightRecorderPairs, Row3AllToAllIsNotJudgedBySizes) {
+  ExpectHealthy(Pair({Entry("all_to_all")}, {Entry("all_to_all")}));
+}
+
+TEST(FlightRecorderPairs, Row4InputSize) {
+  ExpectOnly(Pair({Entry("all_reduce")}, {Entry("all_reduce", k5x4)}), MISMATCH_COUNT, {0, 1});
+}
+
+TEST(FlightRecorderPairs, Row5OutputSize) {
+  ExpectOnly(Pair({Entry("all_reduce")}, {Entry("all_reduce", k4x4, k5x4)}), MISMATCH_COUNT, {0, 1});
+}
+
+TEST(FlightRecorderPairs, Row6CallThatContradictsItself) {
+  const FrEntry e = Entry("all_reduce", k4x4, k5x4, 2);
+  ExpectOnly(Pair({e}, {e}), MISMATCH_COUNT, {0, 1});
+}
+
+TEST(FlightRecorderPairs, Row7OneCompletedOneNot) {
+  ExpectOnly(Pair({Entry("all_reduce")}, {Entry("all_reduce", k4x4, k4x4, 1, "completed")}), GPU_STALL, {0});
+}
+
+TEST(FlightRecorderPairs, Row8Datatype) {
+  FrEntry half = Done("all_reduce");
+  half.output_dtypes = {"float16"};
+  ExpectOnly(Pair({half}, {Done("all_reduce")}), MISMATCH_DATATYPE, {0, 1});
+}
+
+TEST(FlightRecorderPairs, Row9And10GatherRootAndLeaf) {
+  const FrEntry root = Done("gather", k4x4, {{4, 4}, {4, 4}});
+  FrEntry leaf = Done("gather", k4x4, kEmpty);
+  leaf.output_dtypes = {""};
+  ExpectHealthy(Pair({root}, {leaf}));
+  leaf.output = k4x4;
+  ExpectHealthy(Pair({root}, {leaf}));
+}
+
+TEST(FlightRecorderPairs, Row11EveryCollectiveAgainstItself) {
+  for (const char* name : {"broadcast", "_broadcast_oop", "reduce", "_reduce_oop", "all_gather", "all_reduce",
+                           "_all_gather_base", "all_gather_into_tensor_coalesced", "reduce_scatter_tensor_coalesced",
+                           "_reduce_scatter_base", "gather", "scatter", "all_to_all", "all_reduce_barrier",
+                           "allreduce_coalesced", "ALLGATHER_coalesced", "REDUCE_SCATTER_coalesced", "reduce_scatter",
+                           "barrier"}) {
+    SCOPED_TRACE(name);
+    const std::string text = name;
+    Sizes out = k4x4;
+    if (text.find("reduce_scatter") != std::string::npos || text.find("REDUCE_SCATTER") == 0) out = {{8}};
+    if (text.find("all_gather") != std::string::npos || text.find("ALLGATHER") == 0) out = {{32}};
+    const FrEntry e = Entry(name, k4x4, out);
+    ExpectHealthy(Pair({e}, {e}));
+    // And it is told from another call.
+    const char* other = text.find("all_to_all") == 0 ? "all_reduce" : "all_to_all";
+    EXPECT_EQ(Pair({e}, {Entry(other)}).findings(0).kind(), MISMATCH_KIND);
+  }
+}
+
+TEST(FlightRecorderPairs, Rows12To15Backends) {
+  for (const char* backend : {"nccl", "ncclx", "gloo", "xccl"}) {
+    SCOPED_TRACE(backend);
+    const FrEntry e = Done(std::string(backend) + ":all_reduce");
+    const Bundle b = LoadDumps({Dump({e}), Dump({e})});
+    ASSERT_EQ(b.ranks.size(), 2u);
+    ASSERT_EQ(b.ranks[0].ops.size(), 1u);
+    EXPECT_EQ(b.ranks[0].ops[0].kind, ring::CallKind::kAllReduce);
+    ExpectHealthy(Analyze(b));
+  }
+}
+
+TEST(FlightRecorderPairs, Row16UnknownBackendIsAnErrorThatNamesIt) {
+  const FrEntry e = Done("unknown_backend:all_reduce");
+  const Verdict v = Pair({e}, {e});
+  EXPECT_EQ(v.verdict(), VERDICT_INCOMPLETE_DATA);
+  ASSERT_GE(v.problems_size(), 2);
+  EXPECT_NE(v.problems(0).text().find("unknown_backend"), std::string::npos);
+}
+
+TEST(FlightRecorderPairs, Row17FindingsSayWhatDiffers) {
+  const Verdict v = Pair({Entry("all_reduce")}, {Entry("all_reduce", k5x4)});
+  ASSERT_EQ(v.findings_size(), 1);
+  EXPECT_NE(v.findings(0).summary().find("20 input elements"), std::string::npos) << v.DebugString();
+  EXPECT_NE(v.findings(0).summary().find("16 input elements"), std::string::npos);
+  EXPECT_EQ(v.DebugString(), Pair({Entry("all_reduce")}, {Entry("all_reduce", k5x4)}).DebugString());
+}
+
+// Rows 18 to 23: group "0" holds both ranks, group "1" each rank alone.
+Verdict TwoGroups(std::vector<FrEntry> a, std::vector<FrEntry> b) {
+  std::vector<FrDump> dumps;
+  for (int rank = 0; rank < 2; ++rank) {
+    FrDump d = Dump(rank == 0 ? a : b);
+    FrGroup alone;
+    alone.name = "1";
+    alone.desc = "alone";
+    alone.ranks = {rank};
+    alone.pg_id = 1;
+    d.groups.push_back(alone);
+    dumps.push_back(d);
+  }
+  return Analyze(LoadDumps(dumps));
+}
+
+TEST(FlightRecorderJobs, Row18EqualNamesDifferentMembers) {
+  FrEntry own = Done("all_reduce", k5x5, k5x5);
+  own.pg = "1";
+  own.desc = "alone";
+  own.pg_id = 1;
+  ExpectHealthy(TwoGroups({Done("all_reduce"), own}, {Done("all_reduce"), own}));
+}
+
+TEST(FlightRecorderJobs, Row19AllReduceCoalesced) {
+  ExpectHealthy(TwoGroups({Done("allreduce_coalesced")}, {Done("allreduce_coalesced")}));
+}
+
+TEST(FlightRecorderJobs, Row20BroadcastsInOneBatch) {
+  const std::vector<FrEntry> batch = {Done("broadcast"), Done("broadcast"), Done("coalesced", kEmpty, kEmpty)};
+  ExpectHealthy(TwoGroups(batch, batch));
+}
+
+TEST(FlightRecorderJobs, Row21SecondMemberOfABatchDiffers) {
+  const Verdict v = TwoGroups(
+      {Done("_broadcast_oop"), Done("_broadcast_oop", k5x5, k5x5), Done("ALLGATHER_coalesced", kEmpty, kEmpty)},
+      {Done("_broadcast_oop"), Done("_broadcast_oop"), Done("ALLGATHER_coalesced", kEmpty, kEmpty)});
+  ExpectOnly(v, MISMATCH_COUNT, {0, 1});
+  EXPECT_EQ(v.findings(0).operation(), "_broadcast_oop");
+}
+
+TEST(FlightRecorderJobs, Row22ReducesInOneBatch) {
+  const std::vector<FrEntry> batch = {Done("_reduce_oop"), Done("_reduce_oop"),
+                                      Done("REDUCE_SCATTER_coalesced", kEmpty, kEmpty)};
+  ExpectHealthy(TwoGroups(batch, batch));
+}
+
+TEST(FlightRecorderJobs, Row23ARankThatNeverJoinsIsAFailure) {
+  const Verdict v = TwoGroups({Done("all_reduce")}, {Done("all_reduce"), Done("_reduce_oop"), Done("_reduce_oop"),
+                                                      Done("REDUCE_SCATTER_coalesced", kEmpty, kEmpty)});
+  ExpectOnly(v, RANK_NOT_ARRIVED, {0});
+  EXPECT_EQ(v.verdict(), VERDICT_HUNG);
+  EXPECT_EQ(v.findings(0).operation(), "_reduce_oop");
+}
+
+// A job of `n` ranks in one group, `ops` all-reduces, the last one in flight; `change` gives each rank its fault.
+std::vector<FrDump> World(int n, int ops, const std::function<void(int, std::vector<FrEntry>*)>& change,
+                          const std::string& last_state = "scheduled") {
+  std::vector<FrDump> dumps;
+  for (int r = 0; r < n; ++r) {
+    std::vector<FrEntry> entries;
+    for (int s = 1; s <= ops; ++s) {
+      entries.push_back(Entry("all_reduce", k4x4, k4x4, s, s < ops ? "completed" : last_state));
+    }
+    change(r, &entries);
+    FrDump d;
+    d.entries = entries;
+    d.groups[0].ranks.clear();
+    for (int m = 0; m < n; ++m) d.groups[0].ranks.push_back(m);
+    for (const FrEntry& e : entries) {
+      d.groups[0].enqueued = std::max(d.groups[0].enqueued, e.seq);
+      if (e.state == "completed") d.groups[0].completed = std::max(d.groups[0].completed, e.seq);
+    }
+    dumps.push_back(d);
+  }
+  return dumps;
+}
+
+TEST(FlightRecorderBeyond, FaultInTheFirstFileBlamesOnlyIt) {
+  ExpectOnly(Analyze(LoadDumps(World(8, 5, [](int r, auto* e) {
+               if (r == 0) e->pop_back();
+             }))),
+             RANK_NOT_ARRIVED, {0});
+  ExpectOnly(Analyze(LoadDumps(World(8, 5, [](int r, auto* e) {
+               if (r == 0) e->back() = Entry("all_gather", k4x4, {{128}}, 5);
+             }))),
+             MISMATCH_KIND, {0});
+  ExpectOnly(Analyze(LoadDumps(World(8, 5, [](int r, auto* e) {
+               if (r == 0) (*e)[2] = Done("all_reduce", k5x4, k5x4, 3);
+             }, "completed"))),
+             MISMATCH_COUNT, {0});
+}
+
+TEST(FlightRecorderBeyond, SkewedRecordNumbers) {
+  ExpectOnly(Analyze(LoadDumps(World(8, 9, [](int r, auto* e) {
+               for (size_t i = 0; i < e->size(); ++i) (*e)[i].record_id = static_cast<int64_t>(i) + 3 * r;
+               if (r == 6) e->pop_back();
+             }))),
+             RANK_NOT_ARRIVED, {6});
+}
+
+std::vector<FrEntry> Exchange(int me, int peer, int batches) {
+  std::vector<FrEntry> entries;
+  for (int b = 1; b <= batches; ++b) {
+    for (const char* side : {"send", "recv"}) {
+      const bool send = side == std::string("send");
+      FrEntry e = Entry(std::string(side) + " " + std::to_string(me) + (send ? "->" : "<-") + std::to_string(peer));
+      e.is_p2p = true;
+      e.seq = 0;
+      e.p2p_seq = b;
+      entries.push_back(e);
+    }
+    FrEntry end = Done("coalesced", kEmpty, kEmpty);
+    end.is_p2p = true;
+    end.p2p_seq = b;
+    entries.push_back(end);
+  }
+  return entries;
+}
+
+TEST(FlightRecorderBeyond, BidirectionalBatchesAreHealthy) {
+  ExpectHealthy(Pair(Exchange(0, 1, 3), Exchange(1, 0, 3)));
+}
+
+TEST(FlightRecorderBeyond, MissingRankBesideBidirectionalBatches) {
+  std::vector<FrEntry> waiting = Exchange(0, 1, 3);
+  waiting.push_back(Entry("all_reduce"));
+  ExpectOnly(Pair(waiting, Exchange(1, 0, 3)), RANK_NOT_ARRIVED, {1});
+}
+
+TEST(FlightRecorderBeyond, MissingDump) {
+  std::vector<FrDump> dumps = World(8, 5, [](int r, auto* e) {
+    if (r == 6) e->pop_back();
+  });
+  // Rank 7's dump is not there: the guilty rank is named all the same, and 7 is not blamed.
+  dumps.pop_back();
+  const Verdict v = Analyze(LoadDumps(dumps));
+  ExpectFirst(v, RANK_NOT_ARRIVED, {6});
+  EXPECT_EQ(v.ranks_expected(), 8);
+  EXPECT_EQ(v.ranks_read(), 7);
+}
+
+// Nothing lists who is in a group, and of its members and its sibling's one each left no dump: that everybody arrived is no more than possible.
+TEST(FlightRecorderBeyond, WhoIsInAnUnlistedGroupIsNotKnownWhereDumpsAreMissing) {
+  std::vector<std::optional<FrDump>> dumps;
+  for (int rank = 0; rank < 8; rank++) {
+    FrDump d;
+    d.AsVersion("2.10");
+    d.groups = {{.name = "", .desc = "", .pg_id = 0, .enqueued = 5, .completed = 5, .ranks_text = "[0, 1, 2, 3]"},
+                {.pg_id = 1, .enqueued = 3, .completed = rank % 2 == 1 ? 2 : 3, .in_config = false}};
+    FrEntry last{.op = "gloo:all_reduce", .seq = 3, .pg = std::to_string(1 + rank % 2), .desc = "DATA", .pg_id = 1, .retired = rank % 2 == 0};
+    d.entries = {{.op = "gloo:broadcast", .seq = 5, .retired = true}, last};
+    dumps.push_back(std::move(d));
+  }
+  auto stuck = [&] {
+    const Verdict v = Analyze(fr_test::LoadDumps(dumps));
+    EXPECT_GE(v.findings_size(), 1) << v.DebugString();
+    return v.findings_size() == 0 ? Finding() : v.findings(0);
+  };
+  EXPECT_EQ(stuck().kind(), COLLECTIVE_STUCK);
+  EXPECT_FALSE(stuck().hypothesis());
+  dumps[0].reset();
+  dumps[5].reset();
+  const Finding finding = stuck();
+  EXPECT_EQ(finding.kind(), COLLECTIVE_STUCK);
+  EXPECT_TRUE(finding.hypothesis());
+  EXPECT_LT(finding.confidence(), 0.5);
+  EXPECT_EQ(finding.summary(), "all members that left data entered all_reduce #3 on DATA and none finishes it");
+  ASSERT_GE(finding.alternatives_size(), 1);
+  EXPECT_EQ(finding.alternatives(0), "one of ranks 0, 5, which left no data, belongs to it and never arrived");
+}
+
+// Stages 0 (which left no dump), 1 and 2. What stage 1 sends in its second batch has arrived although that batch waits for stage 0, so
+// stage 2 waits for what stage 1 sends in its third, and not for the network.
+TEST(FlightRecorderBeyond, SendsMeetReceivesByTheirOrderWhateverTheirNumbers) {
+  auto batch = [](FrDump* dump, int number, std::vector<std::string> ops, const std::string& state) {
+    ops.push_back("nccl:coalesced");
+    for (const std::string& op : ops) {
+      FrEntry e{.op = op, .seq = 0, .desc = "PP", .state = op == "nccl:coalesced" ? state : "scheduled", .is_p2p = true, .p2p_seq = number};
+      e.retired = e.state == "completed";
+      dump->entries.push_back(e);
+    }
+  };
+  FrDump middle, last;
+  batch(&middle, 1, {"nccl:recv 1<-0"}, "completed");
+  batch(&middle, 2, {"nccl:recv 1<-0", "nccl:send 1->2"}, "started");
+  batch(&middle, 3, {"nccl:recv 1<-0", "nccl:send 1->2"}, "scheduled");
+  batch(&last, 1, {"nccl:recv 2<-1"}, "completed");
+  batch(&last, 2, {"nccl:recv 2<-1"}, "started");
+  middle.groups = {{.name = "0", .desc = "PP", .ranks = {0, 1, 2}, .enqueued = 3, .started = 2, .completed = 1}};
+  last.groups = {{.name = "0", .desc = "PP", .ranks = {0, 1, 2}, .enqueued = 2, .started = 2, .completed = 1}};
+  ExpectOnly(Analyze(fr_test::LoadDumps({std::nullopt, middle, last})), RANK_NO_DATA, {0});
+  // Without the first records which send meets which receive is only presumed, and weaker than a rank that nothing is known of.
+  middle.entries.erase(middle.entries.begin(), middle.entries.begin() + 2);
+  last.entries.erase(last.entries.begin(), last.entries.begin() + 2);
+  for (FrDump* dump : {&middle, &last}) {
+    for (size_t i = 0; i < dump->entries.size(); ++i) dump->entries[i].record_id = static_cast<int64_t>(i) + 2;
+  }
+  ExpectOnly(Analyze(fr_test::LoadDumps({std::nullopt, middle, last})), RANK_NO_DATA, {0});
+}
+
+TEST(FlightRecorderBeyond, StartedStateHang) {
+  ExpectOnly(Analyze(LoadDumps(World(8, 5, [](int r, auto* e) {
+               if (r == 6) e->pop_back();
+             }, "started"))),
+             RANK_NOT_ARRIVED, {6});
+}
+
+TEST(FlightRecorderBeyond, HexGroupNamesAndNewBackend) {
+  std::vector<FrDump> dumps = World(4, 5, [](int r, auto* e) {
+    for (FrEntry& entry : *e) {
+      entry.pg = "9f3ab2c0";
+      entry.op = "nccl2:all_reduce";
+    }
+    if (r == 2) e->pop_back();
+  });
+  for (FrDump& d : dumps) d.groups[0].name = "9f3ab2c0";
+  ExpectOnly(Analyze(LoadDumps(dumps)), RANK_NOT_ARRIVED, {2});
+}
+
+TEST(FlightRecorderBeyond, StagesThatIssueDifferentNumbersOfCalls) {
+  // Ranks 0 and 1 are one pipeline stage, 2 and 3 another that issues three times as many calls on a group of its own.
+  std::vector<FrDump> dumps = World(4, 5, [](int, auto*) {}, "completed");
+  for (int r = 0; r < 4; ++r) {
+    FrGroup stage;
+    stage.name = r < 2 ? "1" : "2";
+    stage.desc = "TENSOR";
+    stage.ranks = r < 2 ? std::vector<int32_t>{0, 1} : std::vector<int32_t>{2, 3};
+    stage.pg_id = 1;
+    const int calls = r < 2 ? 3 : 9;
+    for (int s = 1; s <= calls; ++s) {
+      FrEntry e = Entry("all_reduce", k5x5, k5x5, s, "completed");
+      e.pg = stage.name;
+      e.desc = stage.desc;
+      e.pg_id = 1;
+      dumps[r].entries.insert(dumps[r].entries.begin() + s, e);
+    }
+    stage.enqueued = stage.completed = calls;
+    dumps[r].groups.push_back(stage);
+  }
+  ExpectHealthy(Analyze(LoadDumps(dumps)));
+}
+
+std::vector<std::string> Traces(const std::string& set) {
+  std::vector<std::string> files;
+  const std::filesystem::path folder = lockstep::testing::TracesFolder() / set;
+  std::error_code error;
+  for (const auto& e : std::filesystem::directory_iterator(folder, error)) {
+    if (e.path().extension() != ".log") files.push_back(e.path());
+  }
+  return files;
+}
+
+struct TraceCase {
+  const char* set;
+  std::vector<int32_t> culprits;
+};
+
+void PrintTo(const TraceCase& trace, std::ostream* out) { *out << trace.set; }
+
+class RecordedTrace : public ::testing::TestWithParam<TraceCase> {};
+
+TEST_P(RecordedTrace, NamesTheInjectedRanks) {
+  std::vector<std::string> files = Traces(GetParam().set);
+  if (files.empty()) GTEST_SKIP() << "LOCKSTEP_TRACES names no folder of recorded traces";
+  Bundle bundle;
+  LoadFlightRecorder(files, &bundle);
+  const Verdict v = Analyze(bundle);
+  if (GetParam().culprits.empty()) {
+    ExpectHealthy(v);
+  } else {
+    ASSERT_GE(v.findings_size(), 1);
+    const auto& got = v.findings(0).culprit_ranks();
+    EXPECT_EQ(std::vector<int32_t>(got.begin(), got.end()), GetParam().culprits) << v.DebugString();
+    EXPECT_EQ(v.findings_size(), 1) << v.DebugString();
+  }
+  // Read in another order.
+  std::reverse(files.begin(), files.end());
+  Bundle reversed;
+  LoadFlightRecorder(files, &reversed);
+  EXPECT_EQ(Analyze(reversed).DebugString(), v.DebugString());
+}
+
+TEST_P(RecordedTrace, MissingDumpsOfOthersDoNotMoveTheBlame) {
+  const std::vector<std::string> files = Traces(GetParam().set);
+  if (files.empty()) GTEST_SKIP() << "LOCKSTEP_TRACES names no folder of recorded traces";
+  if (GetParam().culprits.empty()) GTEST_SKIP() << "nobody to blame in this one";
+  for (const std::string& left_out : files) {
+    std::vector<std::string> rest;
+    for (const std::string& f : files) {
+      if (f != left_out) rest.push_back(f);
+    }
+    Bundle bundle;
+    LoadFlightRecorder(rest, &bundle);
+    const Verdict v = Analyze(bundle);
+    ASSERT_GE(v.findings_size(), 1) << left_out;
+    for (const Finding& f : v.findings()) {
+      // Of several it is said so.
+      EXPECT_TRUE(f.culprit_ranks_size() < 2 || f.summary().find("its GPU") == std::string::npos) << f.summary();
+      if (f.kind() == RANK_NO_DATA) continue;  // says so and proves nothing
+      for (int32_t r : f.culprit_ranks()) {
+        const auto& truth = GetParam().culprits;
+        EXPECT_NE(std::find(truth.begin(), truth.end(), r), truth.end()) << left_out << "\n" << v.DebugString();
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RecordedTrace,
+                         ::testing::Values(TraceCase{"megatron-16/lock_gil_1st", {9, 14}},
+                                           TraceCase{"megatron-16/gpu_error_1st", {12, 14}},
+                                           TraceCase{"torch-gloo-8/none", {}}, TraceCase{"torch-gloo-8/sleep5", {5}}),
+                         [](const auto& info) {
+                           std::string name = info.param.set;
+                           std::replace_if(name.begin(), name.end(), [](char c) { return !isalnum(c); }, '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace lockstep

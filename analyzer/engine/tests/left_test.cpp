@@ -1,0 +1,208 @@
+// Ranks that left the program ahead of the others, communicators that all gave up, dumps whose end is lost, and ranks
+// whose recording was stopped.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analyzer/engine/engine.h"
+#include "analyzer/testing/findings.h"
+#include "analyzer/testing/job.h"
+
+namespace lockstep {
+namespace {
+
+using lockstep::testing::Culprits;
+
+using ring::CallKind;
+using testing::Job;
+
+// One rank's data runs out two steps early; it waits in the last operation of all, which the others come to as well.
+TEST(Left, EarlyAtTheEnd) {
+  for (int early : {0, 3, 7}) {
+    Job job(2, 2, 2, 6);
+    auto& program = job.ranks[early].program;
+    program.resize(job.Find(early, "tp", 4));
+    program.push_back({0, CallKind::kBroadcast, 16, 7, ring::kNoReduction, 0, 99});
+    program.push_back({});
+    const Verdict v = Analyze(job.Run());
+    ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+    EXPECT_EQ(v.findings(0).kind(), RANK_NOT_ARRIVED) << v.DebugString();
+    EXPECT_EQ(v.findings(0).cause(), "code mismatch");
+    EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{early}) << v.DebugString();
+  }
+}
+
+// Flight Recorder dumps of 4 ranks in two groups of all; AllReduces as given, all of them complete.
+class FourRanks {
+ public:
+  FourRanks() {
+    for (const char* id : {"1/a", "2/b"}) {
+      Communicator comm;
+      comm.id = id;
+      comm.name = std::string(id, 1);
+      comm.size = 4;
+      comm.members = {0, 1, 2, 3};
+      b.comms.push_back(comm);
+    }
+    for (int r = 0; r < 4; ++r) {
+      Rank rank;
+      rank.rank = r;
+      rank.source = Source::kFlightRecorder;
+      for (uint32_t c = 0; c < 2; ++c) {
+        Membership ms;
+        ms.comm = c;
+        ms.member_rank = r;
+        rank.memberships.push_back(ms);
+      }
+      b.ranks.push_back(rank);
+    }
+    b.ranks_expected = 4;
+  }
+
+  void Add(int rank, uint32_t comm, int64_t seq, OpState state = OpState::kCompleted) {
+    Rank& r = b.ranks[rank];
+    Op op;
+    op.membership = comm;
+    op.kind = CallKind::kAllReduce;
+    op.seq = seq;
+    op.state = state;
+    op.record_id = static_cast<int64_t>(r.ops.size());
+    op.enter_ns = 1'000'000 * (op.record_id + 1);
+    r.ops.push_back(op);
+  }
+
+  Bundle b;
+};
+
+TEST(Left, AGroupThatAllGaveUpIsNobodysAbsence) {
+  FourRanks given_up;
+  for (int r = 0; r < 4; ++r) {
+    given_up.Add(r, 0, 1);
+    if (r != 2) given_up.Add(r, 0, 2);
+  }
+  FourRanks gone = given_up;
+  Verdict v = Analyze(gone.b);
+  ASSERT_EQ(v.findings_size(), 1);
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{2});
+  for (int r = 0; r < 4; ++r) given_up.Add(r, 1, 1);
+  v = Analyze(given_up.b);
+  EXPECT_EQ(v.findings_size(), 0) << v.DebugString();
+}
+
+// A job that moves, one rank of which was read a moment before the others.
+TEST(Left, WhatIsYoungProvesNoAbsence) {
+  FourRanks dumps;
+  for (int r = 0; r < 4; ++r) {
+    dumps.Add(r, 0, 1);
+    if (r != 2) dumps.Add(r, 0, 2);
+    dumps.b.ranks[r].captured_ns = dumps.b.ranks[r].ops.back().enter_ns + 1'000'000;
+  }
+  EXPECT_EQ(Analyze(dumps.b).findings_size(), 0);
+  for (Rank& r : dumps.b.ranks) r.captured_ns += 60'000'000'000;
+  const Verdict v = Analyze(dumps.b);
+  ASSERT_EQ(v.findings_size(), 1);
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{2});
+}
+
+TEST(Left, ACutDumpIsNotHeldAgainstItsRank) {
+  FourRanks cut;
+  for (int r = 0; r < 4; ++r) {
+    cut.Add(r, 0, 1);
+    if (r != 2 && r != 3) cut.Add(r, 0, 2, OpState::kStarted);
+  }
+  cut.b.ranks[2].damaged = true;
+  cut.b.known_stalled = true;
+  Verdict v = Analyze(cut.b);
+  ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{3});
+  cut.Add(3, 0, 2, OpState::kStarted);
+  v = Analyze(cut.b);
+  ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+  EXPECT_EQ(v.findings(0).kind(), RANK_NO_DATA);
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{2});
+  EXPECT_NE(v.findings(0).summary().find("lost"), std::string::npos) << v.findings(0).summary();
+}
+
+void StopRecording(Rank* rank, size_t operations) {
+  rank->recorder_state = ring::RecorderState::kStopped;
+  rank->stop_reason = "switched off by the file /run/lockstep/off";
+  rank->stopped_ns = 61'000'000'000;
+  rank->real_minus_mono_ns = 0;
+  rank->ops.resize(operations);
+  for (Membership& ms : rank->memberships) {
+    ms.issued = ms.launched = 0;
+    for (const Op& op : rank->ops) {
+      if (op.membership < rank->memberships.size() && rank->memberships[op.membership].comm == ms.comm && ring::IsCollective(op.kind)) {
+        ms.issued = ms.launched = op.seq;
+      }
+    }
+    ms.completed = kUnknown;
+  }
+}
+
+TEST(StoppedRecording, IsBlindAndNoCulprit) {
+  // Rank 2 stands still; rank 6 works, but nobody records that any more.
+  Job job(2, 2, 2, 6);
+  job.ranks[2].host_fault = testing::HostFault::kStall;
+  job.ranks[2].host_fault_at = job.Find(2, "tp", 4);
+  Bundle b = job.Run();
+  StopRecording(&b.ranks[6], 10);
+  const Verdict v = Analyze(b);
+  ASSERT_GE(v.findings_size(), 1) << v.DebugString();
+  EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{2}) << v.DebugString();
+  for (const Finding& f : v.findings()) {
+    if (f.kind() == RANK_NO_DATA) continue;
+    for (int32_t culprit : Culprits(f)) EXPECT_NE(culprit, 6) << v.DebugString();
+  }
+  EXPECT_EQ(v.ranks_read(), 7);
+  EXPECT_EQ(v.ranks_expected(), 8);
+  ASSERT_EQ(v.problems_size(), 1);
+  EXPECT_EQ(v.problems(0).rank(), 6);
+  EXPECT_EQ(v.problems(0).text(),
+            "recording stopped at 1970-01-01 00:01:01 UTC because: switched off by the file /run/lockstep/off; what rank 6 "
+            "did since is not known");
+}
+
+TEST(StoppedRecording, IsNamedAsSuchWhereOthersWait) {
+  Job job(2, 2, 2, 6);
+  job.ranks[5].host_fault = testing::HostFault::kStall;
+  job.ranks[5].host_fault_at = job.Find(5, "tp", 3);
+  Bundle b = job.Run();
+  StopRecording(&b.ranks[5], 10);
+  Verdict v = Analyze(b);
+  ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+  EXPECT_EQ(v.findings(0).kind(), RANK_NO_DATA);
+  EXPECT_EQ(v.verdict(), VERDICT_INCOMPLETE_DATA);
+  EXPECT_NE(v.findings(0).summary().find("recording stopped at 1970-01-01 00:01:01 UTC because"), std::string::npos)
+      << v.findings(0).summary();
+  // A process that was killed is dead whatever its recorder did.
+  b.ranks[5].process.life = Life::kKilled;
+  b.ranks[5].process.signal = 9;
+  v = Analyze(b);
+  ASSERT_GE(v.findings_size(), 1);
+  EXPECT_EQ(v.findings(0).kind(), RANK_DEAD) << v.DebugString();
+}
+
+TEST(StoppedRecording, OfAllLeavesNoVerdict) {
+  Job job(2, 2, 2, 6);
+  Bundle b = job.Run();
+  for (Rank& rank : b.ranks) StopRecording(&rank, 10);
+  b.known_stalled = true;
+  const Verdict stalled = Analyze(b);
+  for (const Finding& f : stalled.findings()) {
+    EXPECT_EQ(f.kind(), RANK_NO_DATA);
+    EXPECT_EQ(f.summary().rfind("recording stopped at", 0), 0u) << f.summary();
+  }
+  b.known_stalled = false;
+  const Verdict v = Analyze(b);
+  EXPECT_EQ(v.findings_size(), 0) << v.DebugString();
+  EXPECT_EQ(v.verdict(), VERDICT_INCOMPLETE_DATA);
+  EXPECT_EQ(v.ranks_read(), 0);
+  EXPECT_EQ(v.ranks_expected(), 8);
+  EXPECT_EQ(v.problems_size(), 8);
+}
+
+}  // namespace
+}  // namespace lockstep

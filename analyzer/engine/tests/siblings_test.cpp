@@ -1,0 +1,231 @@
+// What the dumps of ranks in one role tell of each other: Flight Recorder dumps of active operations only.
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analyzer/engine/engine.h"
+#include "analyzer/testing/fr_dumps.h"
+
+namespace lockstep {
+namespace {
+
+using fr_test::FrDump;
+using fr_test::FrEntry;
+using fr_test::FrGroup;
+
+// Four ranks in two kinds of groups: a pair ("tp") and everybody ("world"); optionally a pair across ("pp").
+class SiblingDumps {
+ public:
+  explicit SiblingDumps(bool pipeline = false) {
+    for (int r = 0; r < 4; ++r) {
+      FrDump d;
+      d.AsVersion("2.9");
+      d.groups = {Group("0", "world", {0, 1, 2, 3}, 0), Group(r < 2 ? "1" : "2", "tp", Pair(r / 2 * 2, 1), 1)};
+      if (pipeline) d.groups.push_back(Group(r % 2 == 0 ? "3" : "4", "pp", Pair(r % 2, 2), 2));
+      dumps_.push_back(d);
+    }
+  }
+
+  // All completed up to `completed` on that group of the rank.
+  SiblingDumps& Done(int rank, int group, int64_t completed) {
+    FrGroup& g = dumps_[rank]->groups[group];
+    g.completed = completed;
+    g.enqueued = std::max(g.enqueued, completed);
+    return *this;
+  }
+  // In flight, after everything added before.
+  SiblingDumps& Add(int rank, int group, int64_t seq, int64_t columns = 4) {
+    FrGroup& g = dumps_[rank]->groups[group];
+    FrEntry e;
+    e.pg = g.name;
+    e.desc = g.desc;
+    e.pg_id = g.pg_id;
+    e.seq = seq;
+    e.input = e.output = {{4, columns}};
+    g.enqueued = seq;
+    dumps_[rank]->entries.push_back(e);
+    return *this;
+  }
+  SiblingDumps& AddP2p(int rank, const std::string& op, int64_t seq) {
+    Add(rank, 2, 0);
+    FrEntry& e = dumps_[rank]->entries.back();
+    e.op = op;
+    e.is_p2p = true;
+    e.p2p_seq = seq;
+    dumps_[rank]->groups[2].enqueued = seq;
+    return *this;
+  }
+
+  // Over, well or not: the watchdog dropped it.
+  SiblingDumps& Retired(int rank, int group, int64_t seq, int64_t columns = 4) {
+    Add(rank, group, seq, columns).Done(rank, group, seq);
+    dumps_[rank]->entries.back().retired = true;
+    return *this;
+  }
+  // Leaves no dump.
+  SiblingDumps& Leave(int rank) {
+    dumps_[rank].reset();
+    return *this;
+  }
+
+  void Expect(FindingKind kind, const std::vector<int32_t>& ranks) const {
+    const Verdict v = Analyze(fr_test::LoadDumps(dumps_));
+    ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+    EXPECT_EQ(FindingKind_Name(v.findings(0).kind()), FindingKind_Name(kind)) << v.DebugString();
+    const auto& got = v.findings(0).culprit_ranks();
+    EXPECT_EQ(std::vector<int32_t>(got.begin(), got.end()), ranks) << v.DebugString();
+  }
+
+ private:
+  static std::vector<int32_t> Pair(int32_t first, int32_t step) { return {first, first + step}; }
+  static FrGroup Group(const char* name, const char* desc, std::vector<int32_t> ranks, int64_t id) {
+    FrGroup g;
+    g.name = name;
+    g.desc = desc;
+    g.ranks = std::move(ranks);
+    g.pg_id = id;
+    return g;
+  }
+
+  std::vector<std::optional<FrDump>> dumps_;
+};
+
+TEST(Siblings, AHostThatStoppedShortOfThemIsACauseToo) {
+  SiblingDumps job;
+  for (int r = 0; r < 4; ++r) job.Done(r, 0, 9).Done(r, 1, 20);
+  // Rank 0 never came to #10. Rank 1 did, and stopped there, while 2 and 3 went on with #10 unfinished.
+  for (int r = 1; r < 4; ++r) job.Add(r, 0, 10);
+  for (int r = 2; r < 4; ++r) job.Add(r, 1, 21).Add(r, 0, 11);
+  job.Expect(RANK_NOT_ARRIVED, {0, 1});
+}
+
+TEST(Siblings, AHostThatStandsWhereTheyStandIsNone) {
+  SiblingDumps job;
+  for (int r = 0; r < 4; ++r) job.Done(r, 0, 9).Done(r, 1, 20);
+  for (int r = 1; r < 4; ++r) job.Add(r, 0, 10);
+  // Rank 3 alone went further: not enough to speak against the rest.
+  job.Add(3, 1, 21).Add(3, 0, 11);
+  job.Expect(RANK_NOT_ARRIVED, {0});
+}
+
+TEST(Siblings, ACompletionNoticedLateIsNoCause) {
+  SiblingDumps job;
+  for (int r = 0; r < 4; ++r) job.Done(r, 0, r == 1 ? 8 : 9).Done(r, 1, 20);
+  job.Add(1, 0, 9);
+  for (int r = 0; r < 3; ++r) job.Add(r, 0, 10);
+  job.Expect(RANK_NOT_ARRIVED, {3});
+}
+
+// Its peers completed #9 with it, and it would wait for nobody but itself.
+TEST(Siblings, ACompletionThatNothingElseExplainsIsACause) {
+  SiblingDumps job;
+  for (int r = 0; r < 4; ++r) job.Done(r, 0, r == 1 ? 8 : 9).Done(r, 1, 20);
+  job.Add(1, 0, 9);
+  for (int r = 0; r < 4; ++r) job.Add(r, 0, 10);
+  job.Expect(GPU_STALL, {1});
+}
+
+// A collective ends for all of its members or for none.
+TEST(Siblings, AMemberThatAloneIsDoneMadeAnotherCall) {
+  SiblingDumps job;
+  for (int r = 0; r < 4; ++r) job.Done(r, 0, r == 2 ? 10 : 9).Done(r, 1, 20);
+  for (int r = 0; r < 4; ++r) {
+    if (r != 2) job.Add(r, 0, 10);
+  }
+  job.Add(2, 0, 11);
+  job.Expect(SILENT_DESYNC, {2});
+}
+
+TEST(Siblings, ManyCompletionsNotNoticedAre) {
+  SiblingDumps job;
+  for (int r = 0; r < 4; ++r) job.Done(r, 0, r == 1 ? 5 : 9).Done(r, 1, 20);
+  for (int s = 6; s <= 9; ++s) job.Add(1, 0, s);
+  for (int r = 0; r < 3; ++r) job.Add(r, 0, 10);
+  job.Expect(GPU_STALL, {1, 3});
+}
+
+TEST(Siblings, WhatAFaultyGpuHoldsUpIsExplainedByIt) {
+  SiblingDumps job(true);
+  for (int r = 0; r < 4; ++r) job.Done(r, 0, 9).Done(r, 1, r == 0 ? 20 : 24).Done(r, 2, 7);
+  // Rank 0 notices nothing any more: its peer completed #21 to #24 with it. Rank 2 waits for what rank 0 sends.
+  job.AddP2p(0, "nccl:send 0->1", 8);
+  for (int s = 21; s <= 24; ++s) job.Add(0, 1, s);
+  job.AddP2p(2, "nccl:recv 1<-0", 8);
+  job.Expect(GPU_STALL, {0});
+}
+
+TEST(Siblings, TheySayWhichOfTwoSizesIsOdd) {
+  SiblingDumps job;
+  for (int r = 0; r < 2; ++r) job.Done(r, 0, 9).Done(r, 1, 20).Add(r, 1, 21, r == 1 ? 5 : 4);
+  for (int r = 2; r < 4; ++r) job.Done(r, 0, 9).Done(r, 1, 21).Add(r, 0, 10).Add(r, 1, 22);
+  job.Expect(MISMATCH_COUNT, {1});
+}
+
+// Two threads of each rank make the same kinds of calls, and each one of its own. Taken for one program, the second threads, which know
+// nothing of the first's, would be as many witnesses for whoever left it.
+TEST(Siblings, TwoThreadsOfARankAreNotTwoWitnesses) {
+  std::vector<std::optional<FrDump>> dumps;
+  const char* const kinds[] = {"nccl:all_reduce", "nccl:gather", "nccl:scatter", "nccl:all_to_all"};
+  constexpr int kRounds = 3;
+  for (int r = 0; r < 4; ++r) {
+    FrDump d;
+    d.AsVersion("2.9");
+    const std::string pair = r < 2 ? "1" : "2";
+    d.groups = {{.name = pair, .desc = "tp", .ranks = {r / 2 * 2, r / 2 * 2 + 1}, .pg_id = r < 2 ? 1 : 2}};
+    int64_t seq = 0;
+    const auto call = [&](const std::string& op, int thread, bool last) {
+      FrEntry e;
+      e.op = op;
+      e.seq = ++seq;
+      e.pg = pair, e.desc = "tp", e.pg_id = d.groups[0].pg_id;
+      e.input = e.output = {{4, last && r == 0 ? 5 : 4}};
+      e.state = last && r < 2 ? "scheduled" : "completed";
+      e.retired = !last;
+      e.thread_id = std::to_string(thread);
+      d.entries.push_back(e);
+    };
+    for (int round = 0; round < kRounds; ++round) {
+      for (const char* kind : kinds) call(kind, 1, false), call(kind, 2, false);
+      call("nccl:reduce", 1, false), call("nccl:broadcast", 2, false);
+    }
+    call("nccl:all_reduce", 1, true);
+    d.groups[0].enqueued = seq;
+    d.groups[0].completed = r < 2 ? seq - 1 : seq;
+    dumps.emplace_back(std::move(d));
+  }
+  const Verdict v = Analyze(fr_test::LoadDumps(dumps));
+  ASSERT_EQ(v.findings_size(), 1) << v.DebugString();
+  EXPECT_EQ(v.findings(0).kind(), MISMATCH_COUNT) << v.DebugString();
+  ASSERT_EQ(v.findings(0).culprit_ranks_size(), 1) << v.DebugString();
+  EXPECT_EQ(v.findings(0).culprit_ranks(0), 0) << v.DebugString();
+}
+
+TEST(Siblings, TheirOrderTellsWhoLeftOutACall) {
+  SiblingDumps job;
+  for (int r = 0; r < 4; ++r) job.Done(r, 0, 9).Done(r, 1, 20);
+  for (int r = 0; r < 3; ++r) job.Add(r, 0, 10).Add(r, 1, 21).Add(r, 0, 11).Add(r, 1, 22);
+  // Without the call that the others number #10, its #10 and #11 are their #11 and #12.
+  job.Add(3, 1, 21).Add(3, 0, 10).Add(3, 1, 22).Add(3, 0, 11);
+  job.Expect(ORDER_INVERSION, {3});
+}
+
+// Two pairs that block at every call; the rank that died left no dump.
+TEST(Siblings, ARankThatLeftAnOperationWithADeadOneIsNoCause) {
+  SiblingDumps job;
+  for (int r = 0; r < 4; ++r) job.Done(r, 0, 9).Done(r, 1, 20);
+  job.Retired(0, 1, 21).Add(2, 0, 10).Add(3, 0, 10).Leave(1);
+  job.Expect(RANK_NO_DATA, {1});
+}
+
+TEST(Siblings, NorIsOneThatLeftACallThatDiffers) {
+  SiblingDumps job;
+  for (int r = 0; r < 4; ++r) job.Done(r, 0, 9).Done(r, 1, 20);
+  job.Retired(0, 1, 21).Retired(1, 1, 21, 5).Retired(2, 1, 21).Retired(3, 1, 21).Add(2, 0, 10).Add(3, 0, 10);
+  job.Expect(MISMATCH_COUNT, {1});
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,101 @@
+// Ranks that left no data beside others that did: who of them waits, and GPUs whose error explains enough.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analyzer/engine/engine.h"
+#include "analyzer/testing/findings.h"
+#include "analyzer/testing/job.h"
+
+namespace lockstep {
+namespace {
+
+using lockstep::testing::Culprits;
+
+using testing::HostFault;
+using testing::Job;
+
+void Lose(std::vector<int> ranks, Bundle* b) {
+  b->ranks_expected = static_cast<int32_t>(b->ranks.size());
+  std::erase_if(b->ranks, [&](const Rank& r) { return std::find(ranks.begin(), ranks.end(), r.rank) != ranks.end(); });
+}
+
+// The others wait for it in tensor parallelism; another rank without data has a peer there too, who waits elsewhere.
+TEST(Silent, WhoseOwnPeersWentPastItWaitsWhereTheyWait) {
+  for (int other = 0; other < 16; ++other) {
+    constexpr int kCulprit = 5;
+    if (other / 4 == kCulprit / 4) continue;  // both meet the same peers
+    Job job(4, 2, 2, 4);
+    job.ranks[kCulprit].host_fault = HostFault::kStall;
+    job.ranks[kCulprit].host_fault_at = job.Find(kCulprit, "tp", 2);
+    Bundle b = job.Run();
+    Lose({kCulprit, other}, &b);
+    const Verdict v = Analyze(b);
+    ASSERT_EQ(v.findings_size(), 1) << other << v.DebugString();
+    EXPECT_EQ(v.findings(0).kind(), RANK_NO_DATA) << v.DebugString();
+    EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{kCulprit}) << other << v.DebugString();
+  }
+}
+
+TEST(Silent, AnErrorOfAGpuNeedsNoOtherExplanation) {
+  for (int lost : {0, 2, 3}) {
+    constexpr int kFailed = 1;
+    Job job(4, 1, 2, 4);
+    job.ranks[kFailed].gpu_stall_at = job.Find(kFailed, "tp", 2);
+    Bundle b = job.Run();
+    for (auto& stream : b.ranks[kFailed].streams) stream.first_error = 719;
+    Lose({lost}, &b);
+    const Verdict v = Analyze(b);
+    ASSERT_GE(v.findings_size(), 1) << lost;
+    EXPECT_EQ(v.findings(0).kind(), GPU_STALL) << v.DebugString();
+    EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{kFailed}) << lost << v.DebugString();
+    EXPECT_GE(v.findings(0).confidence(), 0.9);
+  }
+}
+
+// A GPU starts what it comes to, whoever else does: one that did not is held by itself, and not by a partner without data. One that did
+// waits for that partner.
+TEST(Silent, AGpuThatDidNotStartIsNotHeldByWhoLeftNoData) {
+  for (bool gpu : {true, false}) {
+    Job job(2, 1, 4, 4);
+    constexpr int kRank = 1, kPartner = 0;
+    if (gpu) {
+      job.ranks[kRank].gpu_stall_at = job.Find(kRank, "tp", 2);
+    } else {
+      job.ranks[kPartner].host_fault = HostFault::kStall;
+      job.ranks[kPartner].host_fault_at = job.Find(kPartner, "tp", 2);
+    }
+    Bundle b = job.Run();
+    Lose({kPartner}, &b);
+    const Verdict v = Analyze(b);
+    ASSERT_GE(v.findings_size(), 1);
+    EXPECT_EQ(v.findings(0).kind(), gpu ? GPU_STALL : RANK_NO_DATA) << v.DebugString();
+    EXPECT_EQ(Culprits(v.findings(0)), std::vector<int32_t>{gpu ? kRank : kPartner}) << v.DebugString();
+  }
+}
+
+// Without marks of the GPU a host that waits for it may be a victim; calls that disagree tell who is none.
+TEST(Silent, WaitsForGpusThatNothingIsRecordedOfAreNotTakenForCausesBesideCallsThatDiffer) {
+  for (int skips : {0, 6, 13}) {
+    Job job(4, 2, 2, 6);
+    auto& program = job.ranks[skips].program;
+    program.erase(program.begin() + static_cast<std::ptrdiff_t>(job.Find(skips, "dp", 2)));
+    Bundle b = job.Run();
+    for (Rank& rank : b.ranks) {
+      rank.gpu_marks = ring::GpuMarks::kOff;
+      rank.streams.clear();
+      for (Membership& ms : rank.memberships) ms.started = ms.completed = kUnknown;
+      for (Op& op : rank.ops) op.state = OpState::kUnknown, op.stream = kNoIndex, op.ticket = 0;
+    }
+    const Verdict v = Analyze(b);
+    for (const Finding& f : v.findings()) {
+      EXPECT_EQ(Culprits(f), std::vector<int32_t>{skips}) << v.DebugString();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,227 @@
+// Mismatches and meetings are found by tables of numbers. What they find must be what comparing every call with every other of its number
+// finds, whatever numbers a hostile record holds.
+#include <algorithm>
+#include <map>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "analyzer/engine/engine.h"
+#include "analyzer/engine/facts/mismatch.h"
+#include "analyzer/engine/facts/model.h"
+#include "analyzer/engine/facts/timing.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace lockstep {
+namespace {
+
+using ring::CallKind;
+
+constexpr int32_t kMembers = 4;
+
+// One communicator of four; each rank's calls as given. Everything has ended, one microsecond after it began.
+Bundle BundleOf(const std::vector<std::vector<Op>>& calls) {
+  Bundle bundle;
+  bundle.ranks_expected = kMembers;
+  Communicator comm;
+  comm.id = "00000000000000aa";
+  comm.name = "tp_0";
+  comm.size = kMembers;
+  for (int32_t r = 0; r < kMembers; ++r) comm.members.push_back(r);
+  bundle.comms.push_back(comm);
+  for (int32_t r = 0; r < kMembers; ++r) {
+    Rank rank;
+    rank.rank = r;
+    rank.world_size = kMembers;
+    rank.captured_ns = 1'000'000'000'000;
+    Membership membership;
+    membership.comm = 0;
+    membership.member_rank = r;
+    rank.memberships.push_back(membership);
+    int64_t at = 1'000'000;
+    for (Op op : calls[static_cast<size_t>(r)]) {
+      op.membership = 0;
+      op.thread = 0;
+      op.index = static_cast<int64_t>(rank.ops.size());
+      op.state = OpState::kCompleted;
+      op.enter_ns = op.started_ns = at;
+      op.completed_ns = at + 1000;
+      at += 10'000;
+      rank.ops.push_back(op);
+    }
+    bundle.ranks.push_back(rank);
+  }
+  return bundle;
+}
+
+Op AllReduce(int64_t seq, int64_t count) {
+  Op op;
+  op.kind = CallKind::kAllReduce;
+  op.seq = seq;
+  op.count = count;
+  op.datatype = 7;
+  op.reduction = 0;
+  return op;
+}
+
+std::vector<std::pair<int64_t, FindingKind>> MismatchesOf(const Bundle& bundle) {
+  std::vector<std::pair<int64_t, FindingKind>> found;
+  for (const Mismatch& m : FindMismatches(Model(bundle, AnalyzeOptions()))) found.push_back({m.seq, m.kind});
+  return found;
+}
+
+// The first number at which two calls of the same place differ, by comparing all with all.
+std::vector<std::pair<int64_t, FindingKind>> ByComparingAll(const Bundle& bundle) {
+  std::map<std::pair<int64_t, int>, std::vector<const Op*>> at;
+  for (const Rank& rank : bundle.ranks) {
+    std::map<int64_t, int> nth;
+    for (const Op& op : rank.ops) at[{op.seq, nth[op.seq]++}].push_back(&op);
+  }
+  for (const auto& [place, ops] : at) {
+    for (const Op* a : ops) {
+      for (const Op* b : ops) {
+        if (CompareCalls(bundle, *a, *b, nullptr, nullptr) != FINDING_UNSPECIFIED) return {{place.first, CompareCalls(bundle, *a, *b, nullptr, nullptr)}};
+      }
+    }
+  }
+  return {};
+}
+
+TEST(Tables, FindTheFirstMismatchThatComparingAllWithAllFinds) {
+  std::mt19937 random(7);
+  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  int with = 0, without = 0;
+  for (int round = 0; round < 400; ++round) {
+    // Ranges that a table holds and such as none does, numbers left out, numbers twice, unknown counts.
+    const int64_t stride = below(4) == 0 ? int64_t{1} << below(58) : 1;
+    std::vector<std::vector<Op>> calls(kMembers);
+    for (auto& own : calls) {
+      for (int64_t seq = 0; seq < 12; ++seq) {
+        if (below(8) == 0) continue;
+        Op op = AllReduce(seq * stride, 100 + seq);
+        if (below(150) == 0) op.count += 1;
+        if (below(150) == 0) op.reduction = 1;
+        if (below(20) == 0) op.count = -1;
+        own.push_back(op);
+        if (below(60) == 0) own.push_back(op);
+      }
+    }
+    const Bundle bundle = BundleOf(calls);
+    const auto expected = ByComparingAll(bundle), found = MismatchesOf(bundle);
+    ASSERT_EQ(found.size(), expected.size()) << "round " << round;
+    if (!found.empty()) {
+      EXPECT_EQ(found[0].first, expected[0].first) << "round " << round;
+      EXPECT_NE(found[0].second, FINDING_UNSPECIFIED) << "round " << round;
+    }
+    ++(found.empty() ? without : with);
+  }
+  EXPECT_GT(with, 50);
+  EXPECT_GT(without, 50);
+}
+
+TEST(Tables, WhereHalfDisagreesEachCallIsSaidOfARankThatMadeIt) {
+  std::vector<std::vector<Op>> calls(kMembers);
+  for (int32_t r = 0; r < kMembers; ++r) calls[static_cast<size_t>(r)].push_back(AllReduce(1, r < 2 ? 100 : 200));
+  const Bundle bundle = BundleOf(calls);
+  const std::vector<Mismatch> found = FindMismatches(Model(bundle, AnalyzeOptions()));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_FALSE(found[0].majority);
+  EXPECT_EQ(found[0].odd_ranks, (std::vector<int32_t>{0, 1, 2, 3}));
+  EXPECT_EQ(found[0].odd_op, &bundle.ranks[static_cast<size_t>(found[0].odd_rank)].ops[0]);
+  EXPECT_EQ(found[0].usual_op, &bundle.ranks[static_cast<size_t>(found[0].usual_rank)].ops[0]);
+  EXPECT_NE(found[0].odd_op->count, found[0].usual_op->count);
+  const Verdict verdict = Analyze(bundle, AnalyzeOptions());
+  ASSERT_FALSE(verdict.findings().empty());
+  EXPECT_THAT(verdict.findings(0).evidence(0).text(), ::testing::HasSubstr("rank 2: AllReduce of 200 x float32, sum; rank 0: AllReduce of 100 x float32, sum"));
+}
+
+TEST(Tables, SplitsThatDoNotAddUpAreFoundBehindSuchAsDo) {
+  std::vector<std::vector<Op>> calls(kMembers);
+  for (int64_t seq = 1; seq <= 6; ++seq) {
+    for (int32_t r = 0; r < kMembers; ++r) {
+      Op op = AllReduce(seq, -1);
+      op.kind = CallKind::kAlltoAll;
+      op.reduction = ring::kNoReduction;
+      op.input_elements = 100 + r;                      // uneven, as routing makes them
+      op.output_elements = 100 + (kMembers - 1 - r);
+      if (seq == 5 && r == 2) op.output_elements += 7;
+      calls[static_cast<size_t>(r)].push_back(op);
+    }
+  }
+  EXPECT_EQ(MismatchesOf(BundleOf(calls)), (std::vector<std::pair<int64_t, FindingKind>>{{5, MISMATCH_SPLITS}}));
+}
+
+TEST(Tables, ACallThatContradictsItselfIsFoundThoughAllMakeIt) {
+  std::vector<std::vector<Op>> calls(kMembers);
+  for (int64_t seq = 1; seq <= 4; ++seq) {
+    for (auto& own : calls) {
+      own.push_back(AllReduce(seq, -1));
+      own.back().input_elements = 64;
+      own.back().output_elements = seq == 3 ? 65 : 64;
+    }
+  }
+  EXPECT_EQ(MismatchesOf(BundleOf(calls)), (std::vector<std::pair<int64_t, FindingKind>>{{3, MISMATCH_COUNT}}));
+}
+
+TEST(Tables, MeetingsAreThoseOfEqualNumbersInTheirOrder) {
+  std::mt19937 random(11);
+  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  for (int round = 0; round < 200; ++round) {
+    const int64_t stride = below(3) == 0 ? int64_t{1} << below(58) : 1;
+    std::vector<std::vector<Op>> calls(kMembers);
+    std::map<int64_t, std::map<uint32_t, uint32_t>> expected;   // number -> rank -> its last call of that number
+    for (uint32_t r = 0; r < kMembers; ++r) {
+      for (int64_t seq = 0; seq < 10; ++seq) {
+        for (int n = below(8) == 0 ? 0 : below(20) == 0 ? 2 : 1; n > 0; --n) {
+          expected[seq * stride][r] = static_cast<uint32_t>(calls[r].size());
+          calls[r].push_back(AllReduce(seq * stride, 100));
+        }
+      }
+    }
+    std::erase_if(expected, [](const auto& of) { return of.second.size() < 2; });
+    const Bundle bundle = BundleOf(calls);
+    const Model model(bundle, AnalyzeOptions());
+    const Timing timing(model);
+    ASSERT_EQ(timing.meetings.size(), expected.size()) << "round " << round;
+    auto want = expected.begin();
+    for (const Meeting& meeting : timing.meetings) {
+      EXPECT_EQ(meeting.seq, want->first);
+      std::map<uint32_t, uint32_t> got;
+      for (uint32_t a = 0; a < meeting.count; ++a) {
+        const Attendance& who = timing.attendance.at(meeting.first + a);
+        got[who.rank] = timing.At(who).op;
+      }
+      EXPECT_EQ(got, want->second) << "round " << round << ", number " << meeting.seq;
+      EXPECT_EQ(got.size(), meeting.count);
+      ++want;
+    }
+  }
+}
+
+// A group's calls run as one on the GPU: its times tell how long its slowest took, and of a group with several peers nothing about a pair.
+TEST(Tables, AGroupOfSeveralPeersHandsOverNothing) {
+  const auto exchange = [](CallKind kind, int32_t peer, uint32_t group) {
+    Op op = AllReduce(1, 100);
+    op.kind = kind;
+    op.reduction = ring::kNoReduction;
+    op.root_or_peer = peer;
+    op.group = group;
+    return op;
+  };
+  const auto pairs = [&](uint32_t first_group, uint32_t second_group) {
+    std::vector<std::vector<Op>> calls(kMembers);
+    calls[0] = {exchange(CallKind::kSend, 1, 0)};
+    calls[1] = {exchange(CallKind::kRecv, 0, first_group), exchange(CallKind::kSend, 2, second_group)};
+    calls[2] = {exchange(CallKind::kRecv, 1, 0)};
+    const Bundle bundle = BundleOf(calls);
+    const Model model(bundle, AnalyzeOptions());
+    return Timing(model).handovers.size();
+  };
+  EXPECT_EQ(pairs(0, 0), 2u) << "each alone";
+  EXPECT_EQ(pairs(1, 2), 2u) << "each in a group of its own";
+  EXPECT_EQ(pairs(3, 3), 0u) << "in one group";
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,125 @@
+// The words by which a stack, or the name of an open file, tells what a process is at. All of them are of public software, so what is taken
+// out of evidence (analyzer/evidence/redact.h) leaves them in.
+#ifndef LOCKSTEP_ANALYZER_EVIDENCE_ACTIVITY_RULES_H_
+#define LOCKSTEP_ANALYZER_EVIDENCE_ACTIVITY_RULES_H_
+
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+
+namespace lockstep {
+
+enum class Stall : uint8_t {
+  kUnknown,
+  kCheckpoint,
+  kStorage,
+  kDataLoading,
+  kCompilation,
+  kGarbageCollection,
+  kInterpreterLock,
+  kRendezvous,  // waits for another process by other means than NCCL: a store of keys, MPI, gloo
+};
+
+}  // namespace lockstep
+
+namespace lockstep::activity {
+
+struct Rule {
+  absl::string_view part;
+  Stall stall;
+};
+
+// Python frames, by the file they are in. Read from the sources of PyTorch 2.x, Megatron-LM, DeepSpeed, Triton, JAX and of
+// the loaders named. torch/_dynamo/eval_frame.py is missing on purpose: it is on the stack of every compiled model, compiling
+// or not; so are the frames that run what was compiled (_inductor/output_code.py, _functorch/_aot_autograd/runtime_wrappers.py).
+inline constexpr Rule kPythonFiles[] = {
+    {"torch/distributed/checkpoint/", Stall::kCheckpoint},
+    {"torch/serialization.py", Stall::kCheckpoint},
+    {"safetensors/", Stall::kCheckpoint},
+    {"dist_checkpointing/", Stall::kCheckpoint},
+    {"training/checkpointing.py", Stall::kCheckpoint},
+    {"checkpoint_engine/", Stall::kCheckpoint},
+    {"orbax/checkpoint/", Stall::kCheckpoint},
+    {"checkpoint_io", Stall::kCheckpoint},
+    {"torch/_dynamo/convert_frame.py", Stall::kCompilation},
+    {"torch/_dynamo/symbolic_convert.py", Stall::kCompilation},
+    {"torch/_dynamo/output_graph.py", Stall::kCompilation},
+    {"torch/_inductor/compile_fx.py", Stall::kCompilation},
+    {"torch/_inductor/graph.py", Stall::kCompilation},
+    {"torch/_inductor/scheduler.py", Stall::kCompilation},
+    {"torch/_inductor/codegen/", Stall::kCompilation},
+    {"torch/_inductor/codecache.py", Stall::kCompilation},
+    {"torch/_inductor/async_compile.py", Stall::kCompilation},
+    {"torch/_inductor/compile_worker/", Stall::kCompilation},
+    {"torch/_inductor/select_algorithm.py", Stall::kCompilation},
+    {"torch/_inductor/autotune_process.py", Stall::kCompilation},
+    {"torch/utils/cpp_extension.py", Stall::kCompilation},
+    {"triton/compiler/", Stall::kCompilation},
+    {"triton/runtime/build.py", Stall::kCompilation},
+    {"jax/_src/compiler.py", Stall::kCompilation},
+    {"torch/utils/data/", Stall::kDataLoading},
+    {"webdataset/", Stall::kDataLoading},
+    {"streaming/base/", Stall::kDataLoading},
+    {"nvidia/dali/", Stall::kDataLoading},
+    {"core/datasets/", Stall::kDataLoading},
+    {"datasets/iterable_dataset.py", Stall::kDataLoading},
+    {"datasets/arrow_dataset.py", Stall::kDataLoading},
+    {"torchdata/", Stall::kDataLoading},
+    {"grain/_src/", Stall::kDataLoading},
+    {"torch/distributed/rendezvous.py", Stall::kRendezvous},
+    {"torch/distributed/elastic/rendezvous/", Stall::kRendezvous},
+};
+
+// Python functions whose own name says it, in whichever file.
+inline constexpr Rule kPythonNames[] = {
+    {"save_checkpoint", Stall::kCheckpoint}, {"load_checkpoint", Stall::kCheckpoint}, {"gc.collect", Stall::kGarbageCollection},
+    {"_store_based_barrier", Stall::kRendezvous},
+};
+
+// Native functions. CPython: the collector is gc_collect_main from 3.9 to 3.14 (collect before; gc_collect_internal without
+// the interpreter lock), in Modules/gcmodule.c and Python/gc.c; a thread that wants the lock is in take_gil of
+// Python/ceval_gil. LLVM, ptxas' library, NVRTC and XLA compile. PyTorch hands NCCL's unique ids around in a store of keys (TCPStore and its
+// like), JAX through its coordination service, programs on MPI by a broadcast.
+inline constexpr Rule kNative[] = {
+    {"gc_collect_main", Stall::kGarbageCollection},
+    {"gc_collect_internal", Stall::kGarbageCollection},
+    {"gc_collect_with_callback", Stall::kGarbageCollection},
+    {"gc_collect_generations", Stall::kGarbageCollection},
+    {"PyGC_Collect", Stall::kGarbageCollection},
+    {"deduce_unreachable", Stall::kGarbageCollection},
+    {"subtract_refs", Stall::kGarbageCollection},
+    {"take_gil", Stall::kInterpreterLock},
+    {"PyEval_AcquireThread", Stall::kInterpreterLock},
+    {"llvm::", Stall::kCompilation},
+    {"mlir::", Stall::kCompilation},
+    {"nvrtcCompileProgram", Stall::kCompilation},
+    {"nvJitLink", Stall::kCompilation},
+    {"nvPTXCompiler", Stall::kCompilation},
+    {"xla::gpu::GpuCompiler", Stall::kCompilation},
+    {"cuModuleLoadData", Stall::kCompilation},
+    {"cuLinkComplete", Stall::kCompilation},
+    {"TCPStore::", Stall::kRendezvous},
+    {"c10d::PrefixStore::", Stall::kRendezvous},
+    {"c10d::FileStore::", Stall::kRendezvous},
+    {"c10d::detail::TCPClient::", Stall::kRendezvous},
+    {"gloo::", Stall::kRendezvous},
+    {"CoordinationServiceAgent::", Stall::kRendezvous},
+    {"MPI_Bcast", Stall::kRendezvous},
+    {"MPI_Barrier", Stall::kRendezvous},
+    {"MPI_Allreduce", Stall::kRendezvous},
+    {"MPI_Allgather", Stall::kRendezvous},
+    {"MPI_Recv", Stall::kRendezvous},
+    {"MPI_Wait", Stall::kRendezvous},
+    {"PMIx_Fence", Stall::kRendezvous},
+    {"PMIx_Get", Stall::kRendezvous},
+};
+
+inline constexpr absl::string_view kCheckpointPaths[] = {"checkpoint", "ckpt",         ".distcp",    ".safetensors", "global_step",
+                                                 "mp_rank_",   "model_states", "optim_states", ".pth"};
+
+// Writes, as a native stack shows them.
+inline constexpr absl::string_view kWrites[] = {"fsync", "fdatasync", "pwrite", "writev", "__write", "ksys_write", "vfs_write", "sync_file_range"};
+
+}  // namespace lockstep::activity
+
+#endif  // LOCKSTEP_ANALYZER_EVIDENCE_ACTIVITY_RULES_H_

@@ -1,0 +1,86 @@
+#include "analyzer/evidence/merged_stacks.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "analyzer/model/bundle.h"
+
+namespace lockstep {
+namespace {
+
+constexpr size_t kMostBytes = 64u << 20;
+constexpr size_t kMostNodes = 1u << 20;
+constexpr size_t kMostFramesOfOne = 256;
+constexpr size_t kMostRanks = 1u << 22;  // in all runs together
+
+// Inclusive runs; what makes no sense is left out.
+std::vector<int32_t> RanksIn(const nlohmann::json& runs, size_t* left) {
+  std::vector<int32_t> ranks;
+  if (!runs.is_array()) return ranks;
+  for (const nlohmann::json& run : runs) {
+    if (!run.is_array() || run.size() != 2 || !run[0].is_number_integer() || !run[1].is_number_integer()) continue;
+    const auto first = run[0].get<int64_t>(), last = run[1].get<int64_t>();
+    if (first < 0 || last < first || last >= kMaxRanks) continue;
+    for (int64_t rank = first; rank <= last && *left > 0; ++rank, --*left) ranks.push_back(static_cast<int32_t>(rank));
+  }
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
+}  // namespace
+
+bool ReadStacks(const std::string& path, MergedStacks* stacks, std::string* error) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    if (errno == ENOENT || errno == ENOTDIR) return true;
+    *error = path + ": " + strerror(errno);
+    return false;
+  }
+  std::string text;
+  for (char buffer[65536]; file.read(buffer, sizeof buffer) || file.gcount() > 0;) {
+    text.append(buffer, static_cast<size_t>(file.gcount()));
+    if (text.size() > kMostBytes) {
+      *error = path + " is too large";
+      return false;
+    }
+  }
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  if (!json.is_object() || json.value("format", nlohmann::json()) != 1 || !json.contains("nodes") || !json["nodes"].is_array() ||
+      json["nodes"].size() > kMostNodes) {
+    *error = path + " holds no stacks that this version knows";
+    return false;
+  }
+  const nlohmann::json& nodes = json["nodes"];
+  size_t left = kMostRanks;
+  std::vector<size_t> parent(nodes.size(), 0);
+  MergedStacks read;
+  for (size_t i = 1; i < nodes.size(); ++i) {
+    const nlohmann::json& node = nodes[i];
+    if (!node.is_object() || !node.contains("parent") || !node["parent"].is_number_unsigned()) continue;
+    parent[i] = std::min<size_t>(node["parent"].get<size_t>(), i - 1);
+    if (!node.contains("ranks")) continue;
+    MergedStack stack;
+    stack.ranks = RanksIn(node["ranks"], &left);
+    if (stack.ranks.empty()) continue;
+    for (size_t at = i; at != 0 && stack.frames.size() < kMostFramesOfOne; at = parent[at]) {
+      const auto frame = nodes[at].is_object() ? nodes[at].find("frame") : nodes[at].end();
+      stack.frames.push_back(frame != nodes[at].end() && frame->is_string() ? frame->get<std::string>() : "?");
+    }
+    read.stacks.push_back(std::move(stack));
+  }
+  if (json.contains("ranks")) read.ranks = RanksIn(json["ranks"], &left);
+  if (json.contains("refused") && json["refused"].is_array()) {
+    for (const nlohmann::json& line : json["refused"]) {
+      if (line.is_string() && read.refused.size() < 64) read.refused.push_back(line.get<std::string>());
+    }
+  }
+  *stacks = std::move(read);
+  return true;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,26 @@
+// stacks.json of an incident folder: stacks of many ranks, merged on their way to the collector. docs/collector.md has the form.
+#ifndef LOCKSTEP_ANALYZER_EVIDENCE_MERGED_STACKS_H_
+#define LOCKSTEP_ANALYZER_EVIDENCE_MERGED_STACKS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+struct MergedStack {
+  std::vector<std::string> frames;  // innermost first
+  std::vector<int32_t> ranks;       // that have it, ascending; a rank may have several
+};
+struct MergedStacks {
+  std::vector<MergedStack> stacks;
+  std::vector<int32_t> ranks;        // that were looked at, ascending
+  std::vector<std::string> refused;  // "host: why": no stacks of ranks there
+};
+
+// False with *error set when the file is there and cannot be used; a file that is not there leaves *stacks empty.
+bool ReadStacks(const std::string& path, MergedStacks* stacks, std::string* error);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_EVIDENCE_MERGED_STACKS_H_

@@ -1,0 +1,119 @@
+// Chrome's trace JSON. It knows processes and threads only: a rank is a process (its number the rank's), a row of it a thread.
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "analyzer/export/export.h"
+#include "analyzer/export/time.h"
+#include "analyzer/export/trace.h"
+#include "analyzer/report/words.h"
+
+namespace lockstep {
+namespace {
+
+// Printable UTF-8 as a JSON string.
+std::string Quoted(std::string_view text) {
+  std::string out = "\"";
+  for (char c : Printable(text, 1000)) {
+    if (c == '"' || c == '\\') out.push_back('\\');
+    out.push_back(c);
+  }
+  out.push_back('"');
+  return out;
+}
+
+class ChromeSink : public TraceSink {
+ public:
+  ChromeSink(const Bundle& bundle, const ExportTime& time, const ExportWriter& write) : bundle_(bundle), zero_(time.first_ns()), write_(write) {}
+
+  absl::Status Row(const TraceRow& row) override {
+    if (row.kind == TraceRow::Kind::kHost) {
+      host_ = row.name;
+      return absl::OkStatus();
+    }
+    if (row.kind == TraceRow::Kind::kRank) {
+      thread_ = 0;
+      if (absl::Status status = Meta(row, "process_name", absl::StrCat("\"name\":", Quoted(absl::StrCat(row.name, " on ", host_)))); !status.ok())
+        return status;
+      if (absl::Status status = Meta(row, "process_labels", absl::StrCat("\"labels\":", Quoted(host_))); !status.ok()) return status;
+      if (absl::Status status = Meta(row, "process_sort_index", absl::StrCat("\"sort_index\":", row.order)); !status.ok()) return status;
+      if (absl::Status status = Meta(row, "thread_name", "\"name\":\"verdict\""); !status.ok()) return status;
+      return Meta(row, "thread_sort_index", "\"sort_index\":-1");
+    }
+    ++thread_;
+    if (absl::Status status = Meta(row, "thread_name", absl::StrCat("\"name\":", Quoted(row.name))); !status.ok()) return status;
+    return Meta(row, "thread_sort_index", absl::StrCat("\"sort_index\":", row.order));
+  }
+
+  absl::Status Begin(const TraceRow& row, const TraceSlice& slice) override {
+    std::string args;
+    for (const TraceFact& fact : FactsOf(bundle_, slice)) {
+      absl::StrAppend(&args, args.empty() ? "" : ",", Quoted(fact.key), ":", fact.text.empty() ? absl::StrCat(fact.number) : Quoted(fact.text));
+    }
+    return Put(absl::StrCat("{\"ph\":\"X\",\"name\":", Quoted(slice.name), ",\"cat\":", Quoted(slice.category), Where(row, slice.begin), ",\"dur\":",
+                            Micros(slice.end - slice.begin), ",\"args\":{", args, "}}"));
+  }
+
+  absl::Status End(const TraceRow&, const TraceSlice&) override { return absl::OkStatus(); }
+
+  absl::Status Mark(const TraceRow& row, const TraceMark& mark) override {
+    if (absl::Status status = Put(absl::StrCat("{\"ph\":\"i\",\"s\":\"t\",\"name\":", Quoted(mark.name), ",\"cat\":", Quoted(mark.category), Where(row, mark.at), "}"));
+        !status.ok())
+      return status;
+    // Arrows hold to the slice that their end lies in: that of the verdict around the mark.
+    for (uint64_t arrow : mark.arrows_from) {
+      if (absl::Status status = Flow(row, mark.at, "s", arrow); !status.ok()) return status;
+    }
+    for (uint64_t arrow : mark.arrows_to) {
+      if (absl::Status status = Flow(row, mark.at, "f", arrow); !status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Finish() {
+    return write_(absl::StrCat(empty_ ? "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[" : "", "\n],\"otherData\":{\"wall_clock_of_zero_ns\":\"", zero_, "\"}}\n"));
+  }
+
+ private:
+  static std::string Micros(int64_t ns) { return absl::StrFormat("%d.%03d", ns / 1000, ns % 1000); }
+
+  std::string Where(const TraceRow& row, int64_t at) const {
+    return absl::StrCat(",\"pid\":", row.rank, ",\"tid\":", row.kind == TraceRow::Kind::kRank ? 0 : thread_, ",\"ts\":", Micros(std::max<int64_t>(0, at - zero_)));
+  }
+
+  absl::Status Meta(const TraceRow& row, const char* name, const std::string& args) {
+    return Put(absl::StrCat("{\"ph\":\"M\",\"name\":\"", name, "\",\"pid\":", row.rank, ",\"tid\":", row.kind == TraceRow::Kind::kRank ? 0 : thread_,
+                            ",\"args\":{", args, "}}"));
+  }
+
+  absl::Status Flow(const TraceRow& row, int64_t at, const char* phase, uint64_t id) {
+    return Put(absl::StrCat("{\"ph\":\"", phase, "\",\"name\":\"waits for\",\"cat\":\"verdict\",\"id\":", id, phase[0] == 'f' ? ",\"bp\":\"e\"" : "",
+                            Where(row, at), "}"));
+  }
+
+  absl::Status Put(const std::string& event) {
+    const bool first = std::exchange(empty_, false);
+    return write_(absl::StrCat(first ? "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n" : ",\n", event));
+  }
+
+  const Bundle& bundle_;
+  const int64_t zero_;
+  const ExportWriter& write_;
+  std::string host_;
+  int thread_ = 0;
+  bool empty_ = true;
+};
+
+}  // namespace
+
+absl::StatusOr<ExportCounts> ExportChrome(const Bundle& bundle, const Verdict& verdict, const ExportOptions& options, const ExportWriter& write) {
+  const ExportTime time(bundle, verdict);
+  ChromeSink sink(bundle, time, write);
+  absl::StatusOr<ExportCounts> counts = WalkTrace(bundle, verdict, options, time, &sink);
+  if (!counts.ok()) return counts;
+  if (absl::Status status = sink.Finish(); !status.ok()) return status;
+  return counts;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,49 @@
+// Recordings for other people's tools: a trace for ui.perfetto.dev, Chrome's trace JSON, one CSV line an operation. Written as they
+// are made, one rank at a time: memory stays at what the bundle takes, whatever the size of the file.
+#ifndef LOCKSTEP_ANALYZER_EXPORT_EXPORT_H_
+#define LOCKSTEP_ANALYZER_EXPORT_EXPORT_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "analyzer/model/bundle.h"
+#include "proto/verdict.pb.h"
+
+namespace lockstep {
+
+struct ExportOptions {
+  std::vector<std::pair<int32_t, int32_t>> ranks;  // inclusive ranges of global ranks; empty: all
+  int64_t around_stop_ns = -1;                     // only what lies this close to the stop; -1: everything
+};
+
+struct ExportCounts {
+  int64_t ranks = 0, operations = 0;
+  int64_t without_time = 0;  // operations whose source gives no time: in the CSV, in no trace
+  int64_t left_out = 0;      // overlapped more others than there are rows for
+  int64_t arrows = 0;
+};
+
+// Where the bytes go. An error ends the export with it.
+using ExportWriter = std::function<absl::Status(std::string_view)>;
+
+absl::StatusOr<ExportCounts> ExportPerfetto(const Bundle& bundle, const Verdict& verdict, const ExportOptions& options,
+                                            const ExportWriter& write);
+// The JSON object form: {"traceEvents": [...]}; times in microseconds from the first event.
+absl::StatusOr<ExportCounts> ExportChrome(const Bundle& bundle, const Verdict& verdict, const ExportOptions& options,
+                                          const ExportWriter& write);
+// RFC 4180, with a header line. Unknown values are empty cells.
+absl::StatusOr<ExportCounts> ExportCsv(const Bundle& bundle, const Verdict& verdict, const ExportOptions& options,
+                                       const ExportWriter& write);
+
+// "0-7,16": ranges as the command line gives them. False: not understood.
+bool ParseRankRanges(std::string_view text, std::vector<std::pair<int32_t, int32_t>>* ranges);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_EXPORT_EXPORT_H_

@@ -1,0 +1,75 @@
+// A bundle as rows of slices, the way trace viewers want it: hosts hold ranks, ranks hold threads (what the host called) and streams
+// (what the GPU did). The same walk feeds every trace format.
+#ifndef LOCKSTEP_ANALYZER_EXPORT_TRACE_H_
+#define LOCKSTEP_ANALYZER_EXPORT_TRACE_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "analyzer/export/export.h"
+#include "analyzer/export/time.h"
+
+namespace lockstep {
+
+struct TraceRow {
+  enum class Kind : uint8_t { kHost, kRank, kLane } kind = Kind::kHost;
+  uint64_t id = 0;        // from 1, never used again
+  uint64_t parent = 0;    // row it belongs to; 0 for hosts
+  std::string name;       // valid UTF-8 without controls
+  int32_t rank = -1;      // of kRank and kLane
+  int32_t order = 0;      // among the rows of its parent
+};
+
+// A stretch of time on a row. Inside a row slices nest: one that begins later ends no later.
+struct TraceSlice {
+  int64_t begin = 0, end = 0;        // job time, nanoseconds
+  std::string name;
+  const char* category = "";         // one of a few literals
+  const Op* op = nullptr;            // null: of the verdict
+  const Rank* rank = nullptr;
+  std::string text;                  // more to say; may be empty
+};
+
+// A point in time, with an arrow that leaves or reaches it.
+struct TraceMark {
+  int64_t at = 0;
+  std::string name;
+  const char* category = "";
+  std::string text;
+  std::vector<uint64_t> arrows_from, arrows_to;
+};
+
+class TraceSink {
+ public:
+  virtual ~TraceSink() = default;
+  virtual absl::Status Row(const TraceRow& row) = 0;
+  // In the order in which they open and close; `slice` of End is that of its Begin.
+  virtual absl::Status Begin(const TraceRow& row, const TraceSlice& slice) = 0;
+  virtual absl::Status End(const TraceRow& row, const TraceSlice& slice) = 0;
+  virtual absl::Status Mark(const TraceRow& row, const TraceMark& mark) = 0;
+};
+
+absl::StatusOr<ExportCounts> WalkTrace(const Bundle& bundle, const Verdict& verdict, const ExportOptions& options,
+                                       const ExportTime& time, TraceSink* sink);
+
+// Texts and numbers of an operation that a viewer shows beside it.
+struct TraceFact {
+  const char* key;
+  int64_t number = 0;
+  std::string text;        // used where it is not empty
+};
+std::vector<TraceFact> FactsOf(const Bundle& bundle, const TraceSlice& slice);
+
+// "AllReduce", as the framework or NCCL calls it; printable.
+std::string OperationName(const Bundle& bundle, const Op& op);
+// "never entered" has no record, so it is not among these: "completed", "in flight, not reached", ..
+const char* StateName(OpState state);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_EXPORT_TRACE_H_

@@ -1,0 +1,87 @@
+// One Flight Recorder file on its own: everything that can be said before other ranks' files are known.
+#ifndef LOCKSTEP_ANALYZER_FORMATS_FR_FILE_H_
+#define LOCKSTEP_ANALYZER_FORMATS_FR_FILE_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analyzer/model/bundle.h"
+#include "analyzer/formats/fr/value.h"
+
+namespace lockstep::fr {
+
+// PyTorch keeps 2,000 entries by default, 20,000 are in use.
+constexpr uint64_t kMaxEntries = 1u << 20;
+
+// Groups in one file. Jobs of tens of thousands of ranks have a hundred on each; work on them may be quadratic.
+constexpr size_t kMaxGroups = 8192;
+
+// No counter gets this far; larger numbers are damage and count as missing, so that sums and differences of what is
+// left cannot overflow.
+constexpr int64_t kMaxCounter = INT64_MAX / 8;
+
+// A group of pg_config.
+struct GroupClaim {
+  std::string name, desc;
+  std::vector<int32_t> members;
+};
+
+// A line of pg_status. Values as in the file: -1 never; kUnknown when missing or no number.
+struct GroupStatus {
+  int64_t pg_id = 0;
+  int64_t enqueued = kUnknown, started = kUnknown, completed = kUnknown;
+};
+
+// The file's last counts of collectives and of point-to-point operations in one group. kNone and kUnknown as in Bundle.
+struct Progress {
+  int64_t issued = kUnknown, started = kUnknown, completed = kUnknown;
+  int64_t p2p_issued = kUnknown, p2p_started = kUnknown, p2p_completed = kUnknown;
+};
+
+// A group that entries name. Op::membership is an index of these until the files are merged.
+struct UsedGroup {
+  std::string name, desc;
+  bool local_id_only = false;                       // old dumps: no process_group; `name` is then made of the pg_id
+  std::vector<int64_t> pg_ids;                      // distinct, in order of appearance; one in a sound file
+  bool collective_zero = false;                     // a collective has number 0
+  int64_t collectives = kUnknown, p2ps = kUnknown;  // the largest numbers that entries carry
+  int64_t first_collective = kUnknown;              // the smallest number of a collective
+  bool has_p2p = false;
+  bool has_batches = false;     // of point-to-point operations
+  int32_t own_group_rank = -1;  // as send and receive say it; -1 unknown or contradictory
+  int32_t size_hint = 0;        // least size that the numbers of send and receive prove
+  int64_t newest_issued_ns = 0;
+  Progress progress;
+};
+
+struct FileData {
+  bool usable = false;  // a Flight Recorder dump, though perhaps damaged
+  Rank rank;
+  std::vector<Problem> problems;
+  std::vector<GroupClaim> claims;     // sorted by name
+  std::vector<GroupStatus> statuses;  // ascending by pg_id
+  std::vector<UsedGroup> used;
+  std::vector<std::string> strings, shapes;  // what Op's indices mean until the files are merged
+  int64_t newest_ns = 0;     // latest time_created_ns; with `progress_sum` and `content_hash` the choice between files
+  int64_t progress_sum = 0;  // of last_enqueued_collective
+  uint64_t content_hash = 0;  // only where several files have one rank; not by ReadFile
+};
+
+// Working memory for file after file.
+struct ReadSpace {
+  Document document;
+  size_t expected_ops = 0;
+};
+
+// What keeps a file that begins with these bytes (all, or a few hundred) from being a dump; empty: nothing.
+std::string WhatItIsNot(std::string_view beginning);
+
+// Takes `bytes` (a whole file) apart. The result does not refer to `space`. Problems carry `path` and `rank`. Safe on any
+// input.
+FileData ReadFile(std::string_view bytes, const std::string& path, int32_t rank, ReadSpace* space);
+
+}  // namespace lockstep::fr
+
+#endif  // LOCKSTEP_ANALYZER_FORMATS_FR_FILE_H_

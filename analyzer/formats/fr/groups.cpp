@@ -1,0 +1,479 @@
+#include "analyzer/formats/fr/groups.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/formats/fr/members.h"
+#include "analyzer/formats/fr/names.h"
+#include "analyzer/formats/fr/state.h"
+#include "analyzer/formats/fr/text.h"
+
+namespace lockstep::fr {
+namespace {
+
+uint64_t Mix(uint64_t hash, uint64_t value) {
+  hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
+  return hash ^ (hash >> 31);
+}
+
+uint64_t IdentityHash(const std::string& name, std::vector<int32_t> members) {
+  std::sort(members.begin(), members.end());
+  uint64_t hash = 0x9ae16a3b2f90404full;
+  for (char c : name) hash = Mix(hash, static_cast<uint8_t>(c));
+  hash = Mix(hash, 0x100);
+  for (int32_t member : members) hash = Mix(hash, static_cast<uint32_t>(member));
+  return hash;
+}
+
+// The two counters as entries showed them, of one group or of all groups of one description.
+struct Counters {
+  bool seen = false;
+  int64_t collectives = kUnknown, p2ps = kUnknown;
+
+  void Add(const UsedGroup& used) {
+    seen = true;
+    collectives = std::max(collectives, used.collectives);
+    if (used.has_p2p || used.p2ps > 0) p2ps = std::max(p2ps, used.p2ps);
+  }
+};
+
+struct Group {
+  std::string name, desc;
+  std::vector<int32_t> members;
+  bool inferred = false;
+  bool believed = true;
+  uint64_t hash = 0;
+  int64_t first_seq = 1;
+  Counters counters;
+  int64_t same_enqueued = kUnknown;  // when no entries tell: the last number on every rank; kNone if they differ
+};
+
+// One rank's link to a group.
+struct Link {
+  uint32_t group = kNoIndex;
+  uint32_t used = kNoIndex;  // index into FileData::used
+  const GroupStatus* status = nullptr;
+};
+
+class Merger {
+ public:
+  Merger(std::vector<FileData>* files, Bundle* bundle) : files_(*files), bundle_(*bundle), links_(files->size()) {}
+
+  void Run(std::vector<std::vector<uint32_t>>* operation_memberships) {
+    CollectClaims();
+    LinkUsed();
+    LinkUnlisted();
+    LinkStatuses();
+    CountAll();
+    Build(operation_memberships);
+  }
+
+ private:
+  uint32_t FindGroup(const std::string& name, const std::vector<int32_t>& members) {
+    uint64_t hash = IdentityHash(name, members);
+    std::vector<uint32_t>& bucket = by_hash_[hash];
+    for (uint32_t at : bucket) {
+      if (groups_[at].name == name && groups_[at].members == members) return at;
+    }
+    uint32_t at = static_cast<uint32_t>(groups_.size());
+    Group group;
+    group.name = name;
+    group.members = members;
+    group.hash = hash;
+    groups_.push_back(std::move(group));
+    bucket.push_back(at);
+    return at;
+  }
+
+  void CollectClaims() {
+    claimed_.resize(files_.size());
+    for (size_t f = 0; f < files_.size(); f++) {
+      for (const GroupClaim& claim : files_[f].claims) {
+        uint32_t at = FindGroup(claim.name, claim.members);
+        claimed_[f].push_back(at);
+        Group& group = groups_[at];
+        if (group.desc.empty() || group.desc == "undefined") group.desc = claim.desc;
+        if (!Contains(group, files_[f].rank.rank)) group.believed = false;
+      }
+    }
+    for (size_t f = 0; f < files_.size(); f++) {
+      size_t refused = 0;
+      std::string first;
+      for (uint32_t at : claimed_[f]) {
+        if (groups_[at].believed) {
+          links_[f].push_back({at});
+        } else if (refused++ == 0) {
+          first = Printable(groups_[at].name);
+        }
+      }
+      if (refused > 0) {
+        files_[f].problems.push_back(
+            {files_[f].rank.path, -1,
+             absl::StrCat(refused, " groups of pg_config (the first: '", first,
+                          "') list ranks that do not hold the rank of every file that lists them, so they count inside "
+                          "the group or a file has the wrong name; members are taken from use"),
+             files_[f].rank.rank});
+      }
+    }
+    for (uint32_t at = 0; at < groups_.size(); at++) {
+      if (groups_[at].believed) by_name_[groups_[at].name].push_back(at);
+    }
+  }
+
+  static bool Contains(const Group& group, int32_t rank) {
+    return std::find(group.members.begin(), group.members.end(), rank) != group.members.end();
+  }
+
+  // A believed group that the file's entries mean; kNoIndex when no pg_config of any file tells.
+  uint32_t Resolve(size_t f, const UsedGroup& used) {
+    for (const Link& link : links_[f]) {
+      if (groups_[link.group].name == used.name && !used.local_id_only) return link.group;
+    }
+    auto named = by_name_.find(used.name);
+    if (named == by_name_.end()) return kNoIndex;
+    uint32_t found = kNoIndex;
+    for (int pass = 0; pass < 2; pass++) {
+      for (uint32_t at : named->second) {
+        if (!Contains(groups_[at], files_[f].rank.rank)) continue;
+        if (pass == 1 && groups_[at].desc != used.desc) continue;
+        if (found != kNoIndex) {
+          found = kNoIndex - 1;
+          break;
+        }
+        found = at;
+      }
+      if (found < kNoIndex - 1) return found;
+      if (found == kNoIndex) return kNoIndex;
+      found = kNoIndex;
+    }
+    return kNoIndex;
+  }
+
+  void LinkUse(size_t f, uint32_t group, uint32_t used) {
+    for (Link& link : links_[f]) {
+      if (link.group == group && link.used == kNoIndex) {
+        link.used = used;
+        return;
+      }
+    }
+    Link link;
+    link.group = group;
+    link.used = used;
+    links_[f].push_back(link);
+  }
+
+  void LinkUsed() {
+    for (size_t f = 0; f < files_.size(); f++) {
+      for (uint32_t u = 0; u < files_[f].used.size(); u++) {
+        const UsedGroup& used = files_[f].used[u];
+        uint32_t at = Resolve(f, used);
+        if (at != kNoIndex) {
+          if (groups_[at].desc.empty()) groups_[at].desc = used.desc;
+          LinkUse(f, at, u);
+        } else {
+          unlisted_[{used.name, used.desc}].push_back({f, u});
+        }
+      }
+    }
+  }
+
+  void LinkUnlisted() {
+    int32_t job_size = 0;
+    for (const Group& group : groups_) {
+      if (!group.believed) continue;
+      for (int32_t member : group.members) job_size = std::max(job_size, member + 1);
+    }
+    for (const FileData& file : files_) job_size = std::max(job_size, file.rank.rank + 1);
+    std::vector<int32_t> silent;
+    size_t f = 0;
+    for (int32_t rank = 0; rank < job_size; rank++) {
+      if (f < files_.size() && files_[f].rank.rank == rank) {
+        if (files_[f++].rank.ops.empty()) silent.push_back(rank);
+      } else {
+        silent.push_back(rank);
+      }
+    }
+    std::vector<UnlistedGroup> unlisted;
+    for (const auto& [key, uses] : unlisted_) {
+      UnlistedGroup group;
+      group.name = key.first;
+      group.desc = key.second;
+      for (const auto& [file, u] : uses) {
+        const UsedGroup& used = files_[file].used[u];
+        group.users.push_back(files_[file].rank.rank);
+        group.group_ranks.push_back(used.own_group_rank);
+        group.size_hint = std::max(group.size_hint, used.size_hint);
+      }
+      unlisted.push_back(std::move(group));
+    }
+    InferMembers(silent, job_size, &unlisted);
+    size_t next = 0;
+    for (const auto& [key, uses] : unlisted_) {
+      const UnlistedGroup& group = unlisted[next++];
+      uint32_t at = FindGroup(group.name, group.members);
+      groups_[at].desc = group.desc;
+      groups_[at].inferred = true;
+      groups_[at].believed = true;
+      for (const auto& [file, u] : uses) LinkUse(file, at, u);
+    }
+  }
+
+  using Witnesses = std::map<std::string, std::map<int64_t, std::string>>;  // signature -> pg_id -> description
+
+  void LinkStatuses() {
+    for (size_t f = 0; f < files_.size(); f++) {
+      for (Link& link : links_[f]) {
+        if (link.used != kNoIndex) link.status = StatusOf(files_[f], files_[f].used[link.used]);
+      }
+    }
+    Witnesses witnesses;
+    for (size_t f = 0; f < files_.size(); f++) AddWitness(f, &witnesses);
+    for (size_t f = 0; f < files_.size(); f++) {
+      if (!LinkByOrder(f, witnesses) && !LinkLast(f)) LinkByWitness(f, witnesses);
+    }
+  }
+
+  // pg_config and pg_status list the same groups.
+  bool SameCount(size_t f) const { return links_[f].size() == files_[f].statuses.size(); }
+
+  // Groups are numbered in the order of their making, and named so. Not where entries of ranks that made the same groups say
+  // otherwise: names may have been given in another order.
+  bool LinkByOrder(size_t f, const Witnesses& witnesses) {
+    if (!SameCount(f)) return false;
+    const auto known = witnesses.find(Signature(f));
+    std::vector<std::pair<int64_t, Link*>> by_number;
+    for (Link& link : links_[f]) {
+      int64_t number = -1;
+      if (!ParseNumber(groups_[link.group].name, &number) || number < 0) return false;
+      by_number.push_back({number, &link});
+    }
+    std::sort(by_number.begin(), by_number.end());
+    const std::vector<GroupStatus>& statuses = files_[f].statuses;
+    for (size_t i = 0; i < by_number.size(); i++) {
+      if (i > 0 && by_number[i].first == by_number[i - 1].first) return false;
+      const Link& link = *by_number[i].second;
+      if (link.status != nullptr && link.status != &statuses[i]) return false;
+      // Used, yet its number is in doubt: then so is the order.
+      if (link.used != kNoIndex && link.status == nullptr) return false;
+      if (known == witnesses.end()) continue;
+      const auto said = known->second.find(statuses[i].pg_id);
+      if (said != known->second.end() && !said->second.empty() && said->second != groups_[link.group].desc) return false;
+    }
+    for (size_t i = 0; i < by_number.size(); i++) by_number[i].second->status = &statuses[i];
+    return true;
+  }
+
+  bool LinkLast(size_t f) {
+    if (!SameCount(f)) return false;
+    Link* open = nullptr;
+    for (Link& link : links_[f]) {
+      // The group of all is made before any other.
+      if (link.status == nullptr && link.used == kNoIndex && groups_[link.group].desc == "default_pg" && groups_[link.group].name == "0") {
+        const GroupStatus& first = files_[f].statuses[0];
+        if (first.pg_id == 0 && !Taken(f, &first)) link.status = &first;
+      }
+      if (link.status != nullptr) continue;
+      if (open != nullptr || link.used != kNoIndex) return false;
+      open = &link;
+    }
+    if (open == nullptr) return true;
+    for (const GroupStatus& status : files_[f].statuses) {
+      if (!Taken(f, &status)) open->status = &status;
+    }
+    return true;
+  }
+
+  bool Taken(size_t f, const GroupStatus* status) const {
+    return std::any_of(links_[f].begin(), links_[f].end(), [&](const Link& link) { return link.status == status; });
+  }
+
+  // Ranks with the same numbers and the same descriptions, each once, made the same kinds of groups.
+  std::string Signature(size_t f) const {
+    if (!SameCount(f)) return "";
+    std::vector<std::string> descs;
+    for (const Link& link : links_[f]) descs.push_back(groups_[link.group].desc);
+    std::sort(descs.begin(), descs.end());
+    if (std::adjacent_find(descs.begin(), descs.end()) != descs.end()) return "";
+    std::string out;
+    for (const GroupStatus& status : files_[f].statuses) absl::StrAppend(&out, status.pg_id, ",");
+    for (const std::string& desc : descs) absl::StrAppend(&out, desc.size(), ":", desc);
+    return out;
+  }
+
+  void AddWitness(size_t f, Witnesses* witnesses) const {
+    std::string signature = Signature(f);
+    if (signature.empty()) return;
+    for (const Link& link : links_[f]) {
+      if (link.used == kNoIndex || link.status == nullptr) continue;
+      const std::string& desc = groups_[link.group].desc;
+      auto [at, added] = (*witnesses)[signature].try_emplace(link.status->pg_id, desc);
+      if (!added && at->second != desc) at->second.clear();
+    }
+  }
+
+  void LinkByWitness(size_t f, const Witnesses& witnesses) {
+    auto known = witnesses.find(Signature(f));
+    if (known == witnesses.end()) return;
+    for (const auto& [id, desc] : known->second) {
+      if (desc.empty()) return;  // they disagree, so the order of creation was not the same
+    }
+    for (const GroupStatus& status : files_[f].statuses) {
+      auto said = known->second.find(status.pg_id);
+      if (said == known->second.end() || Taken(f, &status)) continue;
+      for (Link& link : links_[f]) {
+        if (link.status == nullptr && link.used == kNoIndex && groups_[link.group].desc == said->second) {
+          link.status = &status;
+        }
+      }
+    }
+  }
+
+  void CountAll() {
+    for (size_t f = 0; f < files_.size(); f++) {
+      for (const Link& link : links_[f]) {
+        Group& group = groups_[link.group];
+        if (link.used != kNoIndex) {
+          const UsedGroup& used = files_[f].used[link.used];
+          group.counters.Add(used);
+          by_desc_[group.desc].Add(used);
+          if (used.collective_zero) group.first_seq = 0;
+        }
+        if (link.status != nullptr) {
+          int64_t enqueued = link.status->enqueued;
+          if (group.same_enqueued == kUnknown) group.same_enqueued = enqueued;
+          if (group.same_enqueued != enqueued) group.same_enqueued = kNone;
+        }
+      }
+    }
+  }
+
+  Progress StatusProgress(const Group& group, const GroupStatus& status, bool start_recorded) {
+    const Counters& own = group.counters;
+    const Counters& siblings = by_desc_[group.desc];
+    int counter = 0;
+    if (own.seen) {
+      counter = own.p2ps == kUnknown ? 1 : NearerCounter(status.enqueued, own.collectives, own.p2ps);
+    } else if (siblings.seen) {
+      counter = siblings.p2ps == kUnknown ? 1 : NearerCounter(status.enqueued, siblings.collectives, siblings.p2ps);
+    } else if (group.same_enqueued == status.enqueued) {
+      // Nothing tells the counter. Collectives that all have completed stand at one number everywhere; sends and
+      // receives usually do not.
+      counter = 1;
+    }
+    if (status.enqueued < 0 && own.p2ps == kUnknown && siblings.p2ps == kUnknown) counter = 1;
+    if (counter == 0) return {};
+    Progress out = FromStatus(status, counter == 2, start_recorded);
+    if (status.completed != status.enqueued && own.p2ps != kUnknown &&
+        NearerCounter(status.completed, own.collectives, own.p2ps) != counter) {
+      out.completed = out.p2p_completed = kUnknown;
+    }
+    if (counter == 1 && own.p2ps == kUnknown && siblings.p2ps == kUnknown) {
+      out.p2p_issued = out.p2p_started = out.p2p_completed = kNone;
+    }
+    return out;
+  }
+
+  void Build(std::vector<std::vector<uint32_t>>* operation_memberships) {
+    std::vector<bool> wanted(groups_.size());
+    for (const std::vector<Link>& links : links_) {
+      for (const Link& link : links) wanted[link.group] = true;
+    }
+    std::vector<std::pair<std::string, uint32_t>> order;
+    for (uint32_t at = 0; at < groups_.size(); at++) {
+      if (!wanted[at]) continue;
+      order.push_back(
+          {absl::StrCat(Printable(groups_[at].name), "/", absl::Hex(groups_[at].hash, absl::kZeroPad16)), at});
+    }
+    std::sort(order.begin(), order.end());
+    std::vector<uint32_t> comm_of(groups_.size(), kNoIndex);
+    bundle_.ranks_expected = files_.empty() ? 0 : files_.back().rank.rank + 1;
+    for (auto& [id, at] : order) {
+      Group& group = groups_[at];
+      comm_of[at] = static_cast<uint32_t>(bundle_.comms.size());
+      Communicator comm;
+      comm.id = id;
+      comm.name = Printable(group.desc.empty() || group.desc == "undefined" ? group.name : group.desc);
+      comm.size = static_cast<int32_t>(group.members.size());
+      comm.members = group.members;
+      comm.members_inferred = group.inferred;
+      for (int32_t member : comm.members) bundle_.ranks_expected = std::max(bundle_.ranks_expected, member + 1);
+      bundle_.comms.push_back(std::move(comm));
+    }
+    operation_memberships->assign(files_.size(), {});
+    for (size_t f = 0; f < files_.size(); f++) BuildRank(f, comm_of, &(*operation_memberships)[f]);
+  }
+
+  void BuildRank(size_t f, const std::vector<uint32_t>& comm_of, std::vector<uint32_t>* membership_of_used) {
+    FileData& file = files_[f];
+    membership_of_used->assign(file.used.size(), kNoIndex);
+    std::vector<Link>& links = links_[f];
+    std::stable_sort(links.begin(), links.end(),
+                     [&](const Link& a, const Link& b) { return comm_of[a.group] < comm_of[b.group]; });
+    for (const Link& link : links) {
+      const Group& group = groups_[link.group];
+      // Two spellings of one group in a file (another description): one membership.
+      if (!file.rank.memberships.empty() && file.rank.memberships.back().comm == comm_of[link.group]) {
+        if (link.used != kNoIndex) {
+          (*membership_of_used)[link.used] = static_cast<uint32_t>(file.rank.memberships.size() - 1);
+        }
+        continue;
+      }
+      Membership member;
+      member.comm = comm_of[link.group];
+      auto place = std::find(group.members.begin(), group.members.end(), file.rank.rank);
+      if (place != group.members.end()) member.member_rank = static_cast<int32_t>(place - group.members.begin());
+      member.state = ring::CommState::kReady;
+      member.first_seq = group.first_seq;
+      member.local_name = link.status != nullptr ? absl::StrCat(link.status->pg_id) : Printable(group.name);
+      Progress progress;
+      if (link.used != kNoIndex) {
+        const UsedGroup& used = file.used[link.used];
+        progress = used.progress;
+        member.issued_ns = used.newest_issued_ns;
+        (*membership_of_used)[link.used] = static_cast<uint32_t>(file.rank.memberships.size());
+        if (!file.rank.only_active && used.first_collective > group.first_seq) {
+          member.lost_records = used.first_collective - group.first_seq;
+        }
+        if (file.rank.damaged && progress.issued > used.collectives && used.collectives >= 0) {
+          member.lost_records += progress.issued - used.collectives;
+        }
+      } else if (link.status != nullptr) {
+        progress = StatusProgress(group, *link.status, file.rank.start_recorded);
+        if (!file.rank.only_active && progress.issued >= group.first_seq) {
+          member.lost_records = progress.issued - group.first_seq + 1;
+        }
+      }
+      member.issued = progress.issued;
+      member.started = progress.started;
+      member.completed = progress.completed;
+      member.p2p_issued = progress.p2p_issued;
+      member.p2p_started = progress.p2p_started;
+      member.p2p_completed = progress.p2p_completed;
+      if (group.desc == "default_pg") file.rank.world_size = static_cast<int32_t>(group.members.size());
+      file.rank.memberships.push_back(std::move(member));
+    }
+  }
+
+  std::vector<FileData>& files_;
+  Bundle& bundle_;
+  std::vector<std::vector<Link>> links_;
+  std::vector<std::vector<uint32_t>> claimed_;
+  std::vector<Group> groups_;
+  absl::flat_hash_map<uint64_t, std::vector<uint32_t>> by_hash_;
+  absl::flat_hash_map<std::string, std::vector<uint32_t>> by_name_;
+  std::map<std::pair<std::string, std::string>, std::vector<std::pair<size_t, uint32_t>>> unlisted_;
+  std::map<std::string, Counters> by_desc_;
+};
+
+}  // namespace
+
+void MergeGroups(std::vector<FileData>* files, Bundle* bundle,
+                 std::vector<std::vector<uint32_t>>* operation_memberships) {
+  Merger(files, bundle).Run(operation_memberships);
+}
+
+}  // namespace lockstep::fr

@@ -1,0 +1,286 @@
+#include "analyzer/formats/fr/loader.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <tuple>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/formats/fr/file.h"
+#include "analyzer/formats/fr/groups.h"
+#include "analyzer/formats/fr/identity.h"
+#include "analyzer/formats/fr/names.h"
+#include "analyzer/formats/fr/text.h"
+#include "analyzer/util/parallel.h"
+
+namespace lockstep {
+namespace {
+
+using fr::FileData;
+
+// A dump of 20,000 entries with stacks takes 5 MB, with C++ stacks perhaps ten times that.
+constexpr size_t kMaxFileBytes = 256u << 20;
+
+// Grows only; what it holds is raw bytes.
+class Buffer {
+ public:
+  char* Reserve(size_t size, size_t keep) {
+    if (size > capacity_) {
+      std::unique_ptr<char[]> bigger(new char[size]);
+      if (keep > 0) std::memcpy(bigger.get(), data_.get(), keep);
+      data_ = std::move(bigger);
+      capacity_ = size;
+    }
+    return data_.get();
+  }
+  const char* data() const { return data_.get(); }
+
+ private:
+  std::unique_ptr<char[]> data_;
+  size_t capacity_ = 0;
+};
+
+std::string_view Folder(std::string_view path) { return path.substr(0, path.rfind('/') + 1); }
+
+// A dump holds no time of its own. Where its file was written this soon after its newest entry, that is when it was taken, of a job
+// that may well have moved; written later, it may be a copy. The newest is the last in record order: of a clock that was set back, the
+// largest time is an old one.
+constexpr int64_t kTakenWithin = 60'000'000'000;
+// File times are coarser than the entries': ticks of the kernel, whole seconds in a tar archive, two in a zip.
+constexpr int64_t kCoarse = 2'000'000'000;
+
+void SetTaken(int64_t written_ns, Rank* rank) {
+  const auto last = std::find_if(rank->ops.rbegin(), rank->ops.rend(), [](const Op& op) { return op.enter_ns > 0; });
+  if (last == rank->ops.rend() || written_ns <= 0 || written_ns - last->enter_ns >= kTakenWithin) return;
+  if (written_ns < last->enter_ns - kCoarse) {
+    rank->set_back = true;
+  } else {
+    rank->captured_ns = std::max(written_ns, last->enter_ns);
+  }
+}
+
+// The whole file into `buffer`. Reads rather than maps, so that a file cut meanwhile is short and not a SIGBUS.
+bool ReadWhole(const std::string& path, Buffer* buffer, size_t* size, int64_t* written_ns, std::string* error) {
+  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0) {
+    *error = absl::StrCat("cannot be opened: ", std::strerror(errno));
+    return false;
+  }
+  struct stat info = {};
+  bool good = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+  if (!good) *error = "is no regular file";
+  *written_ns = int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
+  size_t filled = 0;
+  size_t room = 0;
+  while (good) {
+    if (filled == room) {
+      size_t expected = static_cast<size_t>(std::clamp<int64_t>(info.st_size, 0, kMaxFileBytes)) + 1;
+      room = room == 0 ? std::max<size_t>(expected, 4096) : room * 2;
+      buffer->Reserve(room, filled);
+    }
+    ssize_t got = pread(fd, buffer->Reserve(room, filled) + filled, room - filled, static_cast<off_t>(filled));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      *error = absl::StrCat("cannot be read: ", std::strerror(errno));
+      good = false;
+    } else if (got == 0) {
+      break;
+    } else if ((filled += static_cast<size_t>(got)) > kMaxFileBytes) {
+      *error = absl::StrCat("is larger than ", kMaxFileBytes >> 20, " MiB, which no Flight Recorder dump is");
+      good = false;
+    }
+  }
+  close(fd);
+  *size = filled;
+  return good;
+}
+
+// Tells files apart, no more; four lanes, as the multiplications of one wait for each other.
+uint64_t HashBytes(std::string_view bytes) {
+  constexpr uint64_t kFactor = 0x9e3779b97f4a7c15ull;
+  uint64_t lanes[4] = {0xcbf29ce484222325ull, 1, 2, 3};
+  size_t at = 0;
+  for (; at + sizeof(lanes) <= bytes.size(); at += sizeof(lanes)) {
+    uint64_t words[4];
+    std::memcpy(words, bytes.data() + at, sizeof(words));
+    for (int i = 0; i < 4; i++) {
+      lanes[i] = (lanes[i] ^ words[i]) * kFactor;
+      lanes[i] ^= lanes[i] >> 32;
+    }
+  }
+  uint64_t hash = bytes.size();
+  for (uint64_t lane : lanes) hash = (hash ^ lane) * kFactor;
+  for (; at < bytes.size(); at++) hash = (hash ^ static_cast<uint8_t>(bytes[at])) * 0x100000001b3ull;
+  return hash;
+}
+
+struct Workspace {
+  Buffer buffer;
+  fr::ReadSpace read;
+};
+
+// Why a file, by its first bytes, is no dump at all; empty: it may be one.
+std::string WhyNoDump(const std::string& path) {
+  char bytes[512];
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0) return absl::StrCat("cannot be opened: ", std::strerror(errno));
+  const ssize_t got = read(fd, bytes, sizeof bytes);
+  const int error = errno;
+  close(fd);
+  return got < 0 ? absl::StrCat("cannot be read: ", std::strerror(error)) : fr::WhatItIsNot({bytes, static_cast<size_t>(got)});
+}
+
+// `rivals`: other files have the same rank.
+FileData LoadFile(const std::string& path, bool rivals, Workspace* space) {
+  fr::FileName name = fr::ParseFileName(path);
+  FileData data;
+  auto fail = [&](int64_t offset, std::string text) {
+    data.problems.push_back({path, offset, std::move(text), name.rank});
+    return std::move(data);
+  };
+  if (name.rank < 0) {
+    if (std::string what = WhyNoDump(path); !what.empty()) return fail(-1, std::move(what));
+    return fail(-1,
+                "its name does not end in a rank (as in nccl_trace_rank_5), and the dump itself does not hold it: "
+                "rename the file");
+  }
+  std::string error;
+  size_t size = 0;
+  int64_t written_ns = 0;
+  if (!ReadWhole(path, &space->buffer, &size, &written_ns, &error)) return fail(-1, error);
+  data = fr::ReadFile({space->buffer.data(), size}, path, name.rank, &space->read);
+  data.rank.host = name.host;
+  SetTaken(written_ns, &data.rank);
+  if (rivals) data.content_hash = HashBytes({space->buffer.data(), size});
+  return data;
+}
+
+// Of two dumps of one rank the later one: by its newest entry, then its counts, then its number of entries.
+bool Better(const FileData& a, const FileData& b) {
+  auto key = [](const FileData& file) {
+    return std::make_tuple(file.newest_ns, file.progress_sum, file.rank.ops.size(), !file.rank.damaged,
+                           file.content_hash);
+  };
+  return key(a) != key(b) ? key(a) > key(b) : a.rank.path < b.rank.path;
+}
+
+// One table of texts for the job; each file's numbers translate into it.
+std::vector<uint32_t> InternAll(const std::vector<std::string>& texts, std::vector<std::string>* table,
+                                absl::flat_hash_map<std::string, uint32_t>* known) {
+  std::vector<uint32_t> out;
+  out.reserve(texts.size());
+  for (const std::string& text : texts) {
+    auto [at, added] = known->try_emplace(text, static_cast<uint32_t>(table->size()));
+    if (added) table->push_back(text);
+    out.push_back(at->second);
+  }
+  return out;
+}
+
+void Translate(const std::vector<uint32_t>& table, uint32_t* index) {
+  if (*index != kNoIndex) *index = table[*index];
+}
+
+}  // namespace
+
+bool LooksLikeFlightRecorder(std::string_view head) {
+  if (head.size() >= 2 && head[0] == '\x80') return head[1] >= 2 && head[1] <= 5;
+  size_t first = 0;
+  while (first < head.size() && fr::IsSpace(head[first])) first++;
+  return first < head.size() && head[first] == '{';
+}
+
+void LoadFlightRecorder(const std::vector<std::string>& paths, Bundle* bundle, const std::atomic<bool>* cancel,
+                        const std::function<void()>& read) {
+  auto cancelled = [cancel] { return cancel != nullptr && cancel->load(std::memory_order_relaxed); };
+  std::vector<std::string> names = paths;
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  std::vector<FileData> loaded(names.size());
+  {
+    absl::flat_hash_map<int32_t, int> files_of_rank;
+    for (const std::string& name : names) files_of_rank[fr::ParseFileName(name).rank]++;
+    // Large files first: the last one to be read keeps the other processors waiting.
+    std::vector<std::pair<int64_t, size_t>> order;
+    for (size_t i = 0; i < names.size(); i++) {
+      struct stat info = {};
+      order.emplace_back(stat(names[i].c_str(), &info) == 0 ? -static_cast<int64_t>(info.st_size) : 0, i);
+    }
+    std::sort(order.begin(), order.end());
+    std::vector<Workspace> spaces(WorkerCount(names.size()));
+    Parallel(names.size(), [&](size_t place, size_t thread) {
+      if (cancelled()) return;
+      const size_t i = order[place].second; 
+      const bool rivals = files_of_rank.find(fr::ParseFileName(names[i]).rank)->second > 1;
+      loaded[i] = LoadFile(names[i], rivals, &spaces[thread]);
+      if (read) read();
+    });
+  }
+  if (cancelled()) return;
+
+  std::vector<Problem> problems;
+  auto take_problems = [&](FileData* file) {
+    problems.insert(problems.end(), file->problems.begin(), file->problems.end());
+    file->problems.clear();
+  };
+  for (FileData& file : loaded) take_problems(&file);
+  std::vector<FileData> files;
+  for (FileData& file : loaded) {
+    if (file.usable) files.push_back(std::move(file));
+  }
+  loaded.clear();
+  fr::CorrectRanks(&files, &problems);
+  std::sort(files.begin(), files.end(), [](const FileData& a, const FileData& b) {
+    return a.rank.rank != b.rank.rank ? a.rank.rank < b.rank.rank : Better(a, b);
+  });
+  std::vector<FileData> kept;
+  for (FileData& file : files) {
+    if (!kept.empty() && kept.back().rank.rank == file.rank.rank) {
+      // An older set beside the newer one is expected in one folder; of two folders it may be another hang, which nobody has looked at then.
+      const bool together = Folder(file.rank.path) == Folder(kept.back().rank.path);
+      problems.push_back({file.rank.path, -1,
+                          absl::StrCat("not used: another file of rank ", file.rank.rank, " is newer or holds more: ", kept.back().rank.path,
+                                       together ? "" : "; analyze each folder alone"),
+                          file.rank.rank, together});
+      continue;
+    }
+    kept.push_back(std::move(file));
+  }
+  files.clear();
+
+  std::vector<std::vector<uint32_t>> memberships;
+  fr::MergeGroups(&kept, bundle, &memberships);
+  absl::flat_hash_map<std::string, uint32_t> known_strings, known_shapes;
+  std::vector<std::vector<uint32_t>> strings, shapes;
+  for (FileData& file : kept) {
+    take_problems(&file);
+    strings.push_back(InternAll(file.strings, &bundle->strings, &known_strings));
+    shapes.push_back(InternAll(file.shapes, &bundle->shapes, &known_shapes));
+  }
+  Parallel(kept.size(), [&](size_t f, size_t) {
+    for (Op& op : kept[f].rank.ops) {
+      op.membership = memberships[f][op.membership];
+      Translate(strings[f], &op.name);
+      Translate(strings[f], &op.dtypes);
+      Translate(strings[f], &op.call_site);
+      Translate(shapes[f], &op.input_shape);
+      Translate(shapes[f], &op.output_shape);
+    }
+  });
+  for (FileData& file : kept) bundle->ranks.push_back(std::move(file.rank));
+  std::sort(problems.begin(), problems.end(), [](const Problem& a, const Problem& b) {
+    return std::tie(a.rank, a.offset, a.text, a.path) < std::tie(b.rank, b.offset, b.text, b.path);
+  });
+  bundle->problems.insert(bundle->problems.end(), problems.begin(), problems.end());
+}
+
+}  // namespace lockstep

@@ -1,0 +1,124 @@
+#include "analyzer/formats/fr/members.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/container/flat_hash_set.h"
+#include "analyzer/formats/fr/names.h"
+
+namespace lockstep::fr {
+namespace {
+
+// Members relative to the first.
+std::vector<int32_t> Offsets(const std::vector<int32_t>& members) {
+  std::vector<int32_t> out;
+  for (int32_t member : members) out.push_back(member - members.front());
+  return out;
+}
+
+// The one way to place `offsets` over `users` so that the rest falls on free ranks; empty when there is none or
+// several.
+std::vector<int32_t> Complete(const std::vector<int32_t>& users, const std::vector<int32_t>& offsets,
+                              const absl::flat_hash_set<int32_t>& free, int32_t job_size, int32_t limit) {
+  std::vector<int32_t> found;
+  for (int32_t offset : offsets) {
+    int32_t first = users.front() - offset;
+    if (first < 0 || first + offsets.back() >= limit) continue;
+    std::vector<int32_t> members;
+    size_t matched = 0;
+    bool possible = true;
+    for (int32_t step : offsets) {
+      int32_t rank = first + step;
+      members.push_back(rank);
+      if (matched < users.size() && users[matched] == rank) {
+        matched++;
+      } else if (rank < job_size && !free.contains(rank)) {
+        possible = false;
+        break;
+      }
+    }
+    if (!possible || matched != users.size()) continue;
+    if (!found.empty()) return {};
+    found = std::move(members);
+  }
+  return found;
+}
+
+// Groups of one description.
+void InferSiblings(const std::vector<int32_t>& silent, int32_t job_size, const std::vector<UnlistedGroup*>& siblings) {
+  size_t largest = 0;
+  for (UnlistedGroup* group : siblings) {
+    group->members = group->users;
+    largest = std::max(largest, group->users.size());
+  }
+  std::vector<int32_t> offsets;
+  for (UnlistedGroup* group : siblings) {
+    if (group->users.size() != largest) continue;
+    std::vector<int32_t> own = Offsets(group->users);
+    if (offsets.empty()) offsets = own;
+    if (own != offsets) return;  // no pattern to repeat
+  }
+  absl::flat_hash_set<int32_t> free(silent.begin(), silent.end());
+  for (UnlistedGroup* group : siblings) {
+    if (group->users.size() == largest) continue;
+    std::vector<int32_t> members = Complete(group->users, offsets, free, job_size, job_size);
+    // Only then is the job taken to be larger than its files show: its last ranks may have no dump either.
+    if (members.empty()) members = Complete(group->users, offsets, free, job_size, kMaxRank + 1);
+    if (!members.empty()) group->members = std::move(members);
+  }
+}
+
+// Puts the members where send and receive say they stand, the others in ascending order around them.
+void Place(UnlistedGroup* group) {
+  size_t size = group->members.size();
+  if (group->size_hint > static_cast<int32_t>(size)) {
+    // Numbers beyond the group that equal the job's are the job's: this backend writes those.
+    for (size_t i = 0; i < group->users.size(); i++) {
+      if (group->group_ranks[i] >= static_cast<int32_t>(size) && group->group_ranks[i] == group->users[i]) return;
+    }
+    size = static_cast<size_t>(group->size_hint);
+  }
+  std::vector<int32_t> placed(size, -1);
+  absl::flat_hash_set<int32_t> done;
+  for (size_t i = 0; i < group->users.size(); i++) {
+    int32_t at = group->group_ranks[i];
+    if (at < 0) continue;
+    if (at >= static_cast<int32_t>(size) || placed[at] != -1) return;
+    placed[at] = group->users[i];
+    done.insert(group->users[i]);
+  }
+  if (done.empty() && size == group->members.size()) return;
+  // Where members are missing, only those that are placed have a known place.
+  size_t next = 0;
+  for (int32_t member : group->members) {
+    if (done.contains(member)) continue;
+    while (placed[next] != -1) next++;
+    placed[next] = member;
+  }
+  group->members = std::move(placed);
+}
+
+}  // namespace
+
+void InferMembers(const std::vector<int32_t>& silent, int32_t job_size, std::vector<UnlistedGroup>* groups) {
+  std::map<std::string, std::vector<UnlistedGroup*>> by_desc;
+  for (UnlistedGroup& group : *groups) {
+    if (group.desc != "default_pg") by_desc[group.desc].push_back(&group);
+  }
+  int32_t all = job_size;
+  for (auto& [desc, siblings] : by_desc) {
+    InferSiblings(silent, job_size, siblings);
+    for (UnlistedGroup* group : siblings) {
+      if (group->size_hint > job_size) group->size_hint = 0;
+      Place(group);
+      for (int32_t member : group->members) all = std::max(all, member + 1);
+    }
+  }
+  for (UnlistedGroup& group : *groups) {
+    if (group.desc != "default_pg") continue;
+    group.members.resize(static_cast<size_t>(all));
+    for (int32_t rank = 0; rank < all; rank++) group.members[static_cast<size_t>(rank)] = rank;
+  }
+}
+
+}  // namespace lockstep::fr

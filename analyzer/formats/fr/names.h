@@ -1,0 +1,51 @@
+// What names say: files about ranks and hosts, profiling names about operations.
+#ifndef LOCKSTEP_ANALYZER_FORMATS_FR_NAMES_H_
+#define LOCKSTEP_ANALYZER_FORMATS_FR_NAMES_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "recorder/ring/calls.h"
+
+namespace lockstep::fr {
+
+// Larger ranks are taken for something else: a time, a process id.
+constexpr int32_t kMaxRank = (1 << 20) - 1;
+
+struct FileName {
+  int32_t rank = -1;  // -1: the name does not end in a plausible rank
+  std::string host;   // empty: not told
+};
+
+// The digits that end the name, before an extension .json, .pkl, .pickle or .pt. The host is the text between "rank_"
+// and the rank (nccl_trace_rank_node02_5) or before "_dump_" (node02_dump_5).
+FileName ParseFileName(std::string_view path);
+
+struct OpName {
+  // kNone: the name was rejected.
+  ring::CallKind kind = ring::CallKind::kNone;
+  std::string_view text;        // without the backend: "_all_gather_base", "send 0->3"
+  int32_t own = -1, peer = -1;  // of send and receive: ranks inside the group
+  bool batch_end = false;       // the record that stands for a coalesced batch
+  bool gloo = false;            // a backend whose work is retired when it has ended, never marked completed
+};
+
+// Bytes that no writer puts into a name: controls, or what is no UTF-8. Such text was damaged.
+bool IsGarbled(std::string_view text);
+
+// "nccl:all_reduce" and the like. The backend is accepted when it follows the naming of collective libraries: a known
+// word, digits after a known word ("nccl2"), a word holding "ccl" ("msccl", "rcclx"), or custom, custom_...; or when
+// there is none. Any other backend rejects the name. An unknown operation of an accepted backend is kOtherCollective.
+OpName ParseOpName(std::string_view profiling_name);
+
+// "[0, 1, 8]" into its numbers. False when it is anything else, holds a rank above kMaxRank or one rank twice.
+bool ParseRankList(std::string_view text, std::vector<int32_t>* ranks);
+
+// "2.27.3" as 22703 (ncclGetVersion's form); 0 when it is not three small numbers.
+int32_t ParseLibraryVersion(std::string_view text);
+
+}  // namespace lockstep::fr
+
+#endif  // LOCKSTEP_ANALYZER_FORMATS_FR_NAMES_H_

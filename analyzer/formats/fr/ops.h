@@ -1,0 +1,158 @@
+// The entries of one file into operations.
+#ifndef LOCKSTEP_ANALYZER_FORMATS_FR_OPS_H_
+#define LOCKSTEP_ANALYZER_FORMATS_FR_OPS_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "analyzer/formats/fr/file.h"
+#include "analyzer/formats/fr/names.h"
+#include "analyzer/formats/fr/value.h"
+
+namespace lockstep::fr {
+
+// The state text of an entry, and what else decides the operation's state.
+enum class RawState : uint8_t { kUnknown, kScheduled, kStarted, kCompleted };
+
+struct RawOp {
+  RawState state = RawState::kUnknown;
+  bool p2p = false;
+  bool gloo = false;
+  bool measured = false;  // its duration is in the dump
+  int64_t collective_seq = kUnknown, p2p_seq = kUnknown;
+};
+
+// An integer of any of the forms the format has: int, whole double, bool, decimal text. False for anything else.
+bool ToInteger(const Document& document, const Value& value, int64_t* out);
+
+class EntryReader {
+ public:
+  // Of the tensors on one side of an operation.
+  struct Shape {
+    uint32_t index = kNoIndex;
+    int64_t elements = -1;
+  };
+  struct Types {
+    bool given = false;        // there is a list, be it empty
+    std::vector<Value> items;  // strings
+  };
+  // The numbers that differ between entries of one call.
+  enum Number : uint8_t { kRecordId, kCollectiveSeq, kP2pSeq, kSeq, kOpId /* read past */, kCreated, kStarted, kCompleted, kDuration, kNumbers };
+  using Numbers = std::array<Value, kNumbers>;
+  // What one entry says. Strings are the document's.
+  struct Fields {
+    Numbers numbers;
+    Value pg_id, group_name, group_desc, thread_id, profiling_name, state, retired, is_p2p;
+    Shape input, output;
+    uint32_t call_site = kNoIndex;
+  };
+  // What entries that differ in their numbers alone have in common.
+  struct Pattern {
+    Op op;
+    RawOp raw;
+    int32_t own = -1;  // of send and receive
+  };
+
+  // `document` may grow meanwhile.
+  EntryReader(const Document& document, FileData* file);
+
+  // Reads the list of entries, appending to file->rank.ops and file->used; what cannot be read is skipped with a
+  // problem.
+  void ReadEntries(const Value& entries);
+
+  // The same for entries that a parser takes apart itself: Take for each, then Finish. Take returns false if the entry
+  // is skipped; else `pattern`, if given, serves to take entries like it again.
+  bool Take(const Fields& fields, const Types& input, const Types& output, Pattern* pattern);
+  void TakeAgain(const Pattern& pattern, const Numbers& numbers) {
+    AddOp(pattern, numbers);
+    entry_++;
+  }
+  void Finish();
+  bool full() const { return file_.rank.ops.size() >= kMaxEntries; }
+  // A shape is given as the number of its dimensions and these, tensor after tensor; `elements` -1 where unknown.
+  Shape InternShape(const std::vector<int64_t>& numbers, int64_t elements);
+  // A frame's code: 1 of no use, else the interned text + 1 doubled, odd inside PyTorch.
+  uint32_t FrameCode(std::string_view file, std::string_view name, int64_t line);
+  // One more frame, going outwards; false when the call site is found.
+  static bool AddFrame(uint32_t code, uint32_t* call_site);
+
+  // Parallel to file->rank.ops.
+  const std::vector<RawOp>& raw() const { return raw_; }
+
+ private:
+  struct KnownShape {
+    size_t first, size;  // in shape_numbers_
+    Shape shape;
+  };
+  struct OpNameInfo {
+    OpName name;
+    uint32_t text = kNoIndex;  // interned
+    bool garbled = false;
+  };
+  // The group that was found for these values last time.
+  struct RecentGroup {
+    uint32_t name = kNoIndex, desc = kNoIndex;
+    int64_t pg_id = 0;
+    uint32_t group = 0;
+  };
+
+  // These return a reason when the entry cannot be used.
+  std::string_view ReadEntry(const Value& entry);
+  std::string_view MakePattern(const Fields& fields, const Types& input, const Types& output, Pattern* pattern);
+  void AddOp(const Pattern& pattern, const Numbers& numbers);
+  uint32_t FindGroup(const Fields& fields);
+  uint32_t FindGroupSlowly(const Fields& fields);
+  void NoteGroupUse(const Op& op, const RawOp& raw, int32_t own);
+  Shape ReadShape(const Value& sizes);
+  void ReadTypes(const Value& list, Types* types);
+  uint32_t InternTypes(const Types& in, const Types& out);
+  uint32_t ReadCallSite(const Value& frames);
+  uint32_t ReadFrame(const Value& frame);
+  const OpNameInfo& FindOpName(const Value& name);
+  RawState StateOf(const Value& state);
+  uint32_t ThreadOf(const Value& id);
+  uint32_t Intern(std::string_view text);
+  uint32_t InternValue(const Value& value);
+  bool Spend(uint64_t work);
+  void Skip(std::string_view reason);
+  void SortByRecord();
+
+  const Document& document_;
+  FileData& file_;
+  std::vector<RawOp> raw_;
+  std::vector<bool> seen_;  // containers used as entries
+  Types types_[2];
+  absl::flat_hash_map<std::string, uint32_t> strings_;
+  std::vector<uint32_t> string_of_value_;  // document string -> interned + 1
+  std::vector<uint32_t> name_of_value_;    // document string -> names_ + 1
+  std::vector<uint8_t> state_of_value_;    // document string -> RawState + 1
+  std::vector<OpNameInfo> names_;
+  std::vector<uint32_t> frame_of_container_;
+  absl::flat_hash_map<uint64_t, std::vector<KnownShape>> shapes_;
+  KnownShape recent_shapes_[64] = {};
+  RecentGroup recent_groups_[16];
+  std::vector<int64_t> shape_numbers_;
+  std::vector<int64_t> scratch_;
+  absl::flat_hash_map<uint64_t, uint32_t> dtypes_;
+  absl::flat_hash_map<uint64_t, uint32_t> groups_;
+  absl::flat_hash_map<uint32_t, uint32_t> threads_;  // interned thread id -> number
+  uint32_t recent_thread_value_ = kNoIndex, recent_thread_ = kNoIndex;
+  std::vector<int64_t> thread_ops_;
+  size_t entry_ = 0;  // number of the entry that is being read
+  uint64_t work_left_;
+  struct Skipped {
+    size_t first = 0, count = 0;
+  };
+  std::map<std::string, Skipped> skipped_;
+  std::string detail_;
+  std::string text_;
+};
+
+}  // namespace lockstep::fr
+
+#endif  // LOCKSTEP_ANALYZER_FORMATS_FR_OPS_H_

@@ -1,0 +1,487 @@
+#include "analyzer/formats/fr/pickle.h"
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/formats/fr/memo.h"
+#include "analyzer/formats/fr/stream.h"
+
+namespace lockstep::fr {
+namespace {
+
+enum class Opcode : uint8_t {
+  kMark = '(',
+  kStop = '.',
+  kPop = '0',
+  kPopMark = '1',
+  kDup = '2',
+  kNone = 'N',
+  kBinInt = 'J',
+  kBinInt1 = 'K',
+  kBinInt2 = 'M',
+  kLong1 = 0x8a,
+  kLong4 = 0x8b,
+  kBinFloat = 'G',
+  kNewTrue = 0x88,
+  kNewFalse = 0x89,
+  kBinUnicode = 'X',
+  kShortBinUnicode = 0x8c,
+  kBinUnicode8 = 0x8d,
+  kBinString = 'T',
+  kShortBinString = 'U',
+  kBinBytes = 'B',
+  kShortBinBytes = 'C',
+  kBinBytes8 = 0x8e,
+  kByteArray8 = 0x96,
+  kEmptyList = ']',
+  kAppend = 'a',
+  kAppends = 'e',
+  kList = 'l',
+  kEmptyTuple = ')',
+  kTuple = 't',
+  kTuple1 = 0x85,
+  kTuple2 = 0x86,
+  kTuple3 = 0x87,
+  kEmptyDict = '}',
+  kDict = 'd',
+  kSetItem = 's',
+  kSetItems = 'u',
+  kBinPut = 'q',
+  kLongBinPut = 'r',
+  kMemoize = 0x94,
+  kBinGet = 'h',
+  kLongBinGet = 'j',
+  kProto = 0x80,
+  kFrame = 0x95,
+};
+
+// Opcodes that name, build or fetch objects; nullptr for any other.
+const char* CodeRunningOpcode(uint8_t op) {
+  switch (op) {
+    case 'c':
+      return "GLOBAL";
+    case 0x93:
+      return "STACK_GLOBAL";
+    case 'R':
+      return "REDUCE";
+    case 'i':
+      return "INST";
+    case 'o':
+      return "OBJ";
+    case 0x81:
+      return "NEWOBJ";
+    case 0x92:
+      return "NEWOBJ_EX";
+    case 'b':
+      return "BUILD";
+    case 'P':
+      return "PERSID";
+    case 'Q':
+      return "BINPERSID";
+    case 0x82:
+      return "EXT1";
+    case 0x83:
+      return "EXT2";
+    case 0x84:
+      return "EXT4";
+    case 0x97:
+      return "NEXT_BUFFER";
+    case 0x98:
+      return "READONLY_BUFFER";
+    default:
+      return nullptr;
+  }
+}
+
+class PickleReader {
+ public:
+  PickleReader(std::string_view bytes, Document* document, EntryReader* entries = nullptr)
+      : begin_(reinterpret_cast<const uint8_t*>(bytes.data())),
+        at_(begin_),
+        end_(begin_ + bytes.size()),
+        document_(*document),
+        entries_(entries) {}
+
+  ParseError Run() {
+    while (!done_ && error_.text.empty()) Step();
+    if (error_.text.empty() || error_.refused) return error_;
+    CloseOpen();
+    return error_;
+  }
+
+  // What Run found is whole, and entries that were streamed are those of the dump.
+  Streaming Outcome() const {
+    if (!error_.text.empty()) return Streaming::kFailed;
+    if (!streamed_) return Streaming::kNone;
+    return document_.Get(document_.root, Key::kEntries).type == Type::kOpaque ? Streaming::kDone : Streaming::kFailed;
+  }
+
+ private:
+  void Fail(std::string text) {
+    if (!error_.text.empty()) return;
+    error_.text = std::move(text);
+    error_.offset = static_cast<int64_t>(op_at_ - begin_);
+  }
+  void Refuse(std::string text) {
+    Fail(std::move(text));
+    error_.refused = true;
+  }
+
+  bool Need(uint64_t size) {
+    if (static_cast<uint64_t>(end_ - at_) >= size) [[likely]]
+      return true;
+    return FailShort(size);
+  }
+  [[gnu::noinline, gnu::cold]] bool FailShort(uint64_t size) {
+    Fail(absl::StrCat("the file ends inside an item: ", size, " bytes wanted, ", end_ - at_, " left"));
+    return false;
+  }
+
+  // A little-endian number of `size` <= 8 bytes.
+  bool Number(unsigned size, uint64_t* out) {
+    if (!Need(size)) return false;
+    uint64_t value = 0;
+    std::memcpy(&value, at_, size);
+    static_assert(std::endian::native == std::endian::little);
+    at_ += size;
+    *out = value;
+    return true;
+  }
+
+  void Push(const Value& value) {
+    if (stack_.size() >= kMaxValues) [[unlikely]]
+      return RefuseSize();
+    stack_.push_back(value);
+  }
+  // Strings and containers cost memory of the document, be they popped at once.
+  void PushMade(const Value& value) {
+    if (document_.full()) [[unlikely]]
+      return RefuseSize();
+    Push(value);
+  }
+  [[gnu::noinline, gnu::cold]] void RefuseSize() {
+    Refuse(absl::StrCat("more than ", kMaxValues, " values or ", kMaxContainers, " containers in one file"));
+  }
+  void PushInt(int64_t integer) {
+    Value value;
+    value.type = Type::kInt;
+    value.integer = integer;
+    Push(value);
+  }
+  void PushSimple(Type type, int64_t integer = 0) {
+    Value value;
+    value.type = type;
+    value.integer = integer;
+    Push(value);
+  }
+
+  bool Top(Value* out) {
+    if (stack_.empty() || stack_.back().type == Type::kMark) {
+      Fail("an operation without a value to work on");
+      return false;
+    }
+    *out = stack_.back();
+    return true;
+  }
+  bool PopValue(Value* out) {
+    if (!Top(out)) return false;
+    stack_.pop_back();
+    return true;
+  }
+  // Position of the first value above the topmost mark.
+  bool AboveMark(size_t* out) {
+    if (marks_.empty()) {
+      Fail("an operation that needs a mark where none is set");
+      return false;
+    }
+    *out = marks_.back() + 1;
+    return true;
+  }
+  // Cuts the stack to the topmost mark, which goes too.
+  void DropMark() {
+    stack_.resize(marks_.back());
+    marks_.pop_back();
+  }
+
+  void String(unsigned length_size, Type type) {
+    uint64_t length = 0;
+    if (!Number(length_size, &length) || !Need(length)) return;
+    PushMade(document_.NewString({reinterpret_cast<const char*>(at_), static_cast<size_t>(length)}, type));
+    at_ += length;
+  }
+
+  void Long(unsigned length_size) {
+    uint64_t length = 0;
+    if (!Number(length_size, &length) || !Need(length)) return;
+    if (length > 8) {
+      PushSimple(Type::kBigInt);
+    } else {
+      uint64_t bits = 0;
+      std::memcpy(&bits, at_, length);
+      if (length > 0 && length < 8 && (at_[length - 1] & 0x80) != 0) bits |= ~uint64_t{0} << (8 * length);
+      PushInt(static_cast<int64_t>(bits));
+    }
+    at_ += length;
+  }
+
+  void Float() {
+    uint64_t bits = 0;
+    if (!Number(8, &bits)) return;
+    Value value;
+    value.type = Type::kDouble;
+    value.real = std::bit_cast<double>(__builtin_bswap64(bits));
+    Push(value);
+  }
+
+  void Put(uint64_t index) {
+    Value top;
+    if (!Top(&top)) return;
+    if (!memo_.Put(index, top)) Refuse(absl::StrCat("more than ", kMaxValues, " memo entries in one file"));
+  }
+  void Get(uint64_t index) {
+    const Value* value = memo_.Find(index);
+    if (value == nullptr) return Fail(absl::StrCat("memo entry ", index, " is used but was never stored"));
+    if (Document::IsStreamed(*value)) return Fail("part of an entry stands elsewhere too");
+    Push(*value);
+  }
+
+  // A container of everything above the mark, or of the topmost `count` values.
+  void Collect(Type type, size_t from) {
+    if (type == Type::kDict && (stack_.size() - from) % 2 != 0) return Fail("a dictionary with a key but no value");
+    Value container = document_.NewContainer(type);
+    Store(container, from);
+    stack_.resize(from);
+  }
+  void CollectMarked(Type type) {
+    size_t from = 0;
+    if (!AboveMark(&from)) return;
+    Collect(type, from);
+    if (!error_.text.empty()) return;
+    DropMark();
+    PushMade(Value{type, Key::kOther, static_cast<uint32_t>(document_.container_count() - 1), {}});
+  }
+  void CollectTop(size_t count) {
+    size_t floor = marks_.empty() ? 0 : marks_.back() + 1;
+    if (stack_.size() < floor + count) return Fail("a tuple of more values than there are");
+    Collect(Type::kTuple, stack_.size() - count);
+    PushMade(Value{Type::kTuple, Key::kOther, static_cast<uint32_t>(document_.container_count() - 1), {}});
+  }
+  void Store(const Value& container, size_t from) {
+    if (!document_.Append(container.index, stack_.data() + from, stack_.size() - from)) {
+      Refuse(absl::StrCat("more than ", kMaxValues, " values in one file"));
+    }
+  }
+
+  // The values above the mark go into the container below it.
+  void Extend(Type type) {
+    size_t from = 0;
+    if (!AboveMark(&from)) return;
+    if (from < 2 || stack_[from - 2].type != type) return Fail("items without a list or dictionary to put them in");
+    if (type == Type::kDict && (stack_.size() - from) % 2 != 0) return Fail("a dictionary with a key but no value");
+    Store(stack_[from - 2], from);
+    DropMark();
+  }
+  void ExtendByTop(Type type, size_t count) {
+    size_t floor = marks_.empty() ? 0 : marks_.back() + 1;
+    if (stack_.size() < floor + count + 1) return Fail("an item without a list or dictionary to put it in");
+    size_t from = stack_.size() - count;
+    if (stack_[from - 1].type != type) return Fail("an item without a list or dictionary to put it in");
+    Store(stack_[from - 1], from);
+    stack_.resize(from);
+  }
+
+  void Stop() {
+    Value top;
+    if (!Top(&top)) return;
+    document_.root = top;
+    done_ = true;
+  }
+
+  // The value to come is that of "entries" in the outermost dictionary.
+  bool AtEntries() const {
+    return stack_.size() >= 3 && stack_.back().type == Type::kString && stack_.back().key == Key::kEntries && stack_.size() % 2 == 1 &&
+           marks_.size() == 1 && marks_[0] == 1 && stack_[0].type == Type::kDict;
+  }
+  void StreamEntries() {
+    const uint8_t* behind = streamed_ ? nullptr : EntryStream(end_, &document_, &memo_, entries_).Read(at_);
+    if (behind == nullptr) return Fail("entries of another form than the usual one");
+    at_ = behind;
+    streamed_ = true;
+    PushSimple(Type::kOpaque);
+  }
+
+  void Step() {
+    op_at_ = at_;
+    if (at_ == end_) return Fail("the file ends before the pickle does");
+    uint8_t op = *at_++;
+    uint64_t number = 0;
+    Value value;
+    size_t from = 0;
+    switch (static_cast<Opcode>(op)) {
+      case Opcode::kProto:
+        if (Number(1, &number) && number > 5) Fail(absl::StrCat("pickle protocol ", number, " is newer than 5"));
+        return;
+      case Opcode::kFrame:
+        Number(8, &number);
+        return;  // a hint for buffering; what matters are the bytes themselves
+      case Opcode::kMark:
+        marks_.push_back(stack_.size());
+        return PushSimple(Type::kMark);
+      case Opcode::kStop:
+        return Stop();
+      case Opcode::kPop:
+        if (!stack_.empty() && stack_.back().type == Type::kMark) return DropMark();
+        PopValue(&value);
+        return;
+      case Opcode::kPopMark:
+        if (AboveMark(&from)) DropMark();
+        return;
+      case Opcode::kDup:
+        if (Top(&value)) Push(value);
+        return;
+      case Opcode::kNone:
+        return PushSimple(Type::kNone);
+      case Opcode::kNewTrue:
+        return PushSimple(Type::kBool, 1);
+      case Opcode::kNewFalse:
+        return PushSimple(Type::kBool, 0);
+      case Opcode::kBinInt:
+        if (Number(4, &number)) PushInt(static_cast<int32_t>(static_cast<uint32_t>(number)));
+        return;
+      case Opcode::kBinInt1:
+        if (Number(1, &number)) PushInt(static_cast<int64_t>(number));
+        return;
+      case Opcode::kBinInt2:
+        if (Number(2, &number)) PushInt(static_cast<int64_t>(number));
+        return;
+      case Opcode::kLong1:
+        return Long(1);
+      case Opcode::kLong4:
+        return Long(4);
+      case Opcode::kBinFloat:
+        return Float();
+      case Opcode::kBinUnicode:
+        return String(4, Type::kString);
+      case Opcode::kShortBinUnicode:
+        return String(1, Type::kString);
+      case Opcode::kBinUnicode8:
+        return String(8, Type::kString);
+      case Opcode::kBinString:
+        return String(4, Type::kString);
+      case Opcode::kShortBinString:
+        return String(1, Type::kString);
+      case Opcode::kBinBytes:
+        return String(4, Type::kBytes);
+      case Opcode::kShortBinBytes:
+        return String(1, Type::kBytes);
+      case Opcode::kBinBytes8:
+        return String(8, Type::kBytes);
+      case Opcode::kByteArray8:
+        return String(8, Type::kBytes);
+      case Opcode::kEmptyList:
+        if (entries_ != nullptr && AtEntries()) return StreamEntries();
+        return PushMade(document_.NewContainer(Type::kList));
+      case Opcode::kEmptyTuple:
+        return PushMade(document_.NewContainer(Type::kTuple));
+      case Opcode::kEmptyDict:
+        return PushMade(document_.NewContainer(Type::kDict));
+      case Opcode::kAppend:
+        return ExtendByTop(Type::kList, 1);
+      case Opcode::kAppends:
+        return Extend(Type::kList);
+      case Opcode::kSetItem:
+        return ExtendByTop(Type::kDict, 2);
+      case Opcode::kSetItems:
+        return Extend(Type::kDict);
+      case Opcode::kList:
+        return CollectMarked(Type::kList);
+      case Opcode::kTuple:
+        return CollectMarked(Type::kTuple);
+      case Opcode::kDict:
+        return CollectMarked(Type::kDict);
+      case Opcode::kTuple1:
+        return CollectTop(1);
+      case Opcode::kTuple2:
+        return CollectTop(2);
+      case Opcode::kTuple3:
+        return CollectTop(3);
+      case Opcode::kBinPut:
+        if (Number(1, &number)) Put(number);
+        return;
+      case Opcode::kLongBinPut:
+        if (Number(4, &number)) Put(number);
+        return;
+      case Opcode::kMemoize:
+        return Put(memo_.puts());
+      case Opcode::kBinGet:
+        if (Number(1, &number)) Get(number);
+        return;
+      case Opcode::kLongBinGet:
+        if (Number(4, &number)) Get(number);
+        return;
+    }
+    if (const char* name = CodeRunningOpcode(op)) {
+      return Refuse(
+          absl::StrCat("refused: pickle opcode ", name, " at offset ", op_at_ - begin_,
+                       " could run code when loaded; a Flight Recorder dump never has it. Take the dump again, "
+                       "or save it as JSON"));
+    }
+    Fail(absl::StrCat("opcode ", static_cast<int>(op), " is no pickle data of protocol 2 to 5"));
+  }
+
+  // After damage: what waits on the stack goes into the containers it was meant for, from the innermost outwards, and
+  // these are marked as partial. A container that stands there empty was about to be filled.
+  void CloseOpen() {
+    if (!stack_.empty() && Document::IsContainer(stack_.back()) && document_.Size(stack_.back()) == 0) {
+      document_.SetPartial(stack_.back().index);
+    }
+    while (!marks_.empty()) {
+      size_t mark = marks_.back();
+      if (mark > 0) Fill(stack_[mark - 1], mark + 1);
+      DropMark();
+    }
+    if (stack_.empty()) return;
+    Fill(stack_[0], 1);
+    document_.root = stack_[0];
+  }
+  void Fill(const Value& container, size_t from) {
+    if (container.type != Type::kDict && container.type != Type::kList) return;
+    document_.SetPartial(container.index);
+    size_t count = stack_.size() - from;
+    if (container.type == Type::kDict) count -= count % 2;
+    document_.Append(container.index, stack_.data() + from, count);
+  }
+
+  const uint8_t* begin_;
+  const uint8_t* at_;
+  const uint8_t* end_;
+  const uint8_t* op_at_ = nullptr;
+  Document& document_;
+  std::vector<Value> stack_;
+  std::vector<size_t> marks_;
+  PickleMemo memo_;
+  EntryReader* entries_;  // nullptr: entries are values like any other
+  bool streamed_ = false;
+  bool done_ = false;
+  ParseError error_;
+};
+
+}  // namespace
+
+ParseError ParsePickle(std::string_view bytes, Document* document) {
+  document->Clear();
+  return PickleReader(bytes, document).Run();
+}
+
+Streaming StreamPickle(std::string_view bytes, Document* document, EntryReader* entries) {
+  document->Clear();
+  PickleReader reader(bytes, document, entries);
+  reader.Run();
+  return reader.Outcome();
+}
+
+}  // namespace lockstep::fr

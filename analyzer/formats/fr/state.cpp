@@ -1,0 +1,402 @@
+#include "analyzer/formats/fr/state.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "analyzer/formats/fr/text.h"
+
+namespace lockstep::fr {
+namespace {
+
+using ring::CallKind;
+
+int64_t Plain(int64_t value) {
+  return value >= 0 ? value : value == -1 ? kNone : kUnknown;
+}
+
+// The numbers of a group's operations by their final states; collectives, then point to point.
+struct Reached {
+  int64_t first_open[2] = {INT64_MAX, INT64_MAX}, last_done[2] = {kUnknown, kUnknown}, last[2] = {kUnknown, kUnknown};
+};
+
+// What is known of one group while its operations are judged.
+struct GroupView {
+  const GroupStatus* status = nullptr;
+  int64_t collective_completed = kUnknown;  // pg_status proves these complete
+  int64_t p2p_completed = kUnknown, p2p_enqueued = kUnknown;
+  bool counts_p2p = false;  // the last enqueued is a point-to-point operation
+  size_t last_op = SIZE_MAX;
+  Reached reached;
+  std::vector<uint32_t> run;                // adjacent operations with one number
+  std::vector<std::vector<uint32_t>> open;  // point-to-point batches without an end record
+};
+
+class StateJudge {
+ public:
+  StateJudge(const std::vector<RawOp>& raw, bool entries_included, FileData* file)
+      : raw_(raw), file_(*file), rank_(file->rank), views_(file->used.size()), entries_included_(entries_included) {}
+
+  void Run() {
+    FindMarks();
+    for (size_t i = 0; i < views_.size(); i++) views_[i].status = StatusOf(file_, file_.used[i]);
+    for (size_t i = 0; i < rank_.ops.size(); i++) views_[rank_.ops[i].membership].last_op = i;
+    for (size_t i = 0; i < views_.size(); i++) ReadCounters(i);
+    if (LacksActive()) {
+      rank_.only_active = false;
+      rank_.records_lost = static_cast<uint64_t>(std::max<int64_t>(rank_.ops.front().record_id, 0));
+    }
+    for (size_t i = 0; i < rank_.ops.size(); i++) rank_.ops[i].state = StateOf(rank_.ops[i], raw_[i]);
+    FindBatches();
+    FindCaptured();
+    for (size_t i = 0; i < rank_.ops.size(); i++) Count(rank_.ops[i], raw_[i]);
+    DropNoticedStarts();
+    for (size_t i = 0; i < views_.size(); i++) file_.used[i].progress = ProgressOf(i);
+  }
+
+ private:
+  void Count(const Op& op, const RawOp& raw) {
+    if (op.seq < 0 || op.state == OpState::kQueued) return;  // what waits for its group's end was not enqueued
+    Reached& reached = views_[op.membership].reached;
+    int side = raw.p2p ? 1 : 0;
+    reached.last[side] = std::max(reached.last[side], op.seq);
+    if (op.state == OpState::kCompleted) {
+      reached.last_done[side] = std::max(reached.last_done[side], op.seq);
+    } else {
+      reached.first_open[side] = std::min(reached.first_open[side], op.seq);
+    }
+  }
+
+  // Where the dump tells how long operations took, those of which it does not (their duration was not asked for yet) have only the
+  // moments at which the watchdog noticed them: often one moment for both, which is no duration.
+  void DropNoticedStarts() {
+    if (rank_.time_source != TimeSource::kFrameworkDurations) return;
+    for (size_t i = 0; i < rank_.ops.size(); i++) {
+      if (!raw_[i].measured && rank_.ops[i].completed_ns > 0) rank_.ops[i].started_ns = 0;
+    }
+  }
+
+  // A call that is captured into a CUDA graph is recorded like any other, but nothing is enqueued: the group's own counter does not move.
+  // One call that the counter does not hold may be about to be enqueued, or block in NCCL, and so may several that share its number: they
+  // are launched as one. Two or more, outside of any batch, were captured and never ran as recorded. A counter that has not begun says so
+  // only in a process that counts at all.
+  void FindCaptured() {
+    const bool counts = std::any_of(file_.statuses.begin(), file_.statuses.end(), [](const GroupStatus& s) { return s.enqueued > 0; });
+    for (uint32_t v = 0; v < views_.size(); v++) {
+      const GroupView& view = views_[v];
+      if (view.status == nullptr || file_.used[v].has_p2p || file_.used[v].p2ps > 0) continue;
+      if (view.status->enqueued < (counts ? -1 : 0)) continue;  // the dump does not say
+      std::vector<uint32_t> beyond;
+      bool plain = true;
+      for (uint32_t i = 0; i < rank_.ops.size() && plain; i++) {
+        const Op& op = rank_.ops[i];
+        if (op.membership != v || op.seq <= std::max<int64_t>(view.status->enqueued, 0)) continue;
+        plain = raw_[i].state == RawState::kScheduled && !op.retired && !op.in_batch && !op.batch_end && op.state != OpState::kQueued;
+        beyond.push_back(i);
+      }
+      if (!plain || beyond.size() < 2 || rank_.ops[beyond.front()].seq == rank_.ops[beyond.back()].seq) continue;
+      for (uint32_t i : beyond) rank_.ops[i].state = OpState::kCaptured;
+    }
+  }
+
+  void FindMarks() {
+    bool any_ended = false;
+    for (size_t i = 0; i < raw_.size(); i++) {
+      if (raw_[i].state == RawState::kStarted || rank_.ops[i].started_ns > 0) rank_.start_recorded = true;
+      if (raw_[i].state == RawState::kCompleted || rank_.ops[i].retired) any_ended = true;
+    }
+    bool work_done = false;
+    for (const GroupStatus& status : file_.statuses) {
+      if (status.started >= 0) rank_.start_recorded = true;
+      if (status.completed >= 0) work_done = true;
+    }
+    rank_.only_active = entries_included_ && !any_ended && work_done;
+    if (!rank_.only_active && !rank_.ops.empty()) {
+      rank_.records_lost = static_cast<uint64_t>(std::max<int64_t>(rank_.ops.front().record_id, 0));
+    }
+  }
+
+  // A dump of what is active holds all of it. Where a group's counters show older operations unfinished than its oldest entry, nothing
+  // has completed since the ring was full, and what is in flight has left it. (A counter may be a little behind what the GPU did.)
+  bool LacksActive() const {
+    // Sends and receives to several peers end in an order of their own, but not far from that of their numbers.
+    constexpr int64_t kNotNoticedYet = 3, kOutOfOrder = 4;
+    if (!rank_.only_active || rank_.ops.empty()) return false;
+    std::vector<int64_t> oldest(views_.size(), INT64_MAX);
+    for (const Op& op : rank_.ops) {
+      if (op.seq >= 0) oldest[op.membership] = std::min(oldest[op.membership], op.seq);
+    }
+    for (size_t i = 0; i < views_.size(); i++) {
+      const bool exchanges = file_.used[i].has_p2p || file_.used[i].p2ps > 0;
+      if (exchanges && file_.used[i].collectives > 0) continue;
+      const int64_t completed = exchanges ? views_[i].p2p_completed : views_[i].collective_completed;
+      if (completed < 0 || oldest[i] == INT64_MAX) continue;
+      if (oldest[i] > completed + 1 + kNotNoticedYet + (exchanges ? kOutOfOrder : 0)) return true;
+    }
+    return false;
+  }
+
+  // Tells which counter the numbers of pg_status belong to.
+  void ReadCounters(size_t index) {
+    GroupView& view = views_[index];
+    const UsedGroup& group = file_.used[index];
+    if (view.status == nullptr) return;
+    int64_t enqueued = Plain(view.status->enqueued), completed = Plain(view.status->completed);
+    bool has_p2p = group.has_p2p || group.p2ps > 0;
+    if (!has_p2p) {
+      view.collective_completed = completed;
+      return;
+    }
+    if (group.collectives <= 0) {
+      view.counts_p2p = true;
+      view.p2p_enqueued = enqueued;
+      view.p2p_completed = completed;
+      return;
+    }
+    const RawOp& last = raw_[view.last_op];
+    int counter = 0;
+    if (last.p2p && enqueued == last.p2p_seq) {
+      counter = 2;
+    } else if (!last.p2p && enqueued == last.collective_seq) {
+      counter = 1;
+    } else {
+      counter = NearerCounter(enqueued, group.collectives, group.p2ps);
+    }
+    view.counts_p2p = counter == 2;
+    if (counter == 2) view.p2p_enqueued = enqueued;
+    // The last to complete may be of the other kind than the last enqueued.
+    int done = enqueued == completed ? counter : NearerCounter(completed, group.collectives, group.p2ps);
+    if (counter == 2 && completed > group.collectives) done = 2;
+    if (counter == 1 && completed > group.p2ps && completed <= enqueued) done = 1;
+    if (done == 1) view.collective_completed = completed;
+    if (done == 2) view.p2p_completed = completed;
+  }
+
+  OpState StateOf(const Op& op, const RawOp& raw) const {
+    const GroupView& view = views_[op.membership];
+    if (raw.state == RawState::kCompleted) return OpState::kCompleted;
+    int64_t proven = raw.p2p ? view.p2p_completed : view.collective_completed;
+    // Collectives of a group complete in order. Sends and receives to different peers do not, so there the count proves
+    // something only of those that the watchdog has dropped as well.
+    if (op.seq >= 0 && op.seq <= proven && (!raw.p2p || op.retired)) return OpState::kCompleted;
+    if (op.retired) return raw.gloo && proven == kUnknown ? OpState::kUnknown : OpState::kIncomplete;
+    switch (raw.state) {
+      case RawState::kStarted:
+        return OpState::kStarted;
+      case RawState::kScheduled:
+        return rank_.start_recorded ? OpState::kEnqueued : OpState::kIncomplete;
+      default:
+        return proven == kUnknown ? OpState::kUnknown : OpState::kIncomplete;
+    }
+  }
+
+  void FindBatches() {
+    for (uint32_t i = 0; i < rank_.ops.size(); i++) {
+      Op& op = rank_.ops[i];
+      GroupView& view = views_[op.membership];
+      if (op.batch_end) {
+        EndBatch(i, &view);
+        continue;
+      }
+      if (!view.run.empty() && !SameRun(view.run.back(), i)) CloseRun(&view);
+      view.run.push_back(i);
+    }
+    for (size_t i = 0; i < views_.size(); i++) {
+      CloseRun(&views_[i]);
+      for (const std::vector<uint32_t>& run : views_[i].open) JudgeOpenBatch(i, run);
+    }
+    // In a group that was never ended nothing is launched, whatever communicator it is for. It may have begun before the first batch that
+    // tells, where the counters do not hold what was called there either.
+    for (uint32_t i = first_queued_; i-- > 0 && first_queued_ < rank_.ops.size();) {
+      Op& op = rank_.ops[i];
+      const GroupView& view = views_[op.membership];
+      const bool counted = view.status != nullptr && !raw_[i].p2p && !view.counts_p2p && view.status->enqueued >= 0;
+      const bool launched = op.state == OpState::kCompleted || op.state == OpState::kStarted || op.retired;
+      if (launched || !counted || op.seq <= view.status->enqueued) break;
+      op.state = OpState::kQueued;
+    }
+    for (uint32_t i = first_queued_; i < rank_.ops.size(); i++) {
+      Op& op = rank_.ops[i];
+      const bool launched = op.state == OpState::kCompleted || op.state == OpState::kStarted || op.retired;
+      // A call of another thread is recorded in the moment before it is enqueued; what the group's own counter does not hold although
+      // more was recorded since is in the open group as well.
+      const GroupView& view = views_[op.membership];
+      const bool counted = view.status != nullptr && !raw_[i].p2p && !view.counts_p2p;
+      const bool not_enqueued = counted && op.seq > Plain(view.status->enqueued) && i + 1 < rank_.ops.size();
+      if (!launched && (op.thread == rank_.ops[first_queued_].thread || not_enqueued)) op.state = OpState::kQueued;
+    }
+  }
+
+  bool SameRun(uint32_t a, uint32_t b) const {
+    return raw_[a].p2p == raw_[b].p2p && rank_.ops[a].seq == rank_.ops[b].seq && rank_.ops[a].seq != kUnknown;
+  }
+
+  // An end named after an operation closes only members of that operation's making.
+  static bool MayContain(std::string_view end_name, CallKind member) {
+    std::string name = Lower(end_name);
+    if (name.starts_with("allgather") || name.starts_with("all_gather")) {
+      return member == CallKind::kBroadcast || member == CallKind::kAllGather;
+    }
+    if (name.starts_with("reduce_scatter") || name.starts_with("reducescatter")) {
+      return member == CallKind::kReduce || member == CallKind::kReduceScatter;
+    }
+    return true;
+  }
+
+  void EndBatch(uint32_t end, GroupView* view) {
+    Op& last = rank_.ops[end];
+    uint64_t batch = ++batches_;
+    last.group = batch;
+    std::string_view name = last.name == kNoIndex ? std::string_view() : file_.strings[last.name];
+    while (!view->run.empty()) {
+      uint32_t at = view->run.back();
+      Op& member = rank_.ops[at];
+      int64_t number = raw_[at].p2p ? raw_[end].p2p_seq : raw_[end].collective_seq;
+      if (member.seq != number || member.seq == kUnknown || !MayContain(name, member.kind)) break;
+      member.in_batch = true;
+      member.group = batch;
+      member.state = last.state;
+      member.retired = last.retired;
+      if (raw_[at].p2p) file_.used[member.membership].has_batches = true;
+      view->run.pop_back();
+    }
+    CloseRun(view);
+  }
+
+  void CloseRun(GroupView* view) {
+    if (!view->run.empty() && raw_[view->run.front()].p2p) view->open.push_back(view->run);
+    view->run.clear();
+  }
+
+  // A damaged file whose entries are in no order lacks some in between: the rest of a batch and its end may be among them.
+  bool BesideLost(uint32_t at) const {
+    if (!rank_.damaged || rank_.ops[at].state == OpState::kStarted) return false;
+    const auto follows = [&](size_t i) { return rank_.ops[i].record_id < 0 || rank_.ops[i].record_id == rank_.ops[i - 1].record_id + 1; };
+    return (at > 0 && !follows(at)) || (at + 1 < rank_.ops.size() && !follows(at + 1));
+  }
+
+  // Point-to-point operations that share a number belong to a batch; its end record is missing. Members never complete
+  // on their own, so their own state says nothing.
+  void JudgeOpenBatch(size_t index, const std::vector<uint32_t>& run) {
+    const GroupView& view = views_[index];
+    bool batch = run.size() > 1;
+    if (!batch && !file_.used[index].has_batches && !BesideLost(run[0])) return;
+    // One alone, and what the group did next has no end record before it: it was no batch, and speaks for itself.
+    if (!batch && !rank_.only_active && !rank_.damaged && view.p2p_enqueued >= rank_.ops[run[0]].seq) return;
+    uint64_t number = batch ? ++batches_ : 0;
+    for (uint32_t at : run) {
+      Op& op = rank_.ops[at];
+      if (op.state == OpState::kCompleted) continue;
+      op.state = OpState::kUnknown;
+      const bool open = view.p2p_enqueued != kUnknown && view.p2p_enqueued < op.seq;
+      // The group's newest work is this batch, and less than it is complete; its end record is what a damaged file lacks.
+      if (rank_.damaged && op.seq >= 0 && view.p2p_enqueued == op.seq && view.p2p_completed != kUnknown && view.p2p_completed < op.seq) {
+        op.state = OpState::kIncomplete;
+      }
+      if (open) {
+        op.state = OpState::kQueued;
+        first_queued_ = std::min(first_queued_, at);
+      }
+      if (!batch) continue;
+      op.in_batch = true;
+      op.group = number;
+      if (open) {
+        continue;
+      } else if (rank_.only_active && !rank_.damaged && (view.p2p_enqueued >= op.seq || view.last_op > run.back())) {
+        // The end was enqueued, and a dump of what is active leaves out what has completed.
+        op.state = OpState::kCompleted;
+      }
+    }
+  }
+
+  Progress ProgressOf(size_t index) const {
+    const GroupView& view = views_[index];
+    const UsedGroup& group = file_.used[index];
+    const auto& [first_open, last_done, last] = view.reached;
+    Progress out;
+    if (view.status != nullptr && !group.has_p2p && group.p2ps <= 0) {
+      out = FromStatus(*view.status, false, rank_.start_recorded);
+      out.p2p_issued = out.p2p_started = out.p2p_completed = group.p2ps == 0 ? kNone : kUnknown;
+    } else if (view.status != nullptr) {
+      // Entries carry both counters, so the newest one gives the other counter too, unless newer operations have
+      // completed and are gone.
+      const RawOp& newest = raw_[view.last_op];
+      int64_t enqueued = Plain(view.status->enqueued);
+      bool exact = enqueued == (newest.p2p ? newest.p2p_seq : newest.collective_seq);
+      if (view.counts_p2p) {
+        out = FromStatus(*view.status, true, rank_.start_recorded);
+        if (exact) out.issued = newest.collective_seq > 0 || group.collective_zero ? newest.collective_seq : kNone;
+      } else if (exact) {
+        out = FromStatus(*view.status, false, rank_.start_recorded);
+        out.p2p_issued = newest.p2p_seq > 0 ? newest.p2p_seq : kNone;
+      }
+      out.completed = view.collective_completed;
+      out.p2p_completed = view.p2p_completed;
+      if (out.completed == kUnknown && out.issued != kUnknown) {
+        out.completed = first_open[0] == INT64_MAX ? out.issued : std::max(first_open[0] - 1, kNone);
+        if (first_open[0] == 1 && !group.collective_zero) out.completed = kNone;
+      }
+    } else if (!rank_.only_active) {
+      // Without pg_status the entries themselves count; the newest are always there.
+      out.issued = last[0];
+      out.p2p_issued = last[1];
+      out.completed = last_done[0];
+      if (out.completed == kUnknown && group.first_collective >= 0 && group.first_collective <= 1)
+        out.completed = kNone;
+    }
+    // Entries and pg_status are not written in the same instant: what either proves holds.
+    if (last[0] >= 0 && out.issued != kUnknown) out.issued = std::max(out.issued, last[0]);
+    if (last_done[0] >= 0 && out.completed != kUnknown) out.completed = std::max(out.completed, last_done[0]);
+    if (last[1] >= 0 && out.p2p_issued != kUnknown) out.p2p_issued = std::max(out.p2p_issued, last[1]);
+    return out;
+  }
+
+  const std::vector<RawOp>& raw_;
+  FileData& file_;
+  Rank& rank_;
+  std::vector<GroupView> views_;
+  bool entries_included_;
+  uint64_t batches_ = 0;
+  uint32_t first_queued_ = UINT32_MAX;  // of a batch that the host did not end
+};
+
+}  // namespace
+
+void DecideStates(const std::vector<RawOp>& raw, bool entries_included, FileData* file) {
+  StateJudge(raw, entries_included, file).Run();
+}
+
+const GroupStatus* StatusOf(const FileData& file, const UsedGroup& group) {
+  if (group.pg_ids.size() != 1) return nullptr;
+  for (const UsedGroup& other : file.used) {
+    if (&other == &group) continue;
+    if (std::find(other.pg_ids.begin(), other.pg_ids.end(), group.pg_ids[0]) != other.pg_ids.end()) return nullptr;
+  }
+  for (const GroupStatus& status : file.statuses) {
+    if (status.pg_id == group.pg_ids[0]) return &status;
+  }
+  return nullptr;
+}
+
+Progress FromStatus(const GroupStatus& status, bool p2p, bool start_recorded) {
+  Progress out;
+  int64_t started = status.started >= 0 ? status.started : start_recorded ? Plain(status.started) : kUnknown;
+  (p2p ? out.p2p_issued : out.issued) = Plain(status.enqueued);
+  (p2p ? out.p2p_started : out.started) = started;
+  (p2p ? out.p2p_completed : out.completed) = Plain(status.completed);
+  return out;
+}
+
+int NearerCounter(int64_t number, int64_t collectives, int64_t p2ps) {
+  if (number < 0) return 0;
+  if (p2ps <= 0) return 1;
+  if (collectives <= 0) return 2;
+  int64_t from_collectives = std::abs(number - collectives), from_p2ps = std::abs(number - p2ps);
+  // Clearly nearer, or it is no answer.
+  if (from_p2ps < from_collectives / 4 - 1) return 2;
+  if (from_collectives < from_p2ps / 4 - 1) return 1;
+  return 0;
+}
+
+}  // namespace lockstep::fr

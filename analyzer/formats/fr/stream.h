@@ -1,0 +1,101 @@
+// The entries of a pickle straight into operations, without values in between: nearly all of a dump is entries, and
+// nearly every entry has the same form.
+#ifndef LOCKSTEP_ANALYZER_FORMATS_FR_STREAM_H_
+#define LOCKSTEP_ANALYZER_FORMATS_FR_STREAM_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "analyzer/formats/fr/memo.h"
+#include "analyzer/formats/fr/ops.h"
+#include "analyzer/formats/fr/value.h"
+
+namespace lockstep::fr {
+
+// Reads one list of entries as PyTorch's pickler and Python's write it. Whatever has another form (values of other
+// types, tuples for lists, entries that refer to each other, damage, opcodes without a place here) ends the reading:
+// what was read so far is then of no use, and the file is for the reader of values. So this need not understand every
+// pickle, but what it accepts must mean what that reader makes of it. Every access is checked against `end`.
+class EntryStream {
+ public:
+  EntryStream(const uint8_t* end, Document* document, PickleMemo* memo, EntryReader* entries)
+      : end_(end), document_(*document), memo_(*memo), entries_(*entries) {}
+
+  // `at` stands behind the list's EMPTY_LIST. Returns the position behind the list; nullptr for another form.
+  const uint8_t* Read(const uint8_t* at);
+
+ private:
+  using Bytes = const uint8_t*;  // nullptr from any of the functions below: another form
+
+  // A number's bytes in an entry.
+  struct Hole {
+    uint16_t at;
+    uint8_t size;
+    bool is_signed;
+    EntryReader::Number number;  // kNumbers: none that is needed
+  };
+  static constexpr size_t kMaxHoles = 16;
+  // The job repeats its calls, and so does the dump the bytes of entries, numbers aside: what an entry came to, for all
+  // whose bytes agree outside the holes. References into the memo mean the same there as long as nothing in the memo was
+  // overwritten.
+  struct Template {
+    size_t bytes;      // place in bytes_ and masks_
+    uint32_t size;
+    uint32_t padded;   // to whole blocks
+    uint32_t first_memo, memos;  // in memo_values_: what the entry adds to the memo
+    uint32_t holes = 0;
+    uint32_t next = 0;  // the template that followed last time
+    Hole hole[kMaxHoles];
+    EntryReader::Numbers numbers;
+    EntryReader::Pattern pattern;
+  };
+
+  Bytes Token(Bytes at) const;
+  Bytes Put(Bytes at, const Value& value, int64_t* slot = nullptr);
+  Bytes Close(Bytes at, int64_t slot, const Value& value);
+  bool Recall(uint64_t index, Value* out) const;
+  Bytes Reference(Bytes at, Type type, Value* out) const;
+  Bytes String(Bytes at, uint64_t size, Value* out);
+  Bytes Scalar(Bytes at, Value* out);
+  template <typename Item>
+  Bytes List(Bytes at, Item item);
+  Bytes Entry(Bytes at);
+  Bytes ReadEntry(Bytes at);
+  Bytes Repeat(Bytes at);
+  bool Matches(const Template& one, Bytes at) const;
+  Bytes TakeAgain(const Template& one, Bytes at);
+  void Remember(Bytes begin, Bytes behind, uint64_t first_put, const EntryReader::Pattern& pattern);
+  void NoteNumber(Bytes at, EntryReader::Number which);
+  Bytes Number(Bytes at, EntryReader::Number which);
+  Bytes Pair(Bytes at);
+  Bytes Group(Bytes at);
+  Bytes Sizes(Bytes at, EntryReader::Shape* out);
+  Bytes Tensor(Bytes at, int64_t* total);
+  Bytes TypeList(Bytes at, EntryReader::Types* out);
+  Bytes Frames(Bytes at);
+  Bytes Frame(Bytes at, uint32_t* code);
+  Bytes NewFrame(Bytes at, uint32_t* code);
+  Bytes Any(Bytes at, int depth);
+
+  Bytes end_;
+  Document& document_;
+  PickleMemo& memo_;
+  EntryReader& entries_;
+  EntryReader::Fields fields_;
+  EntryReader::Types types_[2];
+  std::vector<int64_t> numbers_;
+  // Of the entry that is being read.
+  Bytes begin_ = nullptr;
+  std::vector<Hole> holes_;
+  bool numbered_puts_ = false;  // it stores into memo places of its choice
+  std::vector<Template> templates_;
+  std::vector<uint8_t> bytes_, masks_;
+  std::vector<Value> memo_values_;
+  uint64_t overwrites_ = 0;  // the memo's, when the templates were made
+  size_t last_ = SIZE_MAX;   // the template of the entry before
+  size_t hits_ = 0, misses_ = 0;
+};
+
+}  // namespace lockstep::fr
+
+#endif  // LOCKSTEP_ANALYZER_FORMATS_FR_STREAM_H_

@@ -1,0 +1,63 @@
+// Small text helpers over std::string_view: the distribution's Abseil has a string_view of its own.
+#ifndef LOCKSTEP_ANALYZER_FORMATS_FR_TEXT_H_
+#define LOCKSTEP_ANALYZER_FORMATS_FR_TEXT_H_
+
+#include <charconv>
+#include <string>
+#include <string_view>
+
+namespace lockstep::fr {
+
+constexpr bool IsSpace(char c) {
+  return c == ' ' || (c >= '\t' && c <= '\r');
+}
+constexpr bool IsDigit(char c) {
+  return c >= '0' && c <= '9';
+}
+constexpr bool IsUpper(char c) {
+  return c >= 'A' && c <= 'Z';
+}
+constexpr char ToLower(char c) {
+  return IsUpper(c) ? static_cast<char>(c + 32) : c;
+}
+constexpr bool IsWord(char c) {
+  return IsDigit(c) || (ToLower(c) >= 'a' && ToLower(c) <= 'z');
+}
+
+inline std::string Lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = ToLower(c);
+  return out;
+}
+
+inline std::string_view Strip(std::string_view text) {
+  while (!text.empty() && IsSpace(text.front())) text.remove_prefix(1);
+  while (!text.empty() && IsSpace(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+// The whole of `text`, blanks around it aside, as a decimal number.
+template <typename Integer>
+bool ParseNumber(std::string_view text, Integer* out) {
+  text = Strip(text);
+  Integer value = 0;
+  auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failed != std::errc() || end != text.data() + text.size() || text.empty()) return false;
+  *out = value;
+  return true;
+}
+
+// Text from files goes to terminals and reports: no control characters, and not more than a line of it.
+inline void AppendPrintable(std::string_view text, std::string* out) {
+  for (char c : text.substr(0, 80)) *out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+  if (text.size() > 80) *out += "...";
+}
+inline std::string Printable(std::string_view text) {
+  std::string out;
+  AppendPrintable(text, &out);
+  return out;
+}
+
+}  // namespace lockstep::fr
+
+#endif  // LOCKSTEP_ANALYZER_FORMATS_FR_TEXT_H_

@@ -1,0 +1,183 @@
+// The values of one Flight Recorder dump, flat: containers hold their items in a shared pool and are referred to by
+// number, so that shared and even cyclic structures cost nothing, nothing is freed recursively, and one Document is
+// reused for file after file. Whoever walks it follows the dump's schema, a fixed number of levels deep.
+#ifndef LOCKSTEP_ANALYZER_FORMATS_FR_VALUE_H_
+#define LOCKSTEP_ANALYZER_FORMATS_FR_VALUE_H_
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep::fr {
+
+// A file with more than this many values (16 bytes each) or containers is refused: ring buffers of 200,000 entries with
+// stacks stay far below, and a hostile file cannot make the reader take more than about a gigabyte.
+constexpr uint64_t kMaxValues = 16u << 20;
+constexpr uint64_t kMaxContainers = 8u << 20;
+
+// Dictionary keys of the dump format, so that they are compared as numbers.
+enum class Key : uint16_t {
+  kOther,
+  kVersion,
+  kPgConfig,
+  kPgStatus,
+  kNcclVersion,
+  kCommLibVersion,
+  kEntries,
+  kName,
+  kDesc,
+  kRanks,
+  kLastEnqueued,
+  kLastStarted,
+  kLastCompleted,
+  kFrames,
+  kFilename,
+  kLine,
+  kRecordId,
+  kPgId,
+  kProcessGroup,
+  kThreadName,
+  kThreadId,
+  kCollectiveSeqId,
+  kP2pSeqId,
+  kSeqId,
+  kOpId,
+  kProfilingName,
+  kTimeCreatedNs,
+  kInputSizes,
+  kOutputSizes,
+  kInputDtypes,
+  kOutputDtypes,
+  kState,
+  kTimeDiscoveredStartedNs,
+  kTimeDiscoveredCompletedNs,
+  kDurationMs,
+  kRetired,
+  kIsP2p,
+};
+
+Key FindKey(std::string_view text);
+
+enum class Type : uint8_t {
+  kMissing,
+  kMark,
+  kNone,
+  kBool,
+  kInt,
+  kBigInt,
+  kDouble,
+  kString,
+  kBytes,
+  // Only in the memo and on the stack of a pickle whose entries are streamed: containers that went straight into what
+  // they stand for (see fr_stream.h).
+  kFrame,     // integer: EntryReader's code of the frame
+  kCallSite,  // of a list of frames; index: the call site
+  kShape,     // index and integer: EntryReader::Shape
+  kTypes,     // index: place in the stream's table
+  kGroup,     // index: place in the stream's table
+  kOpaque,
+  kList,
+  kTuple,
+  kDict
+};
+
+struct Value {
+  Type type = Type::kMissing;
+  Key key = Key::kOther;  // of a string
+  uint32_t index = 0;     // of a string or a container in the document
+  union {
+    int64_t integer = 0;
+    double real;
+  };
+};
+static_assert(sizeof(Value) == 16);
+
+class Document {
+ public:
+  // Forgets everything but keeps the memory.
+  void Clear();
+
+  // Strings are views: into the bytes of the file, or into this document (OwnString).
+  Value NewString(std::string_view text, Type type = Type::kString);
+  Value OwnString(std::string text);
+  Value NewContainer(Type type);
+  // Dictionaries get key, value, key, value. Returns false when the document is full.
+  bool Append(uint32_t container, const Value* values, size_t count);
+  bool full() const {
+    return containers_.size() > kMaxContainers || pool_.size() + chunks_.size() > kMaxValues ||
+           strings_.size() > kMaxValues;
+  }
+
+  std::string_view Text(const Value& value) const {
+    return value.type == Type::kString ? strings_[value.index] : std::string_view();
+  }
+  size_t string_count() const { return strings_.size(); }
+  size_t container_count() const { return containers_.size(); }
+
+  // Damage met inside this container: what it holds is not all.
+  void SetPartial(uint32_t container) { containers_[container].partial = true; }
+  bool IsPartial(const Value& value) const { return IsContainer(value) && containers_[value.index].partial; }
+  static bool IsContainer(const Value& value) { return value.type >= Type::kList; }
+  static bool IsStreamed(const Value& value) { return value.type >= Type::kFrame && value.type <= Type::kOpaque; }
+  static bool IsSequence(const Value& value) { return value.type == Type::kList || value.type == Type::kTuple; }
+  // Number of items; of a dictionary, keys and values together.
+  uint32_t Size(const Value& value) const { return IsContainer(value) ? containers_[value.index].size : 0; }
+
+  // Calls visit(const Value&) for each item of a list or tuple until it returns false.
+  template <typename Visit>
+  void ForEach(const Value& value, Visit visit) const {
+    if (IsSequence(value)) Walk(value.index, 1, [&](const Value* item) { return visit(*item); });
+  }
+  // Calls visit(const Value& key, const Value& value) for each pair of a dictionary until it returns false.
+  template <typename Visit>
+  void ForEachPair(const Value& value, Visit visit) const {
+    if (value.type == Type::kDict) Walk(value.index, 2, [&](const Value* pair) { return visit(pair[0], pair[1]); });
+  }
+  // The last value stored under `key`, as a dictionary would give it; Type::kMissing when there is none.
+  Value Get(const Value& dict, Key key) const;
+
+  Value root;
+
+ private:
+  struct Chunk {
+    uint64_t first;
+    uint32_t count;
+    uint32_t next;
+  };
+  struct Container {
+    uint32_t first_chunk, last_chunk;
+    uint32_t size = 0;
+    bool partial = false;
+  };
+
+  template <typename Visit>
+  void Walk(uint32_t container, uint32_t step, Visit visit) const {
+    for (uint32_t at = containers_[container].first_chunk; at != UINT32_MAX; at = chunks_[at].next) {
+      const Chunk& chunk = chunks_[at];
+      const Value* values = pool_.data() + chunk.first;
+      for (uint32_t i = 0; i + step <= chunk.count; i += step) {
+        if (!visit(values + i)) return;
+      }
+    }
+  }
+
+  std::vector<std::string_view> strings_;
+  std::deque<std::string> owned_;
+  std::vector<Container> containers_;
+  std::vector<Chunk> chunks_;
+  std::vector<Value> pool_;
+};
+
+// What a parser says when it stops early. `refused`: the file is hostile and nothing of it may be used; otherwise
+// what was complete before `offset` is in the document, and the containers that were open are marked partial.
+struct ParseError {
+  std::string text;  // empty: no error
+  int64_t offset = -1;
+  bool refused = false;
+};
+
+}  // namespace lockstep::fr
+
+#endif  // LOCKSTEP_ANALYZER_FORMATS_FR_VALUE_H_

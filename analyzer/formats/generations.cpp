@@ -1,0 +1,259 @@
+#include "analyzer/formats/generations.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+
+namespace lockstep {
+namespace {
+
+using ring::CommState;
+
+// Wall clocks of one job's hosts differ by less.
+constexpr int64_t kClockTrust = 60'000'000'000;
+// No rank of a job goes on for as long while another stands still.
+constexpr int64_t kStandstill = 3600'000'000'000;
+
+// Cannot be complete on one member before all have entered.
+bool WaitsForAll(ring::CallKind kind) {
+  return kind == ring::CallKind::kAllReduce || kind == ring::CallKind::kAllGather || kind == ring::CallKind::kReduceScatter ||
+         kind == ring::CallKind::kAlltoAll || kind == ring::CallKind::kBarrier;
+}
+
+class Parts {
+ public:
+  explicit Parts(size_t n) : parent_(n) { std::iota(parent_.begin(), parent_.end(), size_t{0}); }
+  size_t Find(size_t i) {
+    while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
+    return i;
+  }
+  void Join(size_t a, size_t b) { parent_[Find(b)] = Find(a); }
+
+ private:
+  std::vector<size_t> parent_;
+};
+
+struct Run {
+  std::vector<size_t> ranks;         // into the held ranks
+  int64_t began_ns = 0;              // wall clock of the first communicator made; 0 unknown
+};
+
+// A communicator that takes in the whole job, made and not only begun; nullptr: none.
+const CommFacts* WholeJob(const HeldRanks& held, size_t at) {
+  const Rank& rank = held.ranks[at]->rank;
+  for (size_t i = 0; i < rank.memberships.size(); ++i) {
+    const Membership& ms = rank.memberships[i];
+    const CommFacts& facts = held.facts[held.ranks[at]->facts[i]].facts;
+    if (facts.size < 2 || facts.size != rank.world_size || !facts.parent_id.empty()) continue;
+    if (ms.state == CommState::kInitializing && ms.issued <= 0) continue;
+    return &facts;
+  }
+  return nullptr;
+}
+
+bool Older(const Run& a, const Run& b) {
+  return a.began_ns != b.began_ns ? a.began_ns < b.began_ns : a.ranks.size() < b.ranks.size();
+}
+
+}  // namespace
+
+void KeepNewestRun(HeldRanks* held, std::vector<Problem>* problems) {
+  std::vector<std::unique_ptr<HeldRank>>& ranks = held->ranks;
+  Parts parts(ranks.size());
+  constexpr size_t kNobody = SIZE_MAX;
+  std::vector<size_t> first_with;  // by SaidFacts::comm
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    for (const uint32_t facts : ranks[i]->facts) {
+      const SaidFacts& said = held->facts[facts];
+      if (said.facts.id.empty()) continue;
+      if (first_with.size() <= said.comm) first_with.resize(said.comm + size_t{1}, kNobody);
+      if (first_with[said.comm] == kNobody) {
+        first_with[said.comm] = i;
+      } else {
+        parts.Join(first_with[said.comm], i);
+      }
+    }
+  }
+  std::map<size_t, Run> runs;
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    const Rank& rank = ranks[i]->rank;
+    if (rank.memberships.empty()) continue;  // made none: of no run in particular
+    Run& run = runs[parts.Find(i)];
+    run.ranks.push_back(i);
+    for (const Membership& ms : rank.memberships) {
+      if (ms.created_ns <= 0) continue;
+      const int64_t at = ms.created_ns + rank.real_minus_mono_ns;
+      if (run.began_ns == 0 || at < run.began_ns) run.began_ns = at;
+    }
+  }
+  if (runs.size() < 2) return;
+  std::vector<Run> order;
+  for (auto& [root, run] : runs) order.push_back(std::move(run));
+  std::stable_sort(order.begin(), order.end(), [](const Run& a, const Run& b) { return Older(b, a); });
+  // What newer runs claim: ranks of the job, and a communicator of the whole job, of which a run has one.
+  std::set<int32_t> claimed;
+  std::set<int32_t> sizes;
+  std::vector<bool> stale(ranks.size());
+  for (const Run& run : order) {
+    bool old = false;
+    for (size_t i : run.ranks) {
+      const Rank& rank = ranks[i]->rank;
+      old |= claimed.contains(rank.rank);
+      // A part of a second communicator of the whole job, whose place in the first is free because its own dump is not there.
+      const CommFacts* whole = WholeJob(*held, i);
+      old |= whole != nullptr && sizes.contains(whole->size);
+    }
+    // Without times nothing says which is the newer.
+    if (!old || run.began_ns == 0 || run.began_ns == order[0].began_ns) {
+      for (size_t i : run.ranks) {
+        claimed.insert(ranks[i]->rank.rank);
+        const CommFacts* whole = WholeJob(*held, i);
+        if (whole != nullptr) sizes.insert(whole->size);
+      }
+      continue;
+    }
+    std::vector<int32_t> numbers;
+    for (size_t i : run.ranks) {
+      stale[i] = true;
+      numbers.push_back(ranks[i]->rank.rank);
+    }
+    std::sort(numbers.begin(), numbers.end());
+    problems->push_back({ranks[run.ranks[0]]->rank.path, -1,
+                         absl::StrCat(numbers.size(), numbers.size() == 1 ? " rank" : " ranks", " (the first: ", numbers[0],
+                                      ") of another run of the job left out: their communicators are not those of the newest run"),
+                         -1, /*note=*/true});
+  }
+  size_t i = 0;
+  std::erase_if(ranks, [&](const auto&) { return stale[i++]; });
+}
+
+namespace {
+
+// How far a rank was in one group, of a Flight Recorder dump.
+struct Seen {
+  int32_t rank = -1;              // into Bundle::ranks
+  int64_t issued = kUnknown;
+  int64_t completed = kNone;      // newest that is known to be complete, and needs every member where kinds are known
+  int64_t newest_ns = 0;          // newest entry of any kind
+};
+
+// Communicators and how far their members were.
+using Members = std::map<uint32_t, std::vector<Seen>>;
+
+// The usual time of a job's last entries: their median. `few`: less than half of the ranks are `apart` from it.
+struct Usual {
+  int64_t time_ns = 0;
+  bool few = false;
+};
+
+Usual UsualTime(const Members& members, int64_t apart) {
+  std::map<int32_t, int64_t> by_rank;
+  for (const auto& [comm, list] : members) {
+    for (const Seen& s : list) by_rank[s.rank] = s.newest_ns;
+  }
+  std::vector<int64_t> times;
+  for (const auto& [rank, time] : by_rank) times.push_back(time);
+  if (times.empty()) return {};
+  std::nth_element(times.begin(), times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2), times.end());
+  const int64_t usual = times[times.size() / 2];
+  const auto far = std::count_if(times.begin(), times.end(), [&](int64_t time) { return time - usual >= apart || usual - time >= apart; });
+  return {usual, 2 * static_cast<size_t>(far) < times.size()};
+}
+
+// Who is `apart` from the job's usual time and contradicts the member that is nearest to it.
+std::vector<int32_t> Contradicting(const std::vector<Seen>& list, int64_t usual_ns, int64_t apart) {
+  std::vector<int32_t> odd;
+  const auto from_usual = [usual_ns](const Seen& s) { return s.newest_ns < usual_ns ? usual_ns - s.newest_ns : s.newest_ns - usual_ns; };
+  const auto usual = std::min_element(list.begin(), list.end(), [&](const Seen& a, const Seen& b) { return from_usual(a) < from_usual(b); });
+  if (list.size() < 3 || from_usual(*usual) >= apart) return odd;
+  for (const Seen& s : list) {
+    // The others completed with it what it never issued, or the reverse.
+    if (from_usual(s) >= apart && (usual->completed > s.issued || s.completed > usual->issued)) odd.push_back(s.rank);
+  }
+  return odd;
+}
+
+// By the entries themselves.
+void AddRecorded(const Rank& rank, int32_t index, Members* members) {
+  std::vector<Seen> seen(rank.memberships.size());
+  int64_t newest = 0;
+  for (const Op& op : rank.ops) {
+    newest = std::max(newest, op.enter_ns);
+    if (op.membership == kNoIndex || !ring::IsCollective(op.kind) || op.seq < 0) continue;
+    Seen& s = seen[op.membership];
+    s.issued = std::max(s.issued, op.seq);
+    if (op.state == OpState::kCompleted && WaitsForAll(op.kind)) s.completed = std::max(s.completed, op.seq);
+  }
+  for (size_t m = 0; m < seen.size(); ++m) {
+    if (seen[m].issued < 0) continue;
+    seen[m].rank = index;
+    seen[m].issued = std::max(seen[m].issued, rank.memberships[m].issued);
+    seen[m].newest_ns = newest;
+    (*members)[rank.memberships[m].comm].push_back(seen[m]);
+  }
+}
+
+// A dump of what was active: what is complete is a number alone, and of what kind it was nobody knows.
+void AddCounted(const Rank& rank, int32_t index, Members* members) {
+  int64_t newest = 0;
+  for (const Op& op : rank.ops) newest = std::max(newest, op.enter_ns);
+  if (newest == 0) return;
+  for (const Membership& ms : rank.memberships) {
+    if (ms.issued < 0) continue;
+    (*members)[ms.comm].push_back({index, ms.issued, ms.completed, newest});
+  }
+}
+
+}  // namespace
+
+void LeaveOutForeignDumps(Bundle* bundle) {
+  Members recorded, counted;
+  for (size_t r = 0; r < bundle->ranks.size(); ++r) {
+    const Rank& rank = bundle->ranks[r];
+    if (rank.source != Source::kFlightRecorder || rank.damaged) continue;
+    rank.only_active ? AddCounted(rank, static_cast<int32_t>(r), &counted) : AddRecorded(rank, static_cast<int32_t>(r), &recorded);
+  }
+  std::set<int32_t> foreign;
+  const Usual recorded_at = UsualTime(recorded, kClockTrust), counted_at = UsualTime(counted, kStandstill);
+  for (const auto& [comm, list] : recorded) {
+    for (int32_t rank : Contradicting(list, recorded_at.time_ns, kClockTrust)) foreign.insert(rank);
+  }
+  bool mixed = !foreign.empty() && !recorded_at.few;
+  // A broadcast may be complete at its root before anybody else comes, but not in several groups and for so long.
+  std::map<int32_t, int> groups;
+  for (const auto& [comm, list] : counted) {
+    for (int32_t rank : Contradicting(list, counted_at.time_ns, kStandstill)) ++groups[rank];
+  }
+  for (const auto& [rank, contradictions] : groups) {
+    if (contradictions < 2) continue;
+    foreign.insert(rank);
+    mixed |= !counted_at.few;
+  }
+  if (mixed) {
+    bundle->problems.push_back({"", -1,
+                                "the dumps are of several runs, or of several times of one: what half of them hold or more cannot be true together "
+                                "with the rest; analyze those of one time alone",
+                                -1});
+    return;
+  }
+  if (foreign.empty() || 2 * foreign.size() >= bundle->ranks.size()) return;
+  for (int32_t r : foreign) {
+    const Rank& rank = bundle->ranks[r];
+    bundle->problems.push_back({rank.path, -1,
+                                "left out: it is of another run, or of another time of this one; what it holds cannot be true together with "
+                                "the dumps of most other ranks",
+                                rank.rank, /*note=*/true});
+  }
+  int32_t index = 0;
+  std::erase_if(bundle->ranks, [&](const Rank&) { return foreign.contains(index++); });
+}
+
+}  // namespace lockstep

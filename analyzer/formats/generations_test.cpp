@@ -1,0 +1,240 @@
+#include "analyzer/formats/generations.h"
+#include "analyzer/util/time_units.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lockstep {
+namespace {
+
+using ring::CommState;
+
+
+LooseRank Made(int rank, int world, const std::string& comm, int64_t at, CommState state = CommState::kReady) {
+  LooseRank loose;
+  loose.rank.rank = rank;
+  loose.rank.world_size = world;
+  loose.rank.path = comm + "." + std::to_string(rank);
+  Membership ms;
+  ms.member_rank = rank;
+  ms.state = state;
+  ms.created_ns = at;
+  loose.rank.memberships.push_back(ms);
+  CommFacts facts;
+  facts.id = comm;
+  facts.size = world;
+  loose.comms.push_back(facts);
+  return loose;
+}
+
+// As BundleBuilder holds them.
+HeldRanks Hold(std::vector<LooseRank> ranks) {
+  HeldRanks held;
+  std::map<std::string, uint32_t> comms;
+  for (LooseRank& loose : ranks) {
+    auto one = std::make_unique<HeldRank>();
+    one->rank = std::move(loose.rank);
+    for (CommFacts& facts : loose.comms) {
+      const uint32_t comm = comms.try_emplace(facts.id, static_cast<uint32_t>(comms.size())).first->second;
+      one->facts.push_back(static_cast<uint32_t>(held.facts.size()));
+      held.facts.push_back({std::move(facts), comm});
+    }
+    held.ranks.push_back(std::move(one));
+  }
+  return held;
+}
+
+std::vector<std::string> Paths(const HeldRanks& held) {
+  std::vector<std::string> paths;
+  for (const auto& one : held.ranks) paths.push_back(one->rank.path);
+  return paths;
+}
+
+TEST(Generations, TheNewestRunIsKeptWhateverRecordedMore) {
+  std::vector<LooseRank> ranks;
+  std::vector<Problem> problems;
+  for (int r = 0; r < 4; ++r) {
+    ranks.push_back(Made(r, 4, "old", 100 * kSecond));
+    ranks.back().rank.memberships[0].issued = 1'000'000;
+    ranks.push_back(Made(r, 4, "new", 500 * kSecond));
+  }
+  HeldRanks held = Hold(std::move(ranks));
+  KeepNewestRun(&held, &problems);
+  EXPECT_EQ(Paths(held), (std::vector<std::string>{"new.0", "new.1", "new.2", "new.3"}));
+  ASSERT_EQ(problems.size(), 1u);
+  EXPECT_TRUE(problems[0].note);
+  EXPECT_NE(problems[0].text.find("4 ranks"), std::string::npos);
+}
+
+// Rank 2's own dump of the newest run is not there; the one of the run before must not take its place.
+TEST(Generations, ADumpThatWasLeftIsNotTakenForAMissingOne) {
+  std::vector<LooseRank> ranks;
+  std::vector<Problem> problems;
+  for (int r = 0; r < 4; ++r) ranks.push_back(Made(r, 4, r == 2 ? "old" : "new", r == 2 ? 100 * kSecond : 500 * kSecond));
+  HeldRanks held = Hold(std::move(ranks));
+  KeepNewestRun(&held, &problems);
+  EXPECT_EQ(Paths(held), (std::vector<std::string>{"new.0", "new.1", "new.3"}));
+  EXPECT_EQ(problems.size(), 1u);
+}
+
+// A rank that waits in the making of a communicator that nobody else enters came with another unique id: of this run.
+TEST(Generations, AnotherUniqueIdIsNoOtherRun) {
+  std::vector<LooseRank> ranks;
+  std::vector<Problem> problems;
+  for (int r = 0; r < 4; ++r) ranks.push_back(Made(r, 4, r == 2 ? "stray" : "world", 100 * kSecond, CommState::kInitializing));
+  HeldRanks held = Hold(std::move(ranks));
+  KeepNewestRun(&held, &problems);
+  EXPECT_EQ(held.ranks.size(), 4u);
+  EXPECT_TRUE(problems.empty());
+}
+
+// Two programs of one job that share no communicator.
+TEST(Generations, PartsThatClaimNothingTwiceStay) {
+  std::vector<LooseRank> ranks;
+  std::vector<Problem> problems;
+  for (int r = 0; r < 8; ++r) {
+    ranks.push_back(Made(r, 8, r < 4 ? "trainer" : "server", 100 * kSecond));
+    ranks.back().comms[0].size = 4;
+  }
+  ranks.push_back({});
+  ranks.back().rank.rank = 8;  // made no communicator
+  HeldRanks held = Hold(std::move(ranks));
+  KeepNewestRun(&held, &problems);
+  EXPECT_EQ(held.ranks.size(), 9u);
+  EXPECT_TRUE(problems.empty());
+}
+
+// A Flight Recorder bundle in which every rank issued and completed AllReduces first to first + 9 of one group.
+Bundle Dumps(const std::vector<std::pair<int64_t, int64_t>>& first_and_time) {
+  Bundle b;
+  Communicator comm;
+  comm.id = "0/1";
+  comm.size = static_cast<int32_t>(first_and_time.size());
+  b.comms.push_back(comm);
+  for (size_t r = 0; r < first_and_time.size(); ++r) {
+    Rank rank;
+    rank.rank = static_cast<int32_t>(r);
+    rank.source = Source::kFlightRecorder;
+    Membership ms;
+    ms.comm = 0;
+    ms.member_rank = static_cast<int32_t>(r);
+    rank.memberships.push_back(ms);
+    for (int64_t i = 0; i < 10; ++i) {
+      Op op;
+      op.membership = 0;
+      op.kind = ring::CallKind::kAllReduce;
+      op.state = OpState::kCompleted;
+      op.seq = first_and_time[r].first + i;
+      op.enter_ns = first_and_time[r].second + i * 1'000'000;
+      rank.ops.push_back(op);
+    }
+    b.ranks.push_back(rank);
+    b.comms[0].members.push_back(static_cast<int32_t>(r));
+  }
+  return b;
+}
+
+TEST(ForeignDumps, WhatCannotBeTrueTogetherIsLeftOut) {
+  for (const int64_t first : {int64_t{5}, int64_t{90'000}}) {
+    Bundle b = Dumps({{700, 9000 * kSecond}, {700, 9000 * kSecond}, {first, 1000 * kSecond}, {700, 9001 * kSecond}});
+    LeaveOutForeignDumps(&b);
+    ASSERT_EQ(b.ranks.size(), 3u) << first;
+    EXPECT_EQ(b.ranks[2].rank, 3);
+    ASSERT_EQ(b.problems.size(), 1u);
+    EXPECT_EQ(b.problems[0].rank, 2);
+  }
+}
+
+TEST(ForeignDumps, ALateOrSkewedRankStays) {
+  // Behind, at about the same time: it may be the one that stopped.
+  Bundle behind = Dumps({{700, 9000 * kSecond}, {700, 9000 * kSecond}, {690, 8990 * kSecond}, {700, 9000 * kSecond}});
+  LeaveOutForeignDumps(&behind);
+  EXPECT_EQ(behind.ranks.size(), 4u);
+  // The same numbers under a clock that is wrong by an hour: nothing contradicts.
+  Bundle skewed = Dumps({{700, 9000 * kSecond}, {700, 9000 * kSecond}, {700, 5400 * kSecond}, {700, 9000 * kSecond}});
+  LeaveOutForeignDumps(&skewed);
+  EXPECT_EQ(skewed.ranks.size(), 4u);
+  // No majority: nobody is judged.
+  Bundle halves = Dumps({{700, 9000 * kSecond}, {700, 9000 * kSecond}, {5, 1000 * kSecond}, {5, 1000 * kSecond}});
+  LeaveOutForeignDumps(&halves);
+  EXPECT_EQ(halves.ranks.size(), 4u);
+  ASSERT_EQ(halves.problems.size(), 1u);
+  EXPECT_NE(halves.problems[0].text.find("the dumps are of several runs"), std::string::npos);
+}
+
+// What each rank has issued and completed in each of two groups, and one entry that is under way.
+Bundle ActiveDumps(const std::vector<std::pair<int64_t, int64_t>>& issued_and_time, int64_t second_group_issued = kUnknown) {
+  Bundle b;
+  b.comms.resize(2);
+  b.comms[1].id = "0/2";
+  for (size_t r = 0; r < issued_and_time.size(); ++r) {
+    Rank rank;
+    rank.rank = static_cast<int32_t>(r);
+    rank.source = Source::kFlightRecorder;
+    rank.only_active = true;
+    for (uint32_t comm = 0; comm < 2; ++comm) {
+      Membership ms;
+      ms.comm = comm;
+      ms.issued = comm == 1 && second_group_issued != kUnknown ? second_group_issued : issued_and_time[r].first;
+      ms.completed = ms.issued - 1;
+      rank.memberships.push_back(ms);
+    }
+    Op op;
+    op.membership = 0;
+    op.kind = ring::CallKind::kAllReduce;
+    op.seq = issued_and_time[r].first;
+    op.enter_ns = issued_and_time[r].second;
+    rank.ops.push_back(op);
+    b.ranks.push_back(rank);
+  }
+  return b;
+}
+
+TEST(ForeignDumps, OfWhatWasActiveTheCountsOfTwoGroupsTell) {
+  const int64_t now = 90'000 * kSecond;
+  Bundle left = ActiveDumps({{700, now}, {700, now}, {5, now - 7200 * kSecond}, {701, now}});
+  LeaveOutForeignDumps(&left);
+  ASSERT_EQ(left.ranks.size(), 3u);
+  EXPECT_EQ(left.ranks[2].rank, 3);
+  ASSERT_EQ(left.problems.size(), 1u);
+  EXPECT_EQ(left.problems[0].rank, 2);
+}
+
+// Three of four members of a group are of another run: the job's other ranks say which.
+TEST(ForeignDumps, TheJobSaysWhichTimeIsUsualNotTheGroup) {
+  const int64_t now = 90'000 * kSecond, before = now - 7200 * kSecond;
+  Bundle b = ActiveDumps({{5, before}, {5, before}, {5, before}, {700, now}, {700, now}, {700, now}, {700, now}, {700, now}});
+  b.comms.resize(4);
+  for (Rank& rank : b.ranks) {
+    if (rank.rank < 4) continue;
+    for (Membership& ms : rank.memberships) ms.comm += 2;
+  }
+  LeaveOutForeignDumps(&b);
+  ASSERT_EQ(b.ranks.size(), 5u);
+  EXPECT_EQ(b.ranks[0].rank, 3);
+}
+
+TEST(ForeignDumps, OfWhatWasActiveTheLateOneStays) {
+  const int64_t now = 90'000 * kSecond;
+  // Behind the others for ten minutes, as a watchdog lets it be.
+  Bundle late = ActiveDumps({{700, now}, {700, now}, {690, now - 600 * kSecond}, {700, now}});
+  // For long, in one group: its root may have sent ahead.
+  Bundle ahead = ActiveDumps({{700, now}, {700, now}, {690, now - 7200 * kSecond}, {700, now}}, 30);
+  // It waits for the operation that the others have not begun.
+  Bundle waiting = ActiveDumps({{700, now}, {700, now}, {701, now - 7200 * kSecond}, {700, now}});
+  Bundle idle = ActiveDumps({{700, now}, {700, now}, {5, 0}, {700, now}});
+  idle.ranks[2].ops.clear();
+  for (Bundle* b : {&late, &ahead, &waiting, &idle}) {
+    LeaveOutForeignDumps(b);
+    EXPECT_EQ(b->ranks.size(), 4u);
+    EXPECT_TRUE(b->problems.empty());
+  }
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,24 @@
+// Between the bundle's values and the dump's messages, both ways without loss.
+#ifndef LOCKSTEP_ANALYZER_FORMATS_LSD_CONVERT_H_
+#define LOCKSTEP_ANALYZER_FORMATS_LSD_CONVERT_H_
+
+#include "analyzer/formats/merge.h"
+#include "proto/dump.pb.h"
+
+namespace lockstep {
+
+// Everything of a rank but its communicators and operations; their counts are set.
+RankHeader EncodeRank(const Rank& rank);
+Rank DecodeRank(const RankHeader& header);
+
+RankCommunicator EncodeMembership(const Membership& membership, const Communicator& comm, int32_t rank, uint32_t index);
+Membership DecodeMembership(const RankCommunicator& message);
+CommFacts FactsOf(const RankCommunicator& message);
+
+CommunicatorInfo EncodeComm(const Communicator& comm);
+CommFacts FactsOf(const CommunicatorInfo& message);
+std::vector<MemberSpan> MembersOf(const CommunicatorInfo& message);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_FORMATS_LSD_CONVERT_H_

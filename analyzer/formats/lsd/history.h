@@ -1,0 +1,60 @@
+// The history of one rank in short: hashes over runs of calls, made when a dump is written, so that a reader of a large job
+// can tell without unpacking where members of a communicator, or ranks in the same role, called differently.
+#ifndef LOCKSTEP_ANALYZER_FORMATS_LSD_HISTORY_H_
+#define LOCKSTEP_ANALYZER_FORMATS_LSD_HISTORY_H_
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "analyzer/model/bundle.h"
+#include "proto/dump.pb.h"
+
+namespace lockstep {
+
+enum class Direction : uint8_t { kCollective = 0, kSend = 1, kRecv = 2 };
+
+// Operations of one numbering.
+struct LaneHistory {
+  uint32_t membership = kNoIndex;  // as Op::membership
+  Direction direction = Direction::kCollective;
+  int32_t peer = 0;                // member rank; 0 for collectives
+  int64_t first_seq = 0, last_seq = -1;
+  uint32_t count = 0;
+  // History::calls and ::program from `begin`: `blocks` entries, entry i of block first_block + i. 0: not known.
+  int64_t first_block = 0;
+  uint32_t begin = 0, blocks = 0;
+  // History::singles: calls one by one, the oldest before the first whole block and the newest ones.
+  int64_t old_seq = 0, new_seq = 0;
+  uint32_t old_begin = 0, old_count = 0, new_begin = 0, new_count = 0;
+};
+
+struct History {
+  std::vector<LaneHistory> lanes;
+  std::vector<uint64_t> calls, program;   // equally long
+  std::vector<uint32_t> singles;
+};
+
+// Which numbering an operation belongs to; false where it has none (no communicator, no number, failed, recent only).
+bool LaneOf(const Op& op, LaneHistory* lane);
+
+// Equal for communicators made at the same place of the program on other ranks; stored, so it never changes.
+uint64_t CommClassHash(std::string_view name, int32_t size, bool has_parent, uint32_t ordinal);
+
+// `classes`: CommClassHash of the communicator of each of rank.memberships. Hashes of Flight Recorder's ranks stay unknown.
+History MakeHistory(const Rank& rank, absl::Span<const uint64_t> classes);
+
+RankHistory EncodeHistory(const History& history, int32_t rank);
+// Lists that do not fit each other, and lanes past kLsdMaxLanes, are left out.
+History DecodeHistory(const RankHistory& message);
+
+// Fills described, newest_ns, keep and lanes.
+void Describe(absl::Span<const Op> ops, OpChunk* chunk);
+
+// Known not to have finished.
+bool Unfinished(OpState state);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_FORMATS_LSD_HISTORY_H_

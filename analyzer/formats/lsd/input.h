@@ -1,0 +1,47 @@
+// The messages of a .lsd file one after the other, checksums checked.
+#ifndef LOCKSTEP_ANALYZER_FORMATS_LSD_INPUT_H_
+#define LOCKSTEP_ANALYZER_FORMATS_LSD_INPUT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace lockstep {
+
+// Reads ahead; knows the file offset of what it shows. May be used for one file after the other.
+class LsdInput {
+ public:
+  void Start(int fd);
+  // The next `size` bytes, fewer at the end of the file; valid until the next call.
+  absl::Status Peek(size_t size, std::string_view* bytes);
+  // Past bytes that Peek has shown.
+  void Skip(size_t size) {
+    begin_ += size;
+    offset_ += size;
+  }
+  uint64_t offset() const { return offset_; }
+
+ private:
+  int fd_ = -1;
+  std::unique_ptr<char[]> buffer_;
+  size_t capacity_ = 0, begin_ = 0, end_ = 0;
+  uint64_t offset_ = 0;  // of buffer_[begin_]
+};
+
+struct LsdMessage {
+  enum class Kind { kIntact, kDamaged, kStop } kind = Kind::kStop;
+  uint64_t start = 0;         // of its length
+  uint64_t offset = 0;        // of the message itself
+  std::string_view bytes;     // kIntact: without its checksum; valid until the next call
+  std::string text;           // else: what is wrong
+};
+
+// kStop: nothing after it can be found.
+LsdMessage NextLsdMessage(LsdInput* input);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_FORMATS_LSD_INPUT_H_

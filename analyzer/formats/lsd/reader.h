@@ -1,0 +1,136 @@
+// Reads a .lsd dump (docs/dump-file.md) as a hostile file, in two steps: Scan() checks every byte, decodes everything but
+// the operations, and notes where these are; Load() unpacks as many of them as asked for.
+#ifndef LOCKSTEP_ANALYZER_FORMATS_LSD_READER_H_
+#define LOCKSTEP_ANALYZER_FORMATS_LSD_READER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "analyzer/formats/merge.h"
+#include "analyzer/formats/lsd/columns.h"
+#include "analyzer/formats/lsd/history.h"
+#include "proto/dump.pb.h"
+
+namespace lockstep {
+
+bool LooksLikeLsd(std::string_view head);
+
+// Adds the ranks of the dump behind `fd` (not owned, read from its start by pread) to *builder. `path` is for messages.
+// Damage is stepped over where the framing survives, else reading stops there; what was lost becomes problems with
+// offsets, and the ranks concerned are marked as damaged. *header (may be null) gets the file's header. Errors: no
+// dump, a version this reader must not read, no header, or nothing to be read at all; nothing is added then.
+absl::Status ReadLsd(int fd, const std::string& path, BundleBuilder* builder, DumpHeader* header = nullptr);
+
+// Operations of one numbering that have to be loaded where the file holds them, however old.
+struct LsdNeed {
+  uint32_t membership = kNoIndex;  // into Rank::memberships
+  Direction direction = Direction::kCollective;
+  int32_t peer = 0;
+  int64_t first = 0, last = 0;     // sequence numbers
+};
+
+// What to load of one rank's operations: at least the newest so many, all that were unfinished (of many the oldest), and
+// the needs. What is left in the file is counted in Rank::not_loaded and Membership::not_loaded.
+struct LsdPlan {
+  size_t newest = SIZE_MAX;
+  std::vector<LsdNeed> needs;
+};
+
+// Buffers of one thread that reads files, one after the other.
+class LsdWorkspace {
+ public:
+  LsdWorkspace();
+  ~LsdWorkspace();
+  struct Parts;
+  Parts& parts() { return *parts_; }
+
+ private:
+  std::unique_ptr<Parts> parts_;
+};
+
+class LsdFile {
+ public:
+  // A run of operations as it lies in the file.
+  struct Chunk {
+    uint64_t offset = 0;           // of the message
+    uint32_t length = 0;
+    uint32_t count = 0;
+    int64_t newest_ns = INT64_MAX;
+    bool described = false, keep = false;
+  };
+  struct ReadRank {
+    LooseRank loose;               // the rank without operations until Load()
+    History history;               // lanes' memberships are indexes into loose.rank.memberships
+    std::vector<Chunk> chunks;     // intact ones, in file order
+    uint64_t recorded = 0;         // operations in `chunks`
+    bool described = true;         // all chunks are, and `history` covers them
+
+    // The reader's own.
+    absl::flat_hash_map<uint32_t, uint32_t> position;  // RankCommunicator.index -> place, where they differ
+    uint64_t promised_ops = 0;
+    uint32_t promised_comms = 0;
+    uint64_t left = 0;
+    bool has_header = false;
+    bool damaged = false;
+  };
+
+  // When *cancel (may be null) turns true, Scan() fails with CANCELLED, and what the other steps leave is of no use.
+  explicit LsdFile(std::string path, const std::atomic<bool>* cancel = nullptr) : path_(std::move(path)), cancel_(cancel) {}
+
+  // Errors as ReadLsd's. Different files may be scanned at the same time, each with a workspace of its own.
+  absl::Status Scan(int fd, LsdWorkspace* workspace);
+  const DumpHeader& header() const { return header_; }
+  std::vector<ReadRank>& ranks() { return ranks_; }
+  const std::string& path() const { return path_; }
+
+  // Makes history and descriptions of chunks for ranks whose writer did not, by unpacking them once.
+  void DescribeAll(int fd, LsdWorkspace* workspace);
+  // The texts of the file become texts of the bundle. One file at a time; before Load().
+  void InternTexts(BundleBuilder* builder);
+  // `plans` is by rank, as ranks(). Different files at the same time, as Scan().
+  void Load(int fd, const std::vector<LsdPlan>& plans, LsdWorkspace* workspace);
+  // Hands everything over; the file is empty afterwards.
+  void Deliver(BundleBuilder* builder);
+
+ private:
+  void Damage(uint64_t offset, std::string text, int32_t rank = -1);
+  void TakeRecord(DumpRecord& record, uint64_t offset, uint32_t length);
+  ReadRank* Find(int32_t rank, uint64_t offset);
+  void TakeRank(const RankHeader& header, uint64_t offset);
+  void TakeMembership(const RankCommunicator& message, uint64_t offset);
+  void TakeChunk(int32_t rank, Chunk chunk);
+  // Appends the operations of a chunk to *rows, references checked. False: nothing could be used, which is noted.
+  bool Unpack(int fd, ReadRank* read, const Chunk& chunk, LsdWorkspace::Parts* parts, Rank* rows);
+  absl::Status UnpackInto(const OpChunk& chunk, LsdWorkspace::Parts* parts, Rank* rows) const;
+  void CheckRows(const ReadRank& read, size_t first, Rank* rows) const;
+  void LoadAll(int fd, ReadRank* read, LsdWorkspace::Parts* parts);
+  void LoadPart(int fd, ReadRank* read, const LsdPlan& plan, LsdWorkspace::Parts* parts);
+  uint32_t Place(const ReadRank& read, uint32_t index) const;
+
+  bool Cancelled() const { return cancel_ != nullptr && cancel_->load(std::memory_order_relaxed); }
+
+  const std::string path_;
+  const std::atomic<bool>* const cancel_;
+  DumpHeader header_;
+  TextIndexes texts_;              // file's index -> bundle's
+  std::vector<std::string> strings_, shapes_;  // until InternTexts()
+  std::vector<ReadRank> ranks_;
+  absl::flat_hash_map<int32_t, size_t> rank_at_;
+  std::vector<std::pair<CommFacts, std::vector<MemberSpan>>> comms_;
+  std::vector<std::pair<int32_t, History>> histories_;
+  std::vector<Problem> problems_, carried_;
+  uint64_t operations_ = 0, memberships_ = 0, comms_seen_ = 0;
+  int damages_ = 0;
+  bool ended_ = false;
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_FORMATS_LSD_READER_H_

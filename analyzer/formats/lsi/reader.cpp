@@ -1,0 +1,288 @@
+#include "analyzer/formats/lsi/reader.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/util/atomic_file.h"
+#include "analyzer/formats/lsd/format.h"
+#include "analyzer/util/time_units.h"
+
+namespace lockstep {
+namespace {
+
+constexpr uint32_t kElementBytes[] = {sizeof(IndexRank), sizeof(IndexComm), sizeof(int32_t), sizeof(IndexMembership),
+                                      sizeof(uint64_t), 1, 1, sizeof(IndexOpen), 1, 1, 2, 4, 4, 2, 4, 4, 1, 1, 4, 1};
+static_assert(std::size(kElementBytes) == static_cast<size_t>(IndexSection::kCount));
+
+constexpr uint64_t Most(IndexSection section) {
+  switch (section) {
+    case IndexSection::kRanks: return kIndexMaxRanks;
+    case IndexSection::kComms: return kIndexMaxComms;
+    case IndexSection::kMembers: return kIndexMaxMembers;
+    case IndexSection::kMemberships: return kIndexMaxMemberships;
+    case IndexSection::kTextOffsets: return kIndexMaxTextBytes + 1;
+    case IndexSection::kTexts: return kIndexMaxTextBytes;
+    case IndexSection::kFacts: return kIndexMaxFactsBytes;
+    case IndexSection::kOpen: return kIndexMaxOpen + 1;
+    case IndexSection::kCells: return kIndexMaxCells;
+    default: return kIndexMaxOps;
+  }
+}
+
+absl::Status Damaged(const std::string& path, uint64_t offset, const std::string& what) {
+  return absl::DataLossError(absl::StrCat(path, ": offset ", offset, ": ", what, "; delete the index, it is made again from the dumps"));
+}
+
+}  // namespace
+
+template <typename T>
+absl::Span<const T> IndexReader::Section(IndexSection section) const {
+  const IndexSectionEntry& entry = header_->sections[static_cast<int>(section)];
+  return {reinterpret_cast<const T*>(static_cast<const char*>(map_) + entry.offset), static_cast<size_t>(entry.count)};
+}
+
+absl::StatusOr<std::unique_ptr<IndexReader>> IndexReader::Open(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) {
+    const int error = errno;
+    return error == ENOENT ? absl::NotFoundError(absl::StrCat(path, ": no such file")) : FileError("open", path, error);
+  }
+  struct stat st = {};
+  std::unique_ptr<IndexReader> reader(new IndexReader());
+  absl::Status status;
+  if (fstat(fd, &st) != 0) {
+    status = FileError("read", path, errno);
+  } else if (!S_ISREG(st.st_mode)) {
+    status = absl::InvalidArgumentError(absl::StrCat(path, ": not a regular file"));
+  } else if (static_cast<uint64_t>(st.st_size) < sizeof(IndexHeader)) {
+    status = Damaged(path, static_cast<uint64_t>(st.st_size), "shorter than the header of an index");
+  } else {
+    void* map = mmap(nullptr, static_cast<size_t>(st.st_size), PROT_READ, MAP_SHARED, fd, 0);
+    if (map == MAP_FAILED) {
+      status = FileError("map", path, errno);
+    } else {
+      reader->map_ = map;
+      reader->bytes_ = static_cast<size_t>(st.st_size);
+    }
+  }
+  close(fd);
+  if (!status.ok()) return status;
+  if (status = reader->Check(path); !status.ok()) return status;
+  return reader;
+}
+
+IndexReader::~IndexReader() {
+  if (map_ != nullptr) munmap(map_, bytes_);
+}
+
+absl::Status IndexReader::Check(const std::string& path) {
+  header_ = static_cast<const IndexHeader*>(map_);
+  if (std::memcmp(header_->magic, kIndexMagic.data(), kIndexMagic.size()) != 0) return Damaged(path, 0, "not an index of Lockstep");
+  if (header_->min_reader_version > kIndexVersion) {
+    return absl::FailedPreconditionError(absl::StrCat(path, ": written for readers of version ", header_->min_reader_version,
+                                                      ", this one is ", kIndexVersion, "; use a newer Lockstep or delete the index"));
+  }
+  if (header_->version < kIndexVersion) {
+    return absl::FailedPreconditionError(absl::StrCat(path, ": of the older version ", header_->version, "; delete the index, it is made again from the dumps"));
+  }
+  if (header_->byte_order != kIndexByteOrder) return Damaged(path, 16, "written on a machine of the other byte order");
+  IndexHeader copy = *header_;
+  copy.crc = 0;
+  if (Crc32c({reinterpret_cast<const char*>(&copy), sizeof(copy)}) != header_->crc) return Damaged(path, 0, "the header's checksum differs");
+  if (header_->file_bytes != bytes_) {
+    return Damaged(path, bytes_, absl::StrCat("the file has ", bytes_, " bytes and its header says ", header_->file_bytes));
+  }
+  if (absl::Status status = CheckSections(path); !status.ok()) return status;
+  ranks_ = Section<IndexRank>(IndexSection::kRanks);
+  comms_ = Section<IndexComm>(IndexSection::kComms);
+  members_ = Section<int32_t>(IndexSection::kMembers);
+  memberships_ = Section<IndexMembership>(IndexSection::kMemberships);
+  text_offsets_ = Section<uint64_t>(IndexSection::kTextOffsets);
+  texts_ = Section<char>(IndexSection::kTexts);
+  facts_ = Section<char>(IndexSection::kFacts);
+  open_ = Section<IndexOpen>(IndexSection::kOpen);
+  kinds_ = Section<uint8_t>(IndexSection::kKind);
+  states_ = Section<uint8_t>(IndexSection::kState);
+  op_memberships_ = Section<uint16_t>(IndexSection::kMembership);
+  seqs_ = Section<uint32_t>(IndexSection::kSeq);
+  enters_ = Section<uint32_t>(IndexSection::kEnter);
+  hosts_ = Section<uint16_t>(IndexSection::kHost);
+  starts_ = Section<uint32_t>(IndexSection::kStart);
+  ends_ = Section<uint32_t>(IndexSection::kEnd);
+  sizes_ = Section<uint8_t>(IndexSection::kSize);
+  streams_ = Section<uint8_t>(IndexSection::kStream);
+  peers_ = Section<uint32_t>(IndexSection::kPeer);
+  cells_ = Section<uint8_t>(IndexSection::kCells);
+  return CheckTables(path);
+}
+
+absl::Status IndexReader::CheckSections(const std::string& path) {
+  for (int s = 0; s < static_cast<int>(IndexSection::kCount); ++s) {
+    const IndexSectionEntry& entry = header_->sections[s];
+    const uint64_t at = offsetof(IndexHeader, sections) + static_cast<uint64_t>(s) * sizeof(IndexSectionEntry);
+    const bool column = s >= static_cast<int>(IndexSection::kKind) && s < static_cast<int>(IndexSection::kCells);
+    if (entry.element_bytes != kElementBytes[s] || entry.count > Most(static_cast<IndexSection>(s)) ||
+        entry.offset % kIndexAlign != 0 || entry.offset > bytes_ || entry.count > (bytes_ - entry.offset) / entry.element_bytes) {
+      return Damaged(path, at, absl::StrCat("section ", s, " does not fit the file"));
+    }
+    if (column && entry.count != header_->sections[static_cast<int>(IndexSection::kKind)].count) {
+      return Damaged(path, at, "columns of different lengths");
+    }
+    if (s < static_cast<int>(IndexSection::kKind) &&
+        Crc32c({static_cast<const char*>(map_) + entry.offset, static_cast<size_t>(entry.count) * entry.element_bytes}) != entry.crc) {
+      return Damaged(path, entry.offset, absl::StrCat("the checksum of table ", s, " differs"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status IndexReader::CheckTables(const std::string& path) const {
+  auto at = [&](IndexSection section, size_t i) {
+    const IndexSectionEntry& entry = header_->sections[static_cast<int>(section)];
+    return entry.offset + i * entry.element_bytes;
+  };
+  for (size_t i = 0; i < text_offsets_.size(); ++i) {
+    if (text_offsets_[i] > texts_.size() || (i > 0 && text_offsets_[i] < text_offsets_[i - 1])) {
+      return Damaged(path, at(IndexSection::kTextOffsets, i), "a text outside of the texts");
+    }
+  }
+  for (size_t i = 0; i < comms_.size(); ++i) {
+    const IndexComm& c = comms_[i];
+    const uint64_t wanted = static_cast<uint64_t>(std::max(c.size, 0)) * c.columns;
+    if (c.size < 0 || (c.members_known != 0 && c.members_known != static_cast<uint32_t>(c.size)) || c.columns > kIndexMaxColumns ||
+        c.first_member > members_.size() || c.members_known > members_.size() - c.first_member || c.first_cell > cells_.size() ||
+        wanted > cells_.size() - c.first_cell || c.first_seq < kNone || c.first_seq > kHighestSeq) {
+      return Damaged(path, at(IndexSection::kComms, i), "a communicator's members or cells lie outside of theirs");
+    }
+  }
+  for (size_t i = 0; i < memberships_.size(); ++i) {
+    const IndexMembership& m = memberships_[i];
+    if (m.comm >= comms_.size() || m.seq_base < 0 || m.seq_base > INT64_MAX - kIndexNoSeq) {
+      return Damaged(path, at(IndexSection::kMemberships, i), "a place in a communicator that is not there");
+    }
+  }
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    const IndexRank& r = ranks_[i];
+    if (r.first_op > kinds_.size() || r.ops > kinds_.size() - r.first_op || r.first_membership > memberships_.size() ||
+        r.memberships > memberships_.size() - r.first_membership || r.base_ns > INT64_MAX - int64_t{kIndexNoTime} * 2 * kUs) {
+      return Damaged(path, at(IndexSection::kRanks, i), "a rank's operations or communicators lie outside of theirs");
+    }
+  }
+  for (size_t i = 0; i < open_.size(); ++i) {
+    const bool last = i + 1 == open_.size();
+    if (last ? open_[i].op != kinds_.size() : open_[i].op >= kinds_.size() || open_[i].op >= open_[i + 1].op) {
+      return Damaged(path, at(IndexSection::kOpen, i), "operations in flight out of order");
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::string_view IndexReader::text(uint32_t index) const {
+  if (static_cast<size_t>(index) + 1 >= text_offsets_.size()) return {};
+  return {texts_.data() + text_offsets_[index], static_cast<size_t>(text_offsets_[index + 1] - text_offsets_[index])};
+}
+
+IndexOp IndexReader::op(size_t rank, uint64_t index) const {
+  IndexOp out;
+  if (rank >= ranks_.size() || index >= kinds_.size()) return out;
+  const IndexRank& r = ranks_[rank];
+  const size_t i = static_cast<size_t>(index);
+  out.kind = static_cast<ring::CallKind>(kinds_[i]);
+  if (states_[i] <= static_cast<uint8_t>(OpState::kCaptured)) out.state = static_cast<OpState>(states_[i]);
+  if (op_memberships_[i] < r.memberships) {
+    out.membership = r.first_membership + op_memberships_[i];
+    if (seqs_[i] != kIndexNoSeq) out.seq = memberships_[*out.membership].seq_base + seqs_[i];
+  }
+  auto time = [&](uint32_t us) { return us == kIndexNoTime ? 0 : r.base_ns + int64_t{us} * kUs; };
+  out.enter_ns = time(enters_[i]);
+  out.started_ns = time(starts_[i]);
+  out.completed_ns = time(ends_[i]);
+  if (out.enter_ns != 0 && hosts_[i] != kIndexNotReturned) out.return_ns = out.enter_ns + hosts_[i] * kUs;
+  if (sizes_[i] > 0 && sizes_[i] <= 64) out.bytes_at_least = uint64_t{1} << (sizes_[i] - 1);
+  out.stream = streams_[i];
+  if (peers_[i] != kIndexNoPeer && peers_[i] <= INT32_MAX) out.peer = static_cast<int32_t>(peers_[i] - 1);
+  return out;
+}
+
+IndexColumns IndexReader::columns(size_t rank) const {
+  if (rank >= ranks_.size()) return {};
+  const IndexRank& r = ranks_[rank];
+  auto part = [&](const auto& column) { return column.subspan(static_cast<size_t>(r.first_op), static_cast<size_t>(r.ops)); };
+  return {part(kinds_), part(states_), part(sizes_), part(streams_), part(op_memberships_), part(hosts_),
+          part(seqs_), part(enters_), part(starts_), part(ends_), part(peers_)};
+}
+
+void IndexReader::WillNeed(size_t rank) const {
+  static const auto kPage = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  auto ask = [](const auto& part) {
+    if (part.empty()) return;
+    const uintptr_t first = reinterpret_cast<uintptr_t>(part.data()) & ~(kPage - 1);
+    const uintptr_t end = reinterpret_cast<uintptr_t>(part.data() + part.size());
+    madvise(reinterpret_cast<void*>(first), end - first, MADV_WILLNEED);
+  };
+  const IndexColumns c = columns(rank);
+  ask(c.kind), ask(c.state), ask(c.size), ask(c.stream), ask(c.membership), ask(c.host);
+  ask(c.seq), ask(c.enter), ask(c.start), ask(c.end), ask(c.peer);
+}
+
+bool InFlight(ring::CallKind kind, OpState state, int64_t seq, const IndexMembership* m) {
+  switch (state) {
+    case OpState::kEntered:
+    case OpState::kQueued:
+    case OpState::kEnqueued:
+    case OpState::kStarted:
+    case OpState::kIncomplete: return true;
+    case OpState::kUnknown:
+      return m != nullptr && ring::IsCollective(kind) && seq >= 0 && m->completed >= kNone && seq > m->completed && seq <= m->issued;
+    default: return false;
+  }
+}
+
+std::vector<IndexOpen> IndexReader::OpenOps(size_t rank) const {
+  std::vector<IndexOpen> out;
+  if (rank >= ranks_.size()) return out;
+  const IndexRank& r = ranks_[rank];
+  if (!open_.empty()) {
+    auto place = std::lower_bound(open_.begin(), open_.end(), r.first_op, [](const IndexOpen& open, uint64_t op) { return open.op < op; });
+    for (; place != open_.end() && place->op - r.first_op < r.ops; ++place) out.push_back(*place);
+    return out;
+  }
+  for (uint64_t i = r.first_op; i < r.first_op + r.ops; ++i) {
+    const auto state = static_cast<OpState>(states_[i]);
+    if (state == OpState::kCompleted || state == OpState::kFailed || state == OpState::kCaptured) continue;
+    const IndexOp one = op(rank, i);
+    const IndexMembership* m = one.membership.has_value() ? &memberships_[*one.membership] : nullptr;
+    if (InFlight(one.kind, one.state, one.seq, m)) out.push_back({i, seqs_[i], enters_[i], op_memberships_[i], kinds_[i], static_cast<uint8_t>(one.state), 0});
+  }
+  return out;
+}
+
+absl::Span<const uint8_t> IndexReader::cells(const IndexComm& comm, int32_t member) const {
+  if (member < 0 || member >= comm.size) return {};
+  return cells_.subspan(comm.first_cell + static_cast<uint64_t>(member) * comm.columns, comm.columns);
+}
+
+IndexCell IndexReader::CellAt(const IndexComm& comm, int32_t member, int64_t seq, const IndexMembership* membership) const {
+  if (membership == nullptr || member < 0 || member >= comm.size) return IndexCell::kNoData;
+  const uint64_t column = static_cast<uint64_t>(seq) - static_cast<uint64_t>(comm.first_seq);
+  if (seq >= comm.first_seq && column < comm.columns) {
+    const uint8_t stored = cells(comm, member)[static_cast<size_t>(column)];
+    if (stored >= static_cast<uint8_t>(IndexCell::kUnknown) &&
+        stored <= static_cast<uint8_t>(IndexCell::kUnknown) + static_cast<uint8_t>(OpState::kCaptured)) {
+      return static_cast<IndexCell>(stored);
+    }
+  }
+  if (membership->issued == kUnknown) return IndexCell::kEmpty;
+  return seq > membership->issued ? IndexCell::kNotEnqueued : IndexCell::kOverwritten;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,25 @@
+// Turns decoded rings into a Bundle: one Rank per process, or per device where one process drives several.
+#ifndef LOCKSTEP_ANALYZER_FORMATS_RING_LOADER_H_
+#define LOCKSTEP_ANALYZER_FORMATS_RING_LOADER_H_
+
+#include <string>
+#include <vector>
+
+#include "analyzer/model/bundle.h"
+#include "recorder/ring/snapshot.h"
+
+namespace lockstep {
+
+struct RingInput {
+  ring::Snapshot snapshot;
+  std::string path;  // where it was read from, for messages
+  Process process;   // how its process was seen from outside; Life::kUnknown when nobody looked
+};
+
+// Merges the rings into one bundle: communicators by identity, members by (process rank, member rank). Of several
+// generations of one job (restart count) only the newest is kept, the others are named in problems.
+Bundle BundleFromRings(std::vector<RingInput> rings);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_FORMATS_RING_LOADER_H_

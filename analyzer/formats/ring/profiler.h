@@ -1,0 +1,18 @@
+// What NCCL's profiler interface told, laid over the operations that the calls told.
+#ifndef LOCKSTEP_ANALYZER_FORMATS_RING_PROFILER_H_
+#define LOCKSTEP_ANALYZER_FORMATS_RING_PROFILER_H_
+
+#include <cstdint>
+
+#include "absl/container/flat_hash_map.h"
+#include "analyzer/model/bundle.h"
+
+namespace lockstep {
+
+// Gives operations the state and times of their kernels, and the rank its network operations that are under way.
+// `membership_of`: positions in `rank->memberships` by index of the ring's communicator table.
+void ApplyProfiler(const ring::Snapshot& snapshot, const absl::flat_hash_map<uint32_t, uint32_t>& membership_of, Rank* rank);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_FORMATS_RING_PROFILER_H_

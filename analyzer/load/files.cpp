@@ -1,0 +1,142 @@
+#include "analyzer/load/files.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/formats/lsd/reader.h"
+#include "recorder/ring/reader.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int kMaxDepth = 8;
+constexpr size_t kMaxFiles = 1u << 20;
+
+bool HoldsNoData(const std::string& name) {
+  return absl::StartsWith(name, ".") || absl::StartsWith(name, "README") || absl::EndsWith(name, ".log") ||
+         name == "verdict.json" || name == "verdict.txt" || name == "report.html" || name == "stacks.json" ||
+         name == "decisions.jsonl" || name == "index.lsi";
+}
+
+class Walk {
+ public:
+  Walk(FoundFiles* found, const std::atomic<bool>* cancel) : found_(found), cancel_(cancel) {}
+
+  absl::Status Start(const std::string& path) {
+    struct stat info;
+    if (stat(path.c_str(), &info) != 0) {
+      if (errno == ENOENT || errno == ENOTDIR)
+        return absl::NotFoundError(absl::StrCat(path, ": no such file or folder"));
+      Problem(path, errno);
+      return absl::OkStatus();
+    }
+    Visit(path, info, 0);
+    return absl::OkStatus();
+  }
+
+  bool Cancelled() const { return cancel_ != nullptr && *cancel_; }
+
+ private:
+  void Problem(const std::string& path, int error) {
+    std::string text = absl::StrCat("cannot be read: ", strerror(error));
+    if (error == EACCES || error == EPERM) absl::StrAppend(&text, "; read it as the user who ran the job, or as root");
+    found_->problems.push_back({path, -1, std::move(text), -1});
+  }
+
+  void Visit(const std::string& path, const struct stat& info, int depth) {
+    if (S_ISDIR(info.st_mode)) {
+      if (depth > kMaxDepth) {
+        found_->problems.push_back(
+            {path, -1, absl::StrCat("folders are read ", kMaxDepth, " deep; what is in here was not read"), -1});
+      } else if (seen_.insert({info.st_dev, info.st_ino}).second) {
+        EnterFolder(path, depth);
+      }
+    } else if (S_ISREG(info.st_mode)) {
+      if (found_->files.size() < kMaxFiles && seen_.insert({info.st_dev, info.st_ino}).second)
+        TakeFile(path, depth == 0);
+    } else if (depth == 0) {
+      found_->problems.push_back({path, -1, "not a regular file or folder: not read", -1});
+    }
+  }
+
+  void EnterFolder(const std::string& path, int depth) {
+    DIR* dir = opendir(path.c_str());
+    if (dir == nullptr) {
+      Problem(path, errno);
+      return;
+    }
+    std::vector<std::string> names;
+    while (const dirent* entry = readdir(dir)) {
+      if (!HoldsNoData(entry->d_name)) names.emplace_back(entry->d_name);
+    }
+    closedir(dir);
+    std::sort(names.begin(), names.end());
+    for (const std::string& name : names) {
+      if (Cancelled()) return;
+      const std::string child = absl::EndsWith(path, "/") ? path + name : absl::StrCat(path, "/", name);
+      struct stat info;
+      if (stat(child.c_str(), &info) == 0) {
+        Visit(child, info, depth + 1);
+      } else if (errno != ENOENT) {  // a link to nowhere, or a file that went away meanwhile, is none
+        Problem(child, errno);
+      }
+    }
+  }
+
+  void TakeFile(const std::string& path, bool named) {
+    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) {
+      Problem(path, errno);
+      return;
+    }
+    char head[512];
+    const ssize_t n = pread(fd, head, sizeof(head), 0);
+    const int error = errno;
+    close(fd);
+    if (n < 0) {
+      Problem(path, error);
+      return;
+    }
+    const std::string_view bytes(head, static_cast<size_t>(n));
+    const size_t slash = path.rfind('/');
+    const std::string_view name = std::string_view(path).substr(slash == std::string::npos ? 0 : slash + 1);
+    FileKind kind = FileKind::kOther;
+    if (ring::LooksLikeRing(bytes.data(), bytes.size())) {
+      kind = FileKind::kRing;
+    } else if (LooksLikeLsd(bytes)) {
+      kind = FileKind::kDump;
+    } else if (name == "manifest.json") {
+      kind = FileKind::kManifest;
+    }
+    found_->files.push_back({path, kind, named});
+  }
+
+  FoundFiles* found_;
+  const std::atomic<bool>* const cancel_;
+  std::set<std::pair<dev_t, ino_t>> seen_;
+};
+
+}  // namespace
+
+absl::Status FindFiles(const std::vector<std::string>& paths, FoundFiles* found, const std::atomic<bool>* cancel) {
+  Walk walk(found, cancel);
+  for (const std::string& path : paths) {
+    if (absl::Status status = walk.Start(path); !status.ok()) return status;
+    if (walk.Cancelled()) return absl::CancelledError("cancelled");
+  }
+  std::sort(found->files.begin(), found->files.end(),
+            [](const FoundFile& a, const FoundFile& b) { return a.path < b.path; });
+  return absl::OkStatus();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,34 @@
+// Finds the files behind the paths a user gave, and what each of them is.
+#ifndef LOCKSTEP_ANALYZER_LOAD_FILES_H_
+#define LOCKSTEP_ANALYZER_LOAD_FILES_H_
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "analyzer/model/bundle.h"
+
+namespace lockstep {
+
+enum class FileKind { kRing, kDump, kManifest, kOther };
+
+struct FoundFile {
+  std::string path;
+  FileKind kind = FileKind::kOther;
+  bool named = false;  // given as a path of its own, not met in a folder
+};
+
+struct FoundFiles {
+  std::vector<FoundFile> files;   // sorted by path, each file once
+  std::vector<Problem> problems;  // unreadable files and folders
+};
+
+// Folders are walked at most eight deep, symbolic links followed but no folder entered twice. Lockstep's own files that
+// hold no data (verdict.json, logs, ..), hidden files and README files met in folders are passed over. NotFound for a
+// path that does not exist; CANCELLED once *cancel (may be null) is true.
+absl::Status FindFiles(const std::vector<std::string>& paths, FoundFiles* found, const std::atomic<bool>* cancel = nullptr);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_LOAD_FILES_H_

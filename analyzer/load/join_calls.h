@@ -1,0 +1,87 @@
+// The collectives of one communicator as two sources recorded them, brought onto one numbering.
+#ifndef LOCKSTEP_ANALYZER_LOAD_JOIN_CALLS_H_
+#define LOCKSTEP_ANALYZER_LOAD_JOIN_CALLS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analyzer/model/bundle.h"
+
+namespace lockstep {
+
+// Whose records may be split: a framework records one call where the library has a send and a receive for each peer.
+bool IsSplitKind(ring::CallKind kind);
+
+// An own record counts every collective of a communicator from 1. Flight Recorder counts launches of a process group, from
+// 0 or 1: a coalesced batch of n operations is one launch, and what is made of sends and receives (an all-to-all, a gather)
+// counts too. So its calls get positions: consecutive numbers in the order of calls, one for each that an own record would
+// count. Where every launch is one call, positions are the dump's own numbers.
+
+// Where the calls of each communicator are: made once for a bundle, which must stay as it is meanwhile.
+struct CallIndex {
+  explicit CallIndex(const Bundle& bundle);
+
+  struct Use {
+    uint32_t rank, membership;  // into Bundle::ranks and Rank::memberships
+  };
+  const std::vector<uint32_t>& OpsOf(const Use& use) const { return ops[use.rank][use.membership]; }
+
+  const Bundle& bundle;
+  std::vector<std::vector<Use>> uses;                      // by communicator
+  std::vector<std::vector<std::vector<uint32_t>>> ops;     // by rank and membership: into Rank::ops
+};
+
+// True if an own record of a call and a dump's entry can be the same call: kind and size.
+bool SameCall(const Op& own, const Op& entry);
+
+// One call as the ranks of a source recorded it: what more than half of them say.
+class Witnessed {
+ public:
+  void Add(const Op& op);
+  // nullptr: no majority.
+  const Op* op() const;
+
+ private:
+  const Op* ops_[2] = {nullptr, nullptr};
+  int32_t votes_[2] = {0, 0};
+  int32_t others_ = 0;
+};
+
+// The calls of one communicator over all ranks of one source: by number, what a call was.
+struct CallTable {
+  std::map<int64_t, Witnessed> calls;
+  bool from_birth = true;              // positions are the dump's own numbers
+  int64_t first_number = 1;            // the number of the first call ever, where from_birth
+  std::string refused;                 // not empty: positions cannot be told, and why
+  // Of the dump: number -> position of its first call. Numbers that no rank has any more are absent.
+  std::map<int64_t, int64_t> positions;
+
+  // The position of the last call of a launch; kNone and kUnknown stay, kUnknown too where no entry tells.
+  int64_t PositionOf(int64_t number) const;
+};
+
+CallTable OwnCalls(const CallIndex& own, uint32_t comm);
+// `split`: the own record counts no all-to-all, gather or scatter here, so they are made of sends and receives.
+CallTable EntryCalls(const CallIndex& dump, uint32_t comm, bool split);
+
+// Positions of a rank's entries, in order: (position, index into Rank::ops).
+std::vector<std::pair<int64_t, uint32_t>> EntryPositions(const CallIndex& dump, const CallIndex::Use& use,
+                                                         const CallTable& table, bool split);
+
+// By how much own numbers exceed positions.
+struct Shift {
+  bool found = false;
+  int64_t by = 0;
+  int64_t agreeing = 0;  // calls that are in both
+  std::string why_not;   // not found: for people
+};
+// `ends`: own number minus position of the last call, for every rank that both sources have; the ranks that stand at
+// different places and still agree in it make it an answer where the calls repeat themselves.
+Shift FindShift(const CallTable& own, const CallTable& entries, const std::vector<std::pair<int64_t, int64_t>>& ends);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_LOAD_JOIN_CALLS_H_

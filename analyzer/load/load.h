@@ -1,0 +1,37 @@
+// One way in for every source: folders and files of any kind the analyzer reads.
+#ifndef LOCKSTEP_ANALYZER_LOAD_LOAD_H_
+#define LOCKSTEP_ANALYZER_LOAD_LOAD_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "analyzer/model/bundle.h"
+#include "analyzer/load/window.h"
+
+namespace lockstep {
+
+// Loads incident folders, .lsd files, ring files and Flight Recorder dumps, found by content, not by name. Several
+// paths are one bundle. Errors: NotFound for a path that does not exist, FailedPrecondition when nothing at all was
+// readable (message: what was tried). Damage to a part goes to Bundle::problems and the rest is loaded.
+absl::StatusOr<Bundle> LoadPaths(const std::vector<std::string>& paths);
+
+// How far a load is; may be read from another thread meanwhile.
+struct LoadProgress {
+  std::atomic<int64_t> files_found{0}, files_read{0};
+  std::atomic<int64_t> files_unpacked{0};  // dumps whose operations were loaded, a second step
+  const std::atomic<bool>* cancel = nullptr;  // when it turns true, no further file is read: the result is CANCELLED
+  // Called after each file (of several at once, on any thread), both steps of dumps together; may be empty.
+  std::function<void(int64_t done, int64_t total)> on_files;
+};
+// Files are read by as many threads as there are cores; the result is the same. Of dumps with more operations than
+// limits.all only a part is loaded (analyzer/load/window.h), which Rank::not_loaded and a note among the problems say.
+absl::StatusOr<Bundle> LoadPaths(const std::vector<std::string>& paths, LoadProgress* progress,
+                                 const LoadLimits& limits = {});
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_LOAD_LOAD_H_

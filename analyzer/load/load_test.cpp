@@ -1,0 +1,235 @@
+#include "analyzer/load/load.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+#include <tuple>
+
+#include "analyzer/formats/lsd/writer.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class LoadTest : public ::testing::Test {
+ protected:
+  LoadTest() {
+    std::string name = (fs::temp_directory_path() / "lockstep-load-test.XXXXXX").string();
+    folder_ = mkdtemp(name.data());
+  }
+  ~LoadTest() override { fs::remove_all(folder_); }
+
+  std::string Path(const std::string& name) const { return (folder_ / name).string(); }
+  void Put(const std::string& name, const std::string& text) const {
+    fs::create_directories((folder_ / name).parent_path());
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+  }
+
+  // A dump of ranks [first, first + count) of a world of `world`.
+  void PutDump(const std::string& name, int first, int count, int world, int64_t issued = 10,
+               uint32_t restart = 0) const {
+    Bundle bundle;
+    bundle.job = "train";
+    Communicator comm;
+    comm.id = "00000000000000aa";
+    comm.size = world;
+    comm.members.assign(static_cast<size_t>(world), -1);
+    bundle.comms.push_back(comm);
+    std::vector<size_t> all;
+    for (int i = 0; i < count; ++i) {
+      Rank rank;
+      rank.rank = first + i;
+      rank.world_size = world;
+      rank.job = "train";
+      rank.pid = 100 + rank.rank + static_cast<int>(issued);
+      rank.restart_count = restart;
+      Membership m;
+      m.comm = 0;
+      m.member_rank = rank.rank;
+      m.issued = issued;
+      rank.memberships.push_back(m);
+      bundle.ranks.push_back(rank);
+      all.push_back(static_cast<size_t>(i));
+    }
+    fs::create_directories((folder_ / name).parent_path());
+    ASSERT_TRUE(WriteLsd(bundle, all, {}, Path(name)).ok());
+  }
+
+  Bundle MustLoad(const std::vector<std::string>& paths) const {
+    absl::StatusOr<Bundle> bundle = LoadPaths(paths);
+    EXPECT_TRUE(bundle.ok()) << bundle.status();
+    return bundle.ok() ? *std::move(bundle) : Bundle();
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(LoadTest, AMissingPathIsNamed) {
+  const absl::Status status = LoadPaths({Path("nowhere")}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(std::string(status.message()), Path("nowhere") + ": no such file or folder");
+}
+
+TEST_F(LoadTest, NothingReadableSaysWhatWasTried) {
+  EXPECT_EQ(LoadPaths({folder_.string()}).status().code(), absl::StatusCode::kFailedPrecondition);
+  Put("broken.lsd", "LSDUMP1\ngarbage");
+  const absl::Status status = LoadPaths({folder_.string()}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("broken.lsd"));
+}
+
+TEST_F(LoadTest, AnEmptyOrForeignDumpIsNotJudgedByItsName) {
+  Put("zeros/node.lsd", std::string(4096, '\0'));
+  EXPECT_THAT(std::string(LoadPaths({Path("zeros")}).status().message()), HasSubstr("node.lsd: neither a ring file nor a .lsd dump"));
+  Put("empty/node.lsd", "");
+  EXPECT_THAT(std::string(LoadPaths({Path("empty/node.lsd")}).status().message()), HasSubstr("node.lsd: is empty"));
+}
+
+// Whatever is being done when it turns true.
+TEST_F(LoadTest, CancelledIsToldAtEveryStep) {
+  for (int i = 0; i < 8; ++i) PutDump("ours/node" + std::to_string(i) + ".lsd", 2 * i, 2, 16);
+  for (int i = 0; i < 200; ++i) Put("fr/dump_" + std::to_string(i), "{\"version\": \"2.4\", \"entries\": []}");
+  for (const auto& [folder, total, step] : {std::tuple("ours", 16, 3), std::tuple("fr", 200, 40)}) {   // dumps are read and unpacked
+    for (int64_t after = -1; after <= total; after += step) {
+      std::atomic<bool> cancel{after < 0};
+      std::atomic<int64_t> most{0};
+      LoadProgress progress;
+      progress.cancel = &cancel;
+      progress.on_files = [&, all = total](int64_t done, int64_t of) {
+        EXPECT_EQ(of, all);
+        if (done >= after) cancel = true;
+        for (int64_t seen = most; seen < done && !most.compare_exchange_weak(seen, done);) {
+        }
+      };
+      EXPECT_EQ(LoadPaths({Path(folder)}, &progress).status().code(), absl::StatusCode::kCancelled) << folder << " " << after;
+      // Whoever had begun a file ends it.
+      EXPECT_LE(most, std::max<int64_t>(after, 0) + std::thread::hardware_concurrency()) << folder << " " << after;
+    }
+  }
+}
+
+TEST_F(LoadTest, AnIncidentFolderIsOneBundle) {
+  PutDump("incident/node1.lsd", 4, 4, 8);
+  PutDump("incident/sub/node0.lsd", 0, 4, 8);
+  Put("incident/verdict.json", "{}");
+  Put("incident/verdict.txt", "HUNG");
+  Put("incident/decisions.jsonl", "{\"level\":\"late\"}\n");
+  Put("incident/report.html", "<html>");
+  Put("incident/agent.log", "\x80\x02");
+  Put("incident/README.md", "{");
+  Put("incident/manifest.json",
+      R"({"format":1,"job":"train","ranks_expected":12,"known_stalled":true,"stalled_ns":31000000000,"nodes":[{"file":"node1.lsd"}]})");
+  const Bundle bundle = MustLoad({Path("incident")});
+  EXPECT_EQ(bundle.ranks.size(), 8u);
+  EXPECT_EQ(bundle.ranks_expected, 12);
+  EXPECT_EQ(bundle.job, "train");
+  EXPECT_TRUE(bundle.known_stalled);
+  EXPECT_EQ(bundle.stalled_ns, 31'000'000'000);
+  EXPECT_TRUE(bundle.problems.empty()) << bundle.problems[0].text;
+  EXPECT_THAT(bundle.comms[0].members, ::testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+TEST_F(LoadTest, KindIsToldByContent) {
+  PutDump("no-extension", 0, 2, 2);
+  EXPECT_EQ(MustLoad({Path("no-extension")}).ranks.size(), 2u);
+}
+
+TEST_F(LoadTest, BadManifestsAreProblemsOnly) {
+  PutDump("a/node.lsd", 0, 2, 2);
+  for (const std::string& text : {std::string("{\"format\":"), std::string("[1]"), std::string("{\"format\":2}"),
+                                  std::string(200000, '['), std::string()}) {
+    Put("a/manifest.json", text);
+    const Bundle bundle = MustLoad({Path("a")});
+    EXPECT_EQ(bundle.ranks.size(), 2u);
+    ASSERT_EQ(bundle.problems.size(), 1u) << text.substr(0, 20);
+    EXPECT_EQ(bundle.problems[0].path, Path("a/manifest.json"));
+  }
+  Put("a/manifest.json", R"({"format":1,"ranks_expected":"8","job":7,"known_stalled":1,"stalled_ns":-5})");
+  const Bundle bundle = MustLoad({Path("a")});
+  EXPECT_TRUE(bundle.problems.empty());
+  EXPECT_EQ(bundle.ranks_expected, 2);
+  EXPECT_FALSE(bundle.known_stalled);
+}
+
+TEST_F(LoadTest, ADamagedFileDoesNotHideTheOthers) {
+  PutDump("node0.lsd", 0, 2, 4);
+  Put("node1.lsd", "");
+  Put("node2.lsd", "LSDUMP1\n");
+  const Bundle bundle = MustLoad({folder_.string()});
+  EXPECT_EQ(bundle.ranks.size(), 2u);
+  ASSERT_EQ(bundle.problems.size(), 2u);
+  EXPECT_EQ(bundle.problems[0].path, Path("node1.lsd"));
+  EXPECT_EQ(bundle.problems[1].path, Path("node2.lsd"));
+}
+
+TEST_F(LoadTest, FlightRecorderDumpsJoinAndOtherFilesLikeThemAreNotes) {
+  PutDump("node0.lsd", 0, 2, 2);
+  Put("rank_0.json", "{\"version\": \"2.4\", \"entries\": []}");
+  EXPECT_TRUE(MustLoad({folder_.string()}).problems.empty());
+  Put("metrics.json", "{\"loss\": 0.5}");
+  const Bundle bundle = MustLoad({folder_.string()});
+  EXPECT_EQ(bundle.ranks.size(), 2u);
+  EXPECT_EQ(bundle.ranks[0].source, Source::kDump);
+  ASSERT_EQ(bundle.problems.size(), 1u);
+  EXPECT_EQ(bundle.problems[0].path, Path("metrics.json"));
+  EXPECT_TRUE(bundle.problems[0].note);
+}
+
+TEST_F(LoadTest, FilesGivenTwiceAndLinkedFoldersCountOnce) {
+  PutDump("a/node.lsd", 0, 2, 2);
+  fs::create_directory_symlink(folder_, folder_ / "a" / "loop");
+  fs::create_symlink("/nonexistent/target", folder_ / "a" / "dangling");
+  const Bundle bundle = MustLoad({Path("a"), Path("a/node.lsd"), folder_.string()});
+  EXPECT_EQ(bundle.ranks.size(), 2u);
+  EXPECT_TRUE(bundle.problems.empty());
+}
+
+TEST_F(LoadTest, PipesAndDevicesAreNotRead) {
+  PutDump("a/node.lsd", 0, 2, 2);
+  ASSERT_EQ(mkfifo(Path("a/pipe.lsd").c_str(), 0600), 0);
+  EXPECT_EQ(MustLoad({Path("a")}).ranks.size(), 2u);
+  EXPECT_EQ(LoadPaths({"/dev/zero"}).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(LoadTest, TooDeepFoldersAreSaid) {
+  std::string deep = "a";
+  PutDump("a/node.lsd", 0, 2, 2);
+  for (int i = 0; i < 12; ++i) deep += "/d";
+  PutDump(deep + "/node.lsd", 2, 2, 4);
+  const Bundle bundle = MustLoad({Path("a")});
+  EXPECT_EQ(bundle.ranks.size(), 2u);
+  ASSERT_EQ(bundle.problems.size(), 1u);
+  EXPECT_THAT(bundle.problems[0].text, HasSubstr("8 deep"));
+}
+
+TEST_F(LoadTest, UnreadableFilesAreSaid) {
+  PutDump("a/node0.lsd", 0, 2, 4);
+  PutDump("a/node1.lsd", 2, 2, 4);
+  chmod(Path("a/node1.lsd").c_str(), 0);
+  if (access(Path("a/node1.lsd").c_str(), R_OK) == 0) GTEST_SKIP() << "this user may read everything";
+  const Bundle bundle = MustLoad({Path("a")});
+  EXPECT_EQ(bundle.ranks.size(), 2u);
+  ASSERT_EQ(bundle.problems.size(), 1u);
+  EXPECT_THAT(bundle.problems[0].text, HasSubstr("Permission denied"));
+}
+
+TEST_F(LoadTest, DumpsOfSeveralGenerationsKeepTheNewest) {
+  PutDump("old.lsd", 0, 4, 4, 500, 0);
+  PutDump("new.lsd", 0, 3, 4, 10, 1);
+  const Bundle bundle = MustLoad({folder_.string()});
+  ASSERT_EQ(bundle.ranks.size(), 3u);
+  EXPECT_EQ(bundle.ranks[0].restart_count, 1u);
+  ASSERT_EQ(bundle.problems.size(), 1u);
+  EXPECT_TRUE(bundle.problems[0].note);
+}
+
+}  // namespace
+}  // namespace lockstep

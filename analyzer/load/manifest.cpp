@@ -1,0 +1,69 @@
+#include "analyzer/load/manifest.h"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/formats/merge.h"
+
+namespace lockstep {
+namespace {
+
+constexpr size_t kMaxManifestBytes = 16u << 20;
+constexpr int64_t kManifestFormat = 1;
+
+// nlohmann's parser recurses into nothing deeper than this; a manifest has three levels.
+bool TooDeep(const std::string& text) {
+  int depth = 0;
+  for (char c : text) {
+    if (c == '{' || c == '[') ++depth;
+    if (c == '}' || c == ']') --depth;
+    if (depth > 64) return true;
+  }
+  return false;
+}
+
+int64_t NumberOr(const nlohmann::json& json, const char* key, int64_t otherwise) {
+  auto it = json.find(key);
+  return it != json.end() && it->is_number_integer() ? it->get<int64_t>() : otherwise;
+}
+
+}  // namespace
+
+bool ReadManifest(const std::string& path, Manifest* manifest, std::string* error) {
+  std::ifstream file(path, std::ios::binary);
+  std::string text;
+  std::array<char, 1 << 14> piece;
+  while (text.size() <= kMaxManifestBytes && file.read(piece.data(), piece.size()).gcount() > 0)
+    text.append(piece.data(), static_cast<size_t>(file.gcount()));
+  if (!file.eof() || text.size() > kMaxManifestBytes || TooDeep(text)) {
+    *error =
+        "cannot be used as a manifest: unreadable, too large or too deep; how many ranks the job had is taken from the "
+        "dumps";
+    return false;
+  }
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) {
+    *error = "is no JSON object: damaged or cut off; how many ranks the job had is taken from the dumps";
+    return false;
+  }
+  if (NumberOr(json, "format", 0) > kManifestFormat) {
+    *error = absl::StrCat("manifest format ", NumberOr(json, "format", 0), " is newer than this program's ",
+                          kManifestFormat, ": ignored; use a newer lockstep");
+    return false;
+  }
+  const int64_t expected = NumberOr(json, "ranks_expected", 0);
+  if (expected > 0 && expected <= kMaxRanks)
+    manifest->ranks_expected = std::max(manifest->ranks_expected, static_cast<int32_t>(expected));
+  if (auto it = json.find("job"); it != json.end() && it->is_string() && manifest->job.empty())
+    manifest->job = CleanUtf8(it->get<std::string>(), 256);
+  if (auto it = json.find("known_stalled"); it != json.end() && it->is_boolean())
+    manifest->known_stalled |= it->get<bool>();
+  manifest->stalled_ns = std::max(manifest->stalled_ns, std::max<int64_t>(0, NumberOr(json, "stalled_ns", 0)));
+  return true;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,16 @@
+// What a caller of the analysis chooses.
+#ifndef LOCKSTEP_ANALYZER_MODEL_ANALYZE_OPTIONS_H_
+#define LOCKSTEP_ANALYZER_MODEL_ANALYZE_OPTIONS_H_
+
+#include <cstdint>
+
+namespace lockstep {
+
+struct AnalyzeOptions {
+  // An operation in flight for less than this is no sign of a stall, unless Bundle::known_stalled. Nanoseconds.
+  int64_t late_after_ns = 5'000'000'000;
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_MODEL_ANALYZE_OPTIONS_H_

@@ -1,0 +1,339 @@
+#include "analyzer/report/content.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/evidence/redact.h"
+#include "analyzer/report/report.h"
+#include "analyzer/evidence/process_evidence.h"
+#include "analyzer/report/finding.h"
+#include "analyzer/report/state.h"
+#include "analyzer/report/words.h"
+
+namespace lockstep {
+namespace {
+
+constexpr size_t kMaxProblemsShown = 8;
+constexpr int kMaxRowsShown = 3;
+constexpr int kMaxBlindShown = 4;
+constexpr size_t kMaxAlikeShown = 8;
+constexpr int64_t kLongStartNs = 10'000'000'000;  // a start that took less is no news while the job stands still
+constexpr size_t kMaxHardwareLines = 4;
+constexpr size_t kFullFindings = 3;           // the rest are told without states, stacks and evidence
+constexpr int64_t kSmallOffsetNs = 1'000'000;  // clocks closer than this are not worth a line
+
+// Whose data is missing, and what that means for them.
+std::string MissingText(const Verdict& verdict, const std::vector<int32_t>& missing) {
+  std::set<int32_t> suspects, named;
+  for (const Finding& finding : verdict.findings()) {
+    const bool waits = finding.kind() != RANK_NO_DATA || finding.chain_size() > 0;
+    for (int32_t rank : finding.culprit_ranks()) (waits ? suspects : named).insert(rank);
+  }
+  std::vector<int32_t> waited_for, unknown, others;
+  for (int32_t rank : missing) (suspects.count(rank) ? waited_for : named.count(rank) ? unknown : others).push_back(rank);
+  std::vector<std::string> parts;
+  if (!waited_for.empty())
+    parts.push_back(absl::StrCat("no data of ", RanksText(waited_for), ", for whom others wait"));
+  if (!unknown.empty()) parts.push_back(absl::StrCat("no data of ", RanksText(unknown), ": nobody else is seen to hold anything up"));
+  if (!others.empty()) {
+    parts.push_back(
+        absl::StrCat("no data of ", RanksText(others),
+                     verdict.findings().empty() ? "" : ": no suspects, nobody is seen waiting for them first"));
+  }
+  return absl::StrJoin(parts, "; ");
+}
+
+// Problems that differ in their numbers only are told once: a thousand files may share one.
+std::vector<std::string> ProblemLines(const Verdict& verdict) {
+  struct Kind {
+    const DataProblem* first;
+    size_t count = 0;
+    std::vector<int32_t> ranks;
+  };
+  std::vector<Kind> kinds;
+  std::map<std::string, size_t> index;
+  for (const DataProblem& problem : verdict.problems()) {
+    std::string shape;
+    for (char c : problem.text()) {
+      const bool digit = isdigit(static_cast<unsigned char>(c)) != 0;
+      if (!digit || shape.empty() || shape.back() != '#') shape.push_back(digit ? '#' : c);
+    }
+    auto [it, fresh] = index.try_emplace(shape, kinds.size());
+    if (fresh) kinds.push_back({&problem, 0, {}});
+    Kind& kind = kinds[it->second];
+    ++kind.count;
+    if (problem.rank() >= 0) kind.ranks.push_back(problem.rank());
+  }
+  std::vector<std::string> lines;
+  for (const Kind& kind : kinds) {
+    if (lines.size() == kMaxProblemsShown) {
+      lines.push_back(absl::StrCat("and ", kinds.size() - kMaxProblemsShown, " more kinds, in the JSON report"));
+      break;
+    }
+    const DataProblem& problem = *kind.first;
+    std::string where = Printable(problem.path(), 200);
+    if (problem.offset() >= 0) absl::StrAppend(&where, " at byte ", problem.offset());
+    if (problem.rank() >= 0) absl::StrAppend(&where, where.empty() ? "" : " ", "(rank ", problem.rank(), ")");
+    std::string line = absl::StrCat(where, where.empty() ? "" : ": ", Printable(problem.text(), 400));
+    if (kind.count > 1) {
+      absl::StrAppend(&line, " - and ", kind.count - 1, " like it");
+      if (kind.ranks.size() > 1) absl::StrAppend(&line, " (", RanksText(kind.ranks), ")");
+    }
+    lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+std::vector<std::string> ClockLines(const Verdict& verdict, const Bundle& bundle) {
+  std::vector<std::string> unaligned, stepped, off;
+  int64_t widest = 0;
+  const std::vector<int64_t> walls = WallClocksAhead(verdict, bundle);
+  for (int i = 0; i < verdict.clocks_size(); ++i) {
+    const ClockOffset& clock = verdict.clocks(i);
+    const std::string host = Printable(clock.host(), 64);
+    if (clock.uncertainty_ns() < 0) {
+      unaligned.push_back(host);
+      continue;
+    }
+    widest = std::max(widest, clock.uncertainty_ns());
+    if (clock.stepped()) stepped.push_back(host);
+    const int64_t ahead = walls[static_cast<size_t>(i)];
+    if (std::max(ahead, -ahead) >= kSmallOffsetNs)
+      off.push_back(absl::StrCat(host, " ", DurationText(std::max(ahead, -ahead)), ahead > 0 ? " ahead" : " behind"));
+  }
+  const auto list = [](std::vector<std::string> names) {
+    const size_t more = names.size() > kMaxRowsShown ? names.size() - kMaxRowsShown : 0;
+    names.resize(names.size() - more);
+    return absl::StrCat(absl::StrJoin(names, ", "), more > 0 ? absl::StrCat(" and ", more, " more") : "");
+  };
+  std::vector<std::string> lines;
+  if (verdict.clocks_size() > 1 && widest > 0)
+    lines.push_back(absl::StrCat(verdict.clocks_size() - static_cast<int>(unaligned.size()), " hosts aligned to +- ", DurationText(widest)));
+  if (!off.empty()) lines.push_back(absl::StrCat("set differently, and corrected: ", list(off)));
+  if (!stepped.empty()) lines.push_back(absl::StrCat("was set while the job ran: ", list(stepped)));
+  if (verdict.clocks_size() > 1 && !unaligned.empty())
+    lines.push_back(absl::StrCat("nothing to align these by, their times are not compared: ", list(unaligned)));
+  return lines;
+}
+
+// Who comes last and which communicators are slow. Of a job that stands still this is no news, and stays in the other formats.
+void AddSpeed(const Verdict& verdict, ReportBlock* block) {
+  if (verdict.verdict() != VERDICT_SLOW && verdict.verdict() != VERDICT_HEALTHY && verdict.verdict() != VERDICT_LATE) return;
+  std::vector<std::string> lines;
+  for (const Arrival& arrival : verdict.arrivals()) {
+    if (static_cast<int>(lines.size()) == kMaxRowsShown || arrival.last() == 0) break;
+    lines.push_back(absl::StrCat("rank ", arrival.rank(), " came last in ", arrival.last(), " of ", arrival.operations(), " operations, ",
+                                 DurationText(arrival.lateness_ns()), " in all",
+                                 arrival.uncertainty_ns() > 0 ? absl::StrCat(" (+- ", DurationText(arrival.uncertainty_ns()), ")") : ""));
+  }
+  block->AddRow("last", std::move(lines));
+  std::vector<std::string> rates;
+  bool measured = false;
+  for (const Bandwidth& b : verdict.bandwidths()) {
+    if (b.bus_bytes_per_s() <= 0) continue;
+    measured = true;
+    if (static_cast<int>(rates.size()) == kMaxRowsShown) break;
+    std::string line = absl::StrCat(Printable(b.operation(), 40), " of ", BytesText(b.bytes()), " on ", CommName(b.communicator()), ": ",
+                                    RateText(b.bus_bytes_per_s()));
+    if (b.peer_bus_bytes_per_s() > 0)
+      absl::StrAppend(&line, absl::StrFormat(", %.2f of its peers'", b.bus_bytes_per_s() / b.peer_bus_bytes_per_s()));
+    if (b.best_bus_bytes_per_s() > 0)
+      absl::StrAppend(&line, absl::StrFormat(", %.2f of the best", b.bus_bytes_per_s() / b.best_bus_bytes_per_s()));
+    rates.push_back(line);
+  }
+  if (!measured && verdict.bandwidths_size() > 0) rates.push_back("not measured: no clock in this data timed the operations themselves");
+  block->AddRow("rates", std::move(rates));
+}
+
+ReportBlock DataBlock(const Verdict& verdict, const Bundle& bundle) {
+  ReportBlock block;
+  std::vector<int32_t> present, damaged;
+  std::vector<const Rank*> unmarked;
+  uint64_t lost = 0;
+  std::set<std::string> folders;
+  for (const Rank& rank : bundle.ranks) {
+    present.push_back(rank.rank);
+    if (rank.damaged) damaged.push_back(rank.rank);
+    if (rank.gpu_marks == ring::GpuMarks::kOff && rank.source != Source::kFlightRecorder) unmarked.push_back(&rank);
+    lost += rank.records_lost;
+    const size_t slash = rank.path.rfind('/');
+    if (!rank.path.empty())
+      folders.insert(slash == std::string::npos ? "." : slash == 0 ? "/" : rank.path.substr(0, slash));
+  }
+  std::vector<std::string> lines;
+  lines.push_back(verdict.ranks_expected() > 0
+                      ? absl::StrCat(verdict.ranks_read(), " of ", verdict.ranks_expected(), " ranks")
+                      : absl::StrCat(verdict.ranks_read(), " ranks"));
+  const std::vector<int32_t> missing = MissingRanks(verdict.ranks_expected(), present);
+  if (!missing.empty()) lines.push_back(MissingText(verdict, missing));
+  if (!damaged.empty()) lines.push_back(absl::StrCat("parts could not be read: ", RanksText(damaged)));
+  if (lost > 0) lines.push_back(absl::StrCat(lost, " records were dropped while recording"));
+  if (!unmarked.empty())
+    lines.push_back(absl::StrCat("GPU marks off on ", unmarked.size(), " ranks: what their GPUs did is not recorded"));
+  block.AddRow("DATA", std::move(lines));
+  block.AddRow("clocks", ClockLines(verdict, bundle));
+
+  std::vector<std::string> problems = ProblemLines(verdict);
+  block.AddRow("problems", std::move(problems));
+  std::vector<std::string> files;
+  for (const std::string& folder : folders) {
+    if (files.size() == 4) {
+      files.push_back(absl::StrCat("and ", folders.size() - 4, " more folders"));
+      break;
+    }
+    files.push_back(Printable(folder, 400));
+  }
+  block.AddRow("files", std::move(files));
+  return block;
+}
+
+// "NOT network: .." as the engine says it, under a label of its own.
+std::vector<std::string> NotLines(const Verdict& verdict) {
+  std::vector<std::string> lines;
+  for (const std::string& text : verdict.not_the_cause())
+    lines.push_back(Printable(absl::StartsWith(text, "NOT ") ? text.substr(4) : text, 400));
+  return lines;
+}
+
+std::vector<std::string> BlindLines(const Verdict& verdict) {
+  std::vector<std::string> lines;
+  const auto add = [&lines](const auto& texts, std::string_view prefix) {
+    int shown = 0;
+    for (const std::string& text : texts) {
+      if (shown++ == kMaxBlindShown) {
+        lines.push_back(absl::StrCat("and ", texts.size() - kMaxBlindShown, " more, in the JSON report"));
+        break;
+      }
+      lines.push_back(absl::StrCat(std::string(prefix), Printable(text, 400)));
+    }
+  };
+  add(verdict.blind(), "");
+  add(verdict.not_measured(), "not measured: ");
+  return lines;
+}
+
+// What a finding says, less names, numbers and identities.
+std::string ShapeOf(const Finding& finding) {
+  std::string shape = absl::StrCat(finding.kind(), finding.hypothesis() ? "?" : "!", ConfidenceWord(finding.confidence()), finding.activity(), "\n",
+                                   finding.advice(), "\n");
+  std::string word;
+  for (char c : absl::StrCat(finding.summary(), " ")) {
+    if (isalnum(static_cast<unsigned char>(c)) != 0 || c == '_') {
+      word.push_back(c);
+      continue;
+    }
+    const bool number = std::any_of(word.begin(), word.end(), [](char w) { return isdigit(static_cast<unsigned char>(w)) != 0; });
+    absl::StrAppend(&shape, number ? "#" : word, std::string(1, c));
+    word.clear();
+  }
+  return shape;
+}
+
+void AddLikewise(const std::vector<const Finding*>& findings, ReportBlock* block) {
+  if (findings.empty()) return;
+  std::vector<std::string> who;
+  for (const Finding* finding : findings) {
+    if (who.size() == kMaxAlikeShown) {
+      who.push_back(absl::StrCat("and ", findings.size() - kMaxAlikeShown, " more"));
+      break;
+    }
+    who.push_back(RanksText({finding->culprit_ranks().begin(), finding->culprit_ranks().end()}));
+  }
+  ReportRow row{"likewise", {absl::StrCat(findings.size(), findings.size() == 1 ? " more finding that differs" : " more findings that differ",
+                                          " in names and numbers only: ", absl::StrJoin(who, "; "))}};
+  auto at = std::find_if(block->rows.begin(), block->rows.end(), [](const ReportRow& r) { return r.label == "cause"; });
+  block->rows.insert(at, std::move(row));
+}
+
+}  // namespace
+
+ReportContent BuildReport(const Verdict& verdict, const Bundle& bundle) {
+  ReportContent content;
+  content.verdict = VerdictName(verdict.verdict());
+  std::string who = verdict.ranks_read() < verdict.ranks_expected()
+                        ? absl::StrCat(verdict.ranks_read(), " of ", verdict.ranks_expected(), " ranks")
+                        : absl::StrCat(verdict.ranks_read(), verdict.ranks_read() == 1 ? " rank" : " ranks");
+  if (verdict.stalled_ns() > 0) absl::StrAppend(&who, ", ", DurationText(verdict.stalled_ns()));
+  if (!verdict.findings().empty()) {
+    content.headline = absl::StrCat(who, ": ", Headline(verdict.findings(0)));
+    content.first = FindingBlock(verdict.findings(0), bundle, /*brief=*/false);
+    content.first.finding = 0;
+  } else if (verdict.verdict() == VERDICT_HEALTHY) {
+    content.headline = absl::StrCat(who, ": nothing stands still and no calls differ");
+  } else if (verdict.verdict() == VERDICT_LATE) {
+    content.headline = absl::StrCat(who, ": something takes long, and nobody is known to hold it up");
+    content.first.AddRow("do", {"1. Look again in a minute: set-up and long computation end by themselves."});
+  } else if (verdict.verdict() == VERDICT_HUNG) {
+    content.headline = absl::StrCat(who, ": it stands still, and what was recorded does not say because of whom");
+    content.first.AddRow("do", {"1. See what is blind, and what would tell; look at the stacks of all ranks for one that is elsewhere than the others."});
+  } else {
+    content.headline = absl::StrCat(who, ": nothing wrong in what could be read; not everything could");
+    content.first.AddRow("do", {"1. See to what DATA and problems name, and analyze again: a cause may lie there."});
+  }
+  std::vector<ReportRow>& rows = content.first.rows;
+  if (!verdict.job().empty()) rows.insert(rows.begin(), {"job", {Printable(verdict.job(), 200)}});
+  const auto before = [&rows](std::string_view label) {
+    return std::find_if(rows.begin(), rows.end(), [label](const ReportRow& r) { return r.label == label || r.label == "do"; });
+  };
+  ReportBlock middle;
+  middle.AddRow("NOT", NotLines(verdict));
+  rows.insert(before(std::any_of(rows.begin(), rows.end(), [](const ReportRow& r) { return r.label == "maybe"; }) ? "maybe" : "sure"),
+              middle.rows.begin(), middle.rows.end());
+  ReportBlock late;
+  late.AddRow("blind", BlindLines(verdict));
+  rows.insert(before("do"), late.rows.begin(), late.rows.end());
+  // Eight pipelines that stand still alike are told once.
+  std::map<std::string, size_t> shapes;  // to 0: the first finding, n: others[n - 1]
+  std::vector<std::vector<const Finding*>> alike(1);
+  if (!verdict.findings().empty()) shapes.emplace(ShapeOf(verdict.findings(0)), 0);
+  for (int i = 1; i < verdict.findings_size(); ++i) {
+    const Finding& finding = verdict.findings(i);
+    const auto [it, fresh] = shapes.try_emplace(ShapeOf(finding), content.others.size() + 1);
+    if (!fresh) {
+      alike[it->second].push_back(&finding);
+      continue;
+    }
+    ReportBlock block = FindingBlock(finding, bundle, /*brief=*/content.others.size() + 1 >= kFullFindings);
+    block.title = Headline(finding);
+    block.finding = i;
+    content.others.push_back(std::move(block));
+    alike.emplace_back();
+  }
+  for (size_t i = 0; i < alike.size(); ++i) AddLikewise(alike[i], i == 0 ? &content.first : &content.others[i - 1]);
+  content.data = DataBlock(verdict, bundle);
+  if (!verdict.findings().empty()) {
+    const auto& culprits = verdict.findings(0).culprits();
+    const bool known =
+        std::any_of(culprits.begin(), culprits.end(), [](const Culprit& culprit) { return !culprit.host().empty(); });
+    MergedLines seen;
+    size_t looked = 0;
+    for (const Culprit& culprit : culprits) {
+      const Rank* rank = FindRank(bundle, culprit.rank());
+      if (rank == nullptr || rank->process.evidence == nullptr) continue;
+      seen.Add(Printable(HardwareSeen(*rank->process.evidence), 400), culprit.rank());
+      ++looked;
+    }
+    std::vector<std::string> lines = seen.Lines(looked, kMaxHardwareLines);
+    if (lines.empty()) {
+      std::set<std::string_view> hosts;
+      for (const Culprit& culprit : culprits) hosts.insert(culprit.host());
+      lines.push_back(known ? absl::StrCat("errors were not read: look in the kernel log of the ", hosts.size() > 1 ? "hosts" : "host", " named above")
+                            : "errors are not in this data; it names no hosts");
+    }
+    content.data.rows.insert(content.data.rows.begin() + 1, {"hardware", std::move(lines)});
+  }
+  if (const std::string redacted = RedactionLine(bundle); !redacted.empty()) content.data.AddRow("redacted", {redacted});
+  AddSpeed(verdict, &content.data);
+  const bool moves = verdict.verdict() == VERDICT_HEALTHY || verdict.verdict() == VERDICT_SLOW || verdict.verdict() == VERDICT_LATE;
+  if (!verdict.start_up().text().empty() && (moves || verdict.start_up().total_ns() >= kLongStartNs)) content.data.AddRow("start-up", {Printable(verdict.start_up().text(), 1500)});
+  return content;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,167 @@
+#include "analyzer/report/finding.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/evidence/process_evidence.h"
+#include "analyzer/report/state.h"
+#include "analyzer/report/words.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int kMaxCulpritsShown = 8;
+constexpr int kMaxHostsShown = 8;
+constexpr int kMaxLinksShown = 12;
+constexpr size_t kMaxLinesShown = 8;
+constexpr size_t kMaxHardwareShown = 5;  // of one host
+constexpr int kMaxEvidenceShown = 8;
+constexpr size_t kMaxFramesShown = 12;
+
+std::vector<int32_t> List(const google::protobuf::RepeatedField<int32_t>& ranks) {
+  return {ranks.begin(), ranks.end()};
+}
+
+// Each culprit while they are few; then host by host.
+std::vector<std::string> WhoLines(const Finding& finding) {
+  std::vector<std::string> lines;
+  if (finding.culprits_size() <= kMaxCulpritsShown) {
+    for (const Culprit& culprit : finding.culprits()) lines.push_back(CulpritText(culprit));
+    // With bare numbers the headline has said it all.
+    const bool more = std::any_of(lines.begin(), lines.end(), [](const std::string& line) { return absl::StrContains(line, "="); });
+    return more ? lines : std::vector<std::string>();
+  }
+  std::map<std::string, std::vector<int32_t>> hosts;
+  for (const Culprit& culprit : finding.culprits()) hosts[culprit.host()].push_back(culprit.rank());
+  for (const auto& [host, ranks] : hosts) {
+    if (host.empty()) continue;
+    if (static_cast<int>(lines.size()) == kMaxHostsShown) {
+      lines.push_back(absl::StrCat("and ", hosts.size() - kMaxHostsShown, " more hosts"));
+      break;
+    }
+    lines.push_back(absl::StrCat(RanksText(ranks), " = ", Printable(host, 64)));
+  }
+  return lines;
+}
+
+std::string CostText(const Finding& finding) {
+  std::vector<std::string> parts;
+  if (finding.cost_ns_per_step() != 0) {
+    parts.push_back(absl::StrCat(DurationText(finding.cost_ns_per_step()), " of every step"));
+    if (finding.cost_uncertainty_ns() > 0) absl::StrAppend(&parts.back(), " (+- ", DurationText(finding.cost_uncertainty_ns()), ")");
+  }
+  if (finding.slowdown() > 0) parts.push_back(absl::StrFormat("%.2f times its peers' time", finding.slowdown()));
+  if (!finding.pattern().empty()) parts.push_back(Printable(finding.pattern(), 80));
+  return absl::StrJoin(parts, "; ");
+}
+
+std::vector<std::string> ChainLines(const Finding& finding) {
+  std::vector<std::string> lines;
+  for (int i = 0; i < finding.chain_size() && i < kMaxLinksShown; ++i) lines.push_back(LinkText(finding.chain(i)));
+  if (finding.chain_size() > kMaxLinksShown)
+    lines.push_back(absl::StrCat("and ", finding.chain_size() - kMaxLinksShown, " more links"));
+  if (finding.victim_count() > 0) {
+    lines.push_back(absl::StrCat(finding.victim_count(), finding.victim_count() == 1 ? " rank waits" : " ranks wait",
+                                 " because of it in all"));
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::string LinkText(const ChainLink& link) {
+  std::string text = absl::StrCat(RanksText(List(link.ranks())), link.ranks_size() == 1 ? " waits" : " wait");
+  if (!link.operation().empty()) absl::StrAppend(&text, " in ", Printable(link.operation(), 80));
+  const CommunicatorRef& comm = link.communicator();
+  if (!comm.id().empty() || !comm.name().empty()) absl::StrAppend(&text, " on ", CommName(comm));
+  if (link.waits_for_size() > 0) absl::StrAppend(&text, " for ", RanksText(List(link.waits_for())));
+  return text;
+}
+
+std::string SureText(const Finding& finding) {
+  std::string sure = ConfidenceWord(finding.confidence());
+  if (finding.hypothesis()) absl::StrAppend(&sure, "; a hypothesis: the evidence allows it and does not prove it");
+  if (!finding.refuted_by().empty()) absl::StrAppend(&sure, "; would be refuted by ", Printable(finding.refuted_by(), 300));
+  return sure;
+}
+
+ReportBlock FindingBlock(const Finding& finding, const Bundle& bundle, bool brief) {
+  ReportBlock block;
+  const std::string common = CommonText(finding);
+  if (!common.empty()) {
+    block.AddRow("common", {absl::StrCat(finding.common_factor().culprits(), " of the ", finding.culprit_ranks_size(),
+                                        " named ranks are on ", common, ", which has ", finding.common_factor().members(),
+                                        ": one thing broken is likelier than many")});
+  }
+  if (finding.culprits_size() > 1) block.AddRow("who", WhoLines(finding));
+  std::string cause = finding.cause().empty() ? CauseWord(finding.kind()) : Printable(finding.cause(), 40);
+  if (!finding.activity().empty()) absl::StrAppend(&cause, ", in ", Printable(finding.activity(), 60));
+  block.AddRow("cause", {cause});
+
+  MergedLines states, moving, stacks, python, hardware, memory;
+  const size_t total = static_cast<size_t>(finding.culprits_size());
+  for (const Culprit& culprit : finding.culprits()) {
+    const Rank* rank = FindRank(bundle, culprit.rank());
+    std::string state = Printable(culprit.state(), 200);
+    if (rank == nullptr) {
+      states.Add(std::move(state), culprit.rank());
+      continue;
+    }
+    const std::string process = ProcessText(rank->process);
+    if (!process.empty() && rank->process.life <= Life::kRunning) absl::StrAppend(&state, state.empty() ? "" : "; ", process);
+    states.Add(std::move(state), culprit.rank());
+    moving.Add(MovingText(*rank), culprit.rank());
+    stacks.Add(absl::StrJoin(Frames(rank->process.stack, kMaxFramesShown), " < "), culprit.rank());
+    python.Add(absl::StrJoin(Frames(rank->process.python_stack, kMaxFramesShown), " < "), culprit.rank());
+    if (!rank->process.stack_refused.empty()) {
+      const char* what = rank->process.stack.empty() ? "none: " : "the kernel's alone: ";
+      stacks.Add(absl::StrCat(what, Printable(rank->process.stack_refused, 400)), culprit.rank());
+    }
+    if (rank->process.evidence != nullptr) {
+      for (const std::string& line : HardwareTrouble(*rank->process.evidence, kMaxHardwareShown)) hardware.Add(Printable(line, 300), culprit.rank());
+      memory.Add(Printable(MemoryTrouble(*rank->process.evidence), 300), culprit.rank());
+    }
+  }
+  if (!brief) {
+    block.AddRow("state", states.Lines(total, kMaxLinesShown));
+    block.AddRow("python", python.Lines(total, kMaxLinesShown));
+    block.AddRow("stack", stacks.Lines(total, kMaxLinesShown));
+    block.AddRow("hardware", hardware.Lines(total, kMaxLinesShown));
+    block.AddRow("memory", memory.Lines(total, kMaxLinesShown));
+    std::vector<std::string> evidence;
+    int left_out = 0;
+    for (const Evidence& item : finding.evidence()) {
+      // Shown above, better laid out.
+      if (absl::StrContains(item.text(), " stack: ") || absl::StrContains(item.text(), ": process state ")) continue;
+      if (static_cast<int>(evidence.size()) == kMaxEvidenceShown) {
+        ++left_out;
+      } else {
+        evidence.push_back(Printable(item.text(), 400));
+      }
+    }
+    if (left_out > 0) evidence.push_back(absl::StrCat("and ", left_out, " more, in the JSON report"));
+    block.AddRow("evidence", std::move(evidence));
+  }
+  if (const std::string cost = CostText(finding); !cost.empty()) block.AddRow("costs", {cost});
+  std::vector<std::string> moves = moving.Lines(total, kMaxLinesShown);
+  if (moves.empty() && finding.moving() == "moving") moves = {"yes"};
+  if (moves.empty() && finding.moving() == "not moving") moves = {"no"};
+  block.AddRow("moving", std::move(moves));
+  block.AddRow("chain", ChainLines(finding));
+  std::vector<std::string> maybe;
+  for (const std::string& text : finding.alternatives()) maybe.push_back(absl::StrCat("or: ", Printable(text, 300)));
+  if (!finding.tells_apart().empty()) maybe.push_back(absl::StrCat("would decide: ", Printable(finding.tells_apart(), 300)));
+  block.AddRow("maybe", std::move(maybe));
+  block.AddRow("sure", {SureText(finding)});
+  std::vector<std::string> steps = AdviceSteps(finding);
+  for (size_t i = 0; i < steps.size(); ++i) steps[i] = absl::StrCat(i + 1, ". ", steps[i]);
+  block.AddRow("do", std::move(steps));
+  return block;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,28 @@
+// The verdict as people and programs read it.
+#ifndef LOCKSTEP_ANALYZER_REPORT_REPORT_H_
+#define LOCKSTEP_ANALYZER_REPORT_REPORT_H_
+
+#include <string>
+
+#include "analyzer/model/bundle.h"
+#include "proto/verdict.pb.h"
+
+namespace lockstep {
+
+struct MergedStacks;
+
+// The first screen, plain text, at most 100 columns, ends in a newline.
+std::string ReportText(const Verdict& verdict, const Bundle& bundle);
+// The JSON of the design, two-space indent, ends in a newline. Deterministic.
+std::string ReportJson(const Verdict& verdict);
+// One self-contained HTML page (no script from elsewhere). `merged`: stacks.json of the incident, may be null.
+std::string ReportHtml(const Verdict& verdict, const Bundle& bundle, const MergedStacks* merged = nullptr);
+// Exit status of the analyze verb: 0 healthy, 1 findings or incomplete data.
+int ExitStatus(const Verdict& verdict);
+// "HUNG", "RANK_NOT_ARRIVED": enum names as the JSON has them.
+std::string VerdictName(VerdictKind kind);
+std::string FindingName(FindingKind kind);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_REPORT_REPORT_H_

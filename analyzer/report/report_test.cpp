@@ -1,0 +1,513 @@
+#include "analyzer/report/report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "analyzer/report/start.h"
+#include "analyzer/testing/report_samples.h"
+#include "analyzer/report/words.h"
+
+namespace lockstep {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+std::vector<std::string> Lines(const std::string& text) {
+  return absl::StrSplit(text, '\n');
+}
+
+TEST(Report, JsonHasEveryKeyOfTheContract) {
+  const nlohmann::json json = nlohmann::json::parse(ReportJson(MakeHung()));
+  EXPECT_EQ(json["verdict"], "HUNG");
+  EXPECT_EQ(json["ranks_expected"], 8);
+  EXPECT_EQ(json["ranks_read"], 8);
+  EXPECT_EQ(json["stalled_ns"], 31'000'000'000);
+  EXPECT_TRUE(json["problems"].is_array());
+  const nlohmann::json& finding = json["findings"][0];
+  for (const char* key :
+       {"kind", "culprit_ranks", "culprits", "communicator", "operation", "sequence", "victim_count", "chain", "confidence",
+        "evidence", "advice", "summary", "refuted_by", "cause", "common_factor", "activity", "moving", "alternatives", "tells_apart",
+        "cost_ns_per_step", "cost_uncertainty_ns", "pattern", "slowdown", "hypothesis", "graph_replay"}) {
+    EXPECT_TRUE(finding.contains(key)) << key;
+  }
+  for (const char* key : {"clocks", "arrivals", "bandwidths", "start_up", "not_measured", "blind", "not_the_cause", "job"})
+    EXPECT_TRUE(json.contains(key)) << key;
+  EXPECT_EQ(finding["kind"], "HOST_STALL");
+  EXPECT_EQ(finding["culprit_ranks"], nlohmann::json({5}));
+  EXPECT_EQ(finding["culprits"][0]["gpu"], 5);
+  EXPECT_EQ(finding["communicator"]["size"], 4);
+  EXPECT_EQ(finding["sequence"], 41);
+  EXPECT_DOUBLE_EQ(finding["confidence"], 0.93);
+  EXPECT_EQ(finding["chain"][0]["ranks"], nlohmann::json({1, 3, 7}));
+}
+
+// Every field of the message is in the JSON under its own name: a field added and forgotten here fails.
+TEST(Report, JsonHasEveryFieldOfTheMessages) {
+  Verdict verdict = MakeHung();
+  verdict.add_clocks();
+  verdict.add_arrivals();
+  verdict.add_bandwidths();
+  verdict.mutable_start_up()->add_creations();
+  verdict.mutable_start_up()->add_phases();
+  verdict.mutable_start_up()->add_ranks();
+  verdict.add_problems();
+  const nlohmann::json json = nlohmann::json::parse(ReportJson(verdict));
+  const auto expect = [](const google::protobuf::Descriptor* message, const nlohmann::json& object) {
+    for (int i = 0; i < message->field_count(); ++i) EXPECT_TRUE(object.contains(message->field(i)->name())) << message->field(i)->full_name();
+    EXPECT_EQ(object.size(), static_cast<size_t>(message->field_count())) << message->full_name();
+  };
+  const nlohmann::json& finding = json["findings"][0];
+  nlohmann::json own = json;
+  EXPECT_EQ(own.erase("before") + own.erase("before_unknown"), 2u);  // what an archive says is no part of the verdict
+  expect(Verdict::descriptor(), own);
+  expect(Finding::descriptor(), finding);
+  expect(Culprit::descriptor(), finding["culprits"][0]);
+  expect(ChainLink::descriptor(), finding["chain"][0]);
+  expect(Evidence::descriptor(), finding["evidence"][0]);
+  expect(CommonFactor::descriptor(), finding["common_factor"]);
+  expect(CommunicatorRef::descriptor(), finding["communicator"]);
+  expect(DataProblem::descriptor(), json["problems"][0]);
+  expect(ClockOffset::descriptor(), json["clocks"][0]);
+  expect(Arrival::descriptor(), json["arrivals"][0]);
+  expect(Bandwidth::descriptor(), json["bandwidths"][0]);
+  expect(StartUp::descriptor(), json["start_up"]);
+  expect(Creation::descriptor(), json["start_up"]["creations"][0]);
+  expect(StartUpPhase::descriptor(), json["start_up"]["phases"][0]);
+  expect(StartUpRank::descriptor(), json["start_up"]["ranks"][0]);
+}
+
+TEST(Report, JsonOfAnEmptyVerdictHasTheKeysToo) {
+  Verdict verdict;
+  verdict.add_findings();
+  const nlohmann::json json = nlohmann::json::parse(ReportJson(verdict));
+  EXPECT_EQ(json["verdict"], "UNSPECIFIED");
+  EXPECT_EQ(json["findings"][0]["kind"], "UNSPECIFIED");
+  EXPECT_EQ(json["findings"][0]["communicator"]["name"], "");
+  EXPECT_TRUE(json["findings"][0]["culprit_ranks"].is_array());
+}
+
+TEST(Report, JsonNamesNoFileInEvidence) {
+  const nlohmann::json json = nlohmann::json::parse(ReportJson(MakeHung()));
+  EXPECT_EQ(json["findings"][0]["evidence"][0]["source"], "dumps of ranks 1, 3");
+}
+
+TEST(Report, JsonDoesNotDependOnTheOrderOfProblems) {
+  Verdict a = MakeHung(), b = MakeHung();
+  for (int i = 0; i < 3; ++i) {
+    a.add_problems()->set_rank(i);
+    b.add_problems()->set_rank(2 - i);
+  }
+  EXPECT_EQ(ReportJson(a), ReportJson(b));
+}
+
+TEST(Report, JsonSurvivesBytesThatAreNoText) {
+  Verdict verdict = MakeHung();
+  verdict.mutable_findings(0)->mutable_culprits(0)->set_host("bad\xff\x1b[31m");
+  const std::string json = ReportJson(verdict);
+  EXPECT_TRUE(nlohmann::json::accept(json));
+  EXPECT_THAT(json, Not(HasSubstr("\x1b")));
+}
+
+TEST(Report, TextSaysWhoWhatAndWhyFirst) {
+  Bundle bundle = MakeBundle(8);
+  Rank& culprit = bundle.ranks[5];
+  culprit.process.state = "S";
+  culprit.process.cpu_ns_between_samples = 0;
+  culprit.process.io_bytes_between_samples = 0;
+  culprit.process.sample_gap_ns = 1'000'000'000;
+  culprit.process.stack = {"read", "load_batch"};
+  const std::string text = ReportText(MakeHung(), bundle);
+  const std::vector<std::string> lines = Lines(text);
+  EXPECT_EQ(lines[0], "HUNG  8 ranks, 31 s: rank 5 = node0 gpu 5 (pid 105): never entered AllReduce #41 on dp_1");
+  EXPECT_THAT(lines, Contains("  cause    host"));
+  EXPECT_THAT(lines, Contains("  stack    read < load_batch"));
+  EXPECT_THAT(lines, Contains("  moving   no: 0 ms of CPU, 0 bytes of I/O in 1.0 s"));
+  EXPECT_THAT(lines, Contains("  chain    ranks 1, 3, 7 wait in AllReduce #41 on dp_1 for rank 5"));
+  EXPECT_THAT(lines, Contains("  NOT      network: no collective has all members inside"));
+  EXPECT_THAT(lines, Contains("  sure     high; would be refuted by its own record of it"));
+  EXPECT_THAT(lines, Contains("  do       1. Look at the stacks."));
+  EXPECT_THAT(lines, Contains("           2. Restart."));
+  EXPECT_THAT(lines, Contains("  DATA     8 of 8 ranks"));
+  EXPECT_THAT(lines, Contains("  files    /incident"));
+}
+
+TEST(Report, TextTellsInTheOrderInWhichOneAsks) {
+  Verdict verdict = MakeHung();
+  Bundle bundle = MakeBundle(8);
+  Finding* finding = verdict.mutable_findings(0);
+  finding->set_activity("checkpoint");
+  finding->set_moving("not moving");
+  finding->add_alternatives("the file system of node0 is slow");
+  finding->set_tells_apart("a second sample of its I/O");
+  finding->set_hypothesis(true);
+  verdict.add_blind("GPU marks were off: what the GPUs did is not seen");
+  verdict.add_not_measured("bandwidth: no clock; LOCKSTEP_GPU=events would");
+  bundle.ranks[5].process.python_stack = {"torch/save.py:12 write", "train.py:8 main"};
+  const std::string text = ReportText(verdict, bundle);
+  EXPECT_THAT(text, StartsWith("HUNG  8 ranks, 31 s: possibly rank 5 = node0"));
+  size_t last = 0;
+  for (const char* row : {"  cause    host, in checkpoint\n", "  python   torch/save.py:12 write < train.py:8 main\n", "  evidence ",
+                          "  moving   no\n", "  chain ", "  NOT ", "  maybe    or: the file system of node0 is slow\n",
+                          "would decide: a second sample of its I/O\n", "  sure     high; a hypothesis: ", "  blind    GPU marks",
+                          "not measured: bandwidth", "  do       1. "}) {
+    const size_t at = text.find(row);
+    ASSERT_NE(at, std::string::npos) << row << text;
+    EXPECT_GT(at, last) << row;
+    last = at;
+  }
+}
+
+TEST(Report, StacksAreShownWithoutOffsetsAndWithoutTheWayIntoTheKernel) {
+  Bundle bundle = MakeBundle(8);
+  bundle.ranks[5].process.stack = {"[kernel] folio_wait_bit+0x13d/0x350", "[kernel] do_syscall_64+0x71/0x280",
+                                   "[kernel] entry_SYSCALL_64_after_hwframe+0x76/0x7e", "write+0x4d", "main+0x10"};
+  bundle.ranks[5].process.stack_later = {"[kernel] folio_wait_bit+0x13d/0x350"};
+  const std::string text = ReportText(MakeHung(), bundle);
+  EXPECT_THAT(text, HasSubstr("  stack    [kernel] folio_wait_bit < write < main\n"));
+  EXPECT_THAT(text, HasSubstr("  moving   no: same frame in both samples\n"));
+}
+
+TEST(Report, WhatAllCulpritsShareIsNamedBeforeThem) {
+  Verdict verdict = MakeHung();
+  Finding* finding = verdict.mutable_findings(0);
+  finding->clear_culprits();
+  finding->clear_culprit_ranks();
+  for (int rank = 8; rank < 40; ++rank) {
+    finding->add_culprit_ranks(rank);
+    Culprit* culprit = finding->add_culprits();
+    culprit->set_rank(rank);
+    culprit->set_host(absl::StrCat("node", rank / 8));
+    culprit->set_state("its network card does not answer");
+  }
+  finding->mutable_common_factor()->set_kind("switch");
+  finding->mutable_common_factor()->set_name("leaf3");
+  finding->mutable_common_factor()->set_culprits(32);
+  finding->mutable_common_factor()->set_members(32);
+  std::string text = ReportText(verdict, MakeBundle(8));
+  EXPECT_THAT(text, HasSubstr("switch leaf3 (32 of its 32 ranks: 8-39): never entered"));
+  EXPECT_THAT(text, HasSubstr("  who      ranks 8-15 = node1\n           ranks 16-23 = node2\n"));
+  EXPECT_THAT(text, HasSubstr("  state    all: its network card does not answer\n"));
+  finding->mutable_common_factor()->set_culprits(31);
+  text = ReportText(verdict, MakeBundle(8));
+  EXPECT_THAT(text, HasSubstr("ranks 8-39, 31 of them on switch leaf3: never entered"));
+}
+
+TEST(Report, FindingsThatDifferInNamesOnlyAreToldOnce) {
+  Verdict verdict = MakeHung();
+  for (int i = 0; i < 12; ++i) {
+    Finding* finding = verdict.add_findings();
+    *finding = verdict.findings(0);
+    finding->set_culprit_ranks(0, 10 + i);
+    finding->mutable_culprits(0)->set_rank(10 + i);
+    finding->set_summary(absl::StrCat("never entered AllReduce #", 50 + i, " on dp_", i));
+  }
+  verdict.mutable_findings(12)->set_summary("sends to nobody");
+  const std::string text = ReportText(verdict, MakeBundle(8));
+  EXPECT_THAT(text, HasSubstr("  likewise 11 more findings that differ in names and numbers only: rank 10; rank 11; rank 12; rank"));
+  EXPECT_THAT(text, HasSubstr("and 3 more\n"));
+  EXPECT_THAT(text, HasSubstr("also: rank 21 = node0 gpu 5 (pid 105): sends to nobody\n"));
+  EXPECT_EQ(text.find("also: "), text.rfind("also: "));
+}
+
+TEST(Report, SpinningIsNotMoving) {
+  Bundle bundle = MakeBundle(8);
+  Process& process = bundle.ranks[5].process;
+  process.cpu_ns_between_samples = 1'990'000'000;
+  process.io_bytes_between_samples = 0;
+  process.sample_gap_ns = 2'000'000'000;
+  process.stack = process.stack_later = {"clock_gettime", "cudaStreamSynchronize"};
+  EXPECT_THAT(ReportText(MakeHung(), bundle), HasSubstr("moving   not seen: 1990 ms of CPU, 0 bytes of I/O in 2.0 s, same frame in both samples: it may"));
+  process.stack_later = {"memcpy"};
+  EXPECT_THAT(ReportText(MakeHung(), bundle), HasSubstr("moving   yes: 1990 ms"));
+  process.stack_later.clear();
+  EXPECT_THAT(ReportText(MakeHung(), bundle), HasSubstr("moving   yes: 1990 ms"));
+  bundle.ranks[5].threads.emplace_back().wait = ring::CallKind::kStreamSynchronize;
+  EXPECT_THAT(ReportText(MakeHung(), bundle), HasSubstr("moving   not seen: 1990 ms"));
+  process.cpu_ns_between_samples = 1'000'000;
+  EXPECT_THAT(ReportText(MakeHung(), bundle), HasSubstr("moving   no: 1 ms"));
+}
+
+TEST(Report, SlowJobsGetFiguresAndStandingOnesDoNot) {
+  Verdict verdict = MakeHung();
+  Finding* finding = verdict.mutable_findings(0);
+  finding->set_kind(STRAGGLER);
+  finding->set_cost_ns_per_step(12'000'000);
+  finding->set_cost_uncertainty_ns(400'000);
+  finding->set_pattern("persistent");
+  finding->set_slowdown(1.25);
+  Arrival* arrival = verdict.add_arrivals();
+  arrival->set_rank(5);
+  arrival->set_operations(900);
+  arrival->set_last(812);
+  arrival->set_lateness_ns(3'200'000'000);
+  Bandwidth* bandwidth = verdict.add_bandwidths();
+  bandwidth->mutable_communicator()->set_name("dp_1");
+  bandwidth->set_operation("AllReduce");
+  bandwidth->set_bytes(64 << 20);
+  bandwidth->set_bus_bytes_per_s(21e9);
+  bandwidth->set_peer_bus_bytes_per_s(42e9);
+  bandwidth->set_best_bus_bytes_per_s(84e9);
+  ClockOffset* clock = verdict.add_clocks();
+  clock->set_host("node0");
+  clock = verdict.add_clocks();
+  clock->set_host("node1");
+  clock->set_offset_ns(-5'000'000'000);
+  clock->set_uncertainty_ns(12'000);
+  verdict.mutable_start_up()->set_text("Start-up took 4 min.");
+  verdict.mutable_start_up()->set_total_ns(240'000'000'000);
+  std::string text = ReportText(verdict, MakeBundle(8));
+  EXPECT_THAT(text, Not(HasSubstr("came last")));
+  verdict.set_verdict(VERDICT_SLOW);
+  text = ReportText(verdict, MakeBundle(8));
+  EXPECT_THAT(text, HasSubstr("  costs    12 ms of every step (+- 400 us); 1.25 times its peers' time; persistent\n"));
+  EXPECT_THAT(text, HasSubstr("  last     rank 5 came last in 812 of 900 operations, 3.2 s in all\n"));
+  EXPECT_THAT(text, HasSubstr("AllReduce of 64 MiB on dp_1: 21.0 GB/s, 0.50 of its peers', 0.25 of the best\n"));
+  EXPECT_THAT(text, HasSubstr("  clocks   2 hosts aligned to +- 12 us\n"));
+  EXPECT_THAT(text, HasSubstr("node1 5.0 s ahead\n"));
+  EXPECT_THAT(text, HasSubstr("  start-up Start-up took 4 min.\n"));
+  bandwidth->set_bus_bytes_per_s(0);
+  EXPECT_THAT(ReportText(verdict, MakeBundle(8)), HasSubstr("  rates    not measured"));
+  // Clocks that count from each host's own start lie hours apart; what people set is the wall clock.
+  Bundle bundle = MakeBundle(8);
+  for (int i = 0; i < 8; ++i) {
+    bundle.ranks[i].host = i < 4 ? "node0" : "node1";
+    bundle.ranks[i].real_minus_mono_ns = i < 4 ? 1'000'000'000'000 : 1'000'000'000'000 - 4'000'000'000;
+  }
+  EXPECT_THAT(ReportText(verdict, bundle), HasSubstr("node1 1.0 s ahead\n"));
+}
+
+TEST(Report, TheStartOfTheJobByPhaseAndRank) {
+  Bundle bundle;
+  const Verdict verdict = MakeRich(&bundle);
+  const std::string text = StartUpReport(verdict);
+  EXPECT_THAT(text, HasSubstr("\ncoming                12.000     51.000  rank 3         rank 7, 4.000\n"));
+  EXPECT_THAT(text, HasSubstr("\nbetween               12.000     51.000  rank 3         -\n"));
+  EXPECT_THAT(text, HasSubstr("\nfirst operations  not recorded\n"));
+  EXPECT_THAT(text, HasSubstr("\n      7     2/6     4.000      0.000     3.000     6.000     9.000    12.000         -  node1\n"));
+  EXPECT_THAT(text, HasSubstr("and others, who came last less, or needed less\n"));
+  for (size_t at = 0, end = 0; at < text.size(); at = end + 1) {
+    end = text.find('\n', at);
+    ASSERT_NE(end, std::string::npos);
+    EXPECT_LE(end - at, 120u) << text.substr(at, end - at);
+  }
+  const std::string html = ReportHtml(verdict, bundle);
+  EXPECT_THAT(html, HasSubstr("<b>coming</b><small>median rank 12 s, longest 51 s (rank 3); last: rank 7 by 4.0 s</small>"));
+  EXPECT_THAT(html, HasSubstr("Others waited for: rank 7 (node1), last to 2 of 6 by 4.0 s; rank 6 (node1), last to 1 of 6 by 4.0 s.</p>"));
+  EXPECT_THAT(StartUpReport(Verdict()), HasSubstr("not recorded"));
+}
+
+TEST(Report, TextOfAHugeJobStaysOneScreenOrTwo) {
+  Verdict verdict = MakeHung();
+  verdict.set_ranks_expected(24576);
+  Finding* finding = verdict.mutable_findings(0);
+  for (int rank = 6; rank < 24576; rank += 1 + rank % 3) {
+    finding->add_culprit_ranks(rank);
+    Culprit* culprit = finding->add_culprits();
+    culprit->set_rank(rank);
+    culprit->set_host(absl::StrCat("node", rank / 8));
+    culprit->set_state(absl::StrCat("stands still for ", rank, " s"));
+    verdict.add_problems()->set_text(absl::StrCat("byte ", rank, " is damaged"));
+    finding->mutable_chain(0)->add_ranks(rank);
+    finding->add_evidence()->set_text(absl::StrCat("fact ", rank));
+  }
+  for (int i = 0; i < 20; ++i) *verdict.add_findings() = *finding;
+  const std::string text = ReportText(verdict, MakeBundle(8));
+  EXPECT_LT(Lines(text).size(), 300u);
+  EXPECT_LT(Lines(text.substr(0, text.find("\nalso: "))).size(), 60u);
+  EXPECT_THAT(text, HasSubstr("byte 6 is damaged - and "));
+}
+
+TEST(Report, TextNamesWhoseDataIsMissingAndWhetherThatMatters) {
+  Bundle bundle = MakeBundle(8);
+  bundle.ranks.erase(bundle.ranks.begin() + 6, bundle.ranks.end());
+  Verdict verdict = MakeHung();
+  verdict.set_ranks_read(6);
+  const std::string text = ReportText(verdict, bundle);
+  EXPECT_THAT(text, StartsWith("HUNG  6 of 8 ranks, 31 s: rank 5"));
+  EXPECT_THAT(text, HasSubstr("no data of ranks 6, 7: no suspects"));
+  verdict.mutable_findings(0)->add_culprit_ranks(7);
+  EXPECT_THAT(ReportText(verdict, bundle), HasSubstr("no data of rank 7, for whom others wait; no data of rank 6"));
+}
+
+TEST(Report, HealthyAndIncompleteAreOneClearLine) {
+  Verdict verdict;
+  verdict.set_verdict(VERDICT_HEALTHY);
+  verdict.set_ranks_read(8);
+  verdict.set_ranks_expected(8);
+  EXPECT_THAT(ReportText(verdict, MakeBundle(8)), StartsWith("HEALTHY  8 ranks: nothing stands still"));
+  EXPECT_EQ(ExitStatus(verdict), 0);
+  verdict.set_verdict(VERDICT_HUNG);
+  EXPECT_THAT(ReportText(verdict, MakeBundle(8)), StartsWith("HUNG  8 ranks: it stands still, and what was recorded does not say because"));
+  EXPECT_EQ(ExitStatus(verdict), 1);
+  verdict.set_verdict(VERDICT_LATE);
+  EXPECT_THAT(ReportText(verdict, MakeBundle(8)), StartsWith("LATE  8 ranks: something takes long, and nobody is known to hold it up"));
+  verdict.set_verdict(VERDICT_INCOMPLETE_DATA);
+  EXPECT_THAT(ReportText(verdict, MakeBundle(7)),
+              StartsWith("INCOMPLETE_DATA  8 ranks: nothing wrong in what could be read"));
+  EXPECT_THAT(ReportText(verdict, MakeBundle(7)), HasSubstr("do       1. See to what DATA and problems name"));
+  EXPECT_EQ(ExitStatus(verdict), 1);
+  EXPECT_EQ(ExitStatus(MakeHung()), 1);
+}
+
+TEST(Report, NoLineIsWiderThanAHundredColumnsAndNothingControlsTheTerminal) {
+  Verdict verdict = MakeHung();
+  Bundle bundle = MakeBundle(8);
+  const std::string evil =
+      "\x1b]0;title\x07\x1b[31m\r\n\t\xe2\x80\xae"
+      "rtl \xc2\x9b"
+      "1m \xff\xfe " +
+      std::string(300, 'x') + " \xe6\xbc\xa2\xe5\xad\x97";
+  Finding* finding = verdict.mutable_findings(0);
+  finding->set_summary(evil);
+  finding->set_advice(evil);
+  finding->set_refuted_by(evil);
+  finding->mutable_culprits(0)->set_host(evil);
+  finding->mutable_culprits(0)->set_state(evil);
+  finding->mutable_chain(0)->set_operation(evil);
+  finding->mutable_chain(0)->mutable_communicator()->set_name(evil);
+  finding->add_evidence()->set_text(evil);
+  verdict.set_job(evil);
+  verdict.add_not_the_cause(evil);
+  DataProblem* problem = verdict.add_problems();
+  problem->set_path(evil);
+  problem->set_text(evil);
+  bundle.ranks[5].process.stack = {evil};
+  bundle.ranks[5].process.wchan = evil;
+  bundle.ranks[0].path = absl::StrCat(evil, "/x");
+  *verdict.add_findings() = *finding;
+  const std::string text = ReportText(verdict, bundle);
+  for (const std::string& line : Lines(text)) {
+    EXPECT_LE(Columns(line), 100u) << line;
+    for (char c : line) EXPECT_TRUE(static_cast<unsigned char>(c) >= 0x20 && c != 0x7f) << line;
+    EXPECT_THAT(line, Not(HasSubstr("\xe2\x80\xae")));
+    EXPECT_THAT(line, Not(HasSubstr("\xc2\x9b")));
+  }
+  EXPECT_THAT(text, HasSubstr("\xe6\xbc\xa2\xe5\xad\x97"));
+}
+
+TEST(Report, HtmlEscapesEveryNameAndLoadsNothing) {
+  Bundle bundle;
+  const Verdict verdict = MakeHostile(&bundle);
+  const std::string html = ReportHtml(verdict, bundle);
+  EXPECT_THAT(html, StartsWith("<!DOCTYPE html>"));
+  EXPECT_THAT(html, Not(HasSubstr("<script")));
+  EXPECT_THAT(html, Not(HasSubstr("alert('")));
+  EXPECT_THAT(html, Not(HasSubstr("http:")));
+  EXPECT_THAT(html, Not(HasSubstr("https:")));
+  EXPECT_THAT(html, Not(HasSubstr("url(h")));
+  EXPECT_THAT(html, HasSubstr("&lt;script&gt;alert(&#39;x&#39;)"));
+  EXPECT_THAT(html, HasSubstr("<title>rank 5: named by a finding</title>"));
+  EXPECT_THAT(html, HasSubstr("<title>rank 1: waits because of it</title>"));
+}
+
+// Everything that can grow with the job does, and nothing folds.
+TEST(Report, HtmlOfAHugeJobStaysSmall) {
+  Bundle bundle;
+  const Verdict verdict = MakeHuge(&bundle);
+  const std::string html = ReportHtml(verdict, bundle);
+  EXPECT_LT(html.size(), 2u << 20);
+  EXPECT_THAT(html, HasSubstr("All 24576 ranks"));
+  EXPECT_THAT(html, HasSubstr("bands are not drawn"));
+  EXPECT_THAT(html, HasSubstr("more branches are not shown"));
+}
+
+TEST(Report, HtmlDrawsWhatEachRankReached) {
+  Bundle bundle = MakeBundle(8);
+  Communicator comm;
+  comm.id = "00000000000000ab";
+  comm.name = "dp_1";
+  comm.size = 4;
+  comm.members = {1, 3, 5, 7};
+  bundle.comms.push_back(comm);
+  for (int i = 0; i < 4; ++i) {
+    Rank& rank = bundle.ranks[2 * i + 1];
+    Membership membership;
+    membership.comm = 0;
+    membership.member_rank = i;
+    membership.issued = i == 2 ? 40 : 41;
+    membership.completed = 40;
+    rank.memberships.push_back(membership);
+    Op op;
+    op.membership = 0;
+    op.kind = ring::CallKind::kAllReduce;
+    op.seq = 41;
+    op.state = OpState::kIncomplete;
+    if (i == 0 || i == 1) rank.ops.push_back(op);
+  }
+  bundle.ranks.erase(bundle.ranks.begin() + 3);  // no data
+  const std::string html = ReportHtml(MakeHung(), bundle);
+  EXPECT_THAT(html, HasSubstr("title=\"#41: never entered\""));
+  EXPECT_THAT(html, HasSubstr("title=\"#41: in flight\""));
+  EXPECT_THAT(html, HasSubstr("title=\"#41: record overwritten\""));
+  EXPECT_THAT(html, HasSubstr("title=\"#34-41: no data of the rank\""));
+  EXPECT_THAT(html, HasSubstr("<div class=\"seq named\"><div class=\"who\">\u25b6 rank 5<small>issued up to #40, completed up to #40"));
+}
+
+TEST(Report, HtmlMergesStacks) {
+  Bundle bundle = MakeBundle(4);
+  for (int i = 0; i < 3; ++i) bundle.ranks[i].process.stack = {"futex_wait", "ncclAllReduce", "step", "main"};
+  bundle.ranks[3].process.stack = {"write+0x12/0x40", "save", "main"};
+  bundle.ranks[2].process.stack.erase(bundle.ranks[2].process.stack.begin(), bundle.ranks[2].process.stack.begin() + 2);
+  const std::string html = ReportHtml(MakeHung(), bundle);
+  EXPECT_THAT(html, HasSubstr("<span class=\"mono\">main</span> <span class=\"set\">ranks 0-3 (4)"));
+  EXPECT_THAT(html, HasSubstr("<span class=\"mono\">save \u203a write</span> <span class=\"set\">rank 3"));
+  EXPECT_THAT(html, HasSubstr("<span class=\"mono\">step</span> <span class=\"set\">ranks 0-2 (3)"));
+  EXPECT_THAT(html, HasSubstr("innermost here</span> <span class=\"set\">rank 2"));
+  EXPECT_THAT(html, HasSubstr("ncclAllReduce \u203a futex_wait</span> <span class=\"set\">ranks 0, 1"));
+}
+
+TEST(Report, HtmlSaysNotMeasuredRatherThanZero) {
+  Verdict verdict = MakeHung();
+  Bandwidth* bandwidth = verdict.add_bandwidths();
+  bandwidth->set_operation("AllReduce");
+  bandwidth->mutable_communicator()->set_name("dp_1");
+  EXPECT_THAT(ReportHtml(verdict, MakeBundle(8)), HasSubstr("not measured</small><div class=\"meter none\">"));
+  bandwidth->set_bus_bytes_per_s(2e9);
+  bandwidth->set_peer_bus_bytes_per_s(4e9);
+  EXPECT_THAT(ReportHtml(verdict, MakeBundle(8)), HasSubstr("of its peers' 0.50</small><div class=\"meter\"><i class=\"low\" style=\"width:50.00%\">"));
+}
+
+TEST(Report, RanksFold) {
+  EXPECT_EQ(FoldRanks({3, 0, 1, 2, 6, 8, 9, 10, 15}), "0-3, 6, 8-10, 15");
+  EXPECT_EQ(FoldRanks({4, 5}), "4, 5");
+  EXPECT_EQ(FoldRanks({}), "");
+  std::vector<int32_t> odd;
+  for (int i = 0; i < 100; ++i) odd.push_back(2 * i + 1);
+  EXPECT_EQ(FoldRanks(odd, 20), "1-199 by 2");
+  EXPECT_EQ(FoldRanks({0, 2, 4, 5, 6}), "0, 2, 4-6");
+  std::vector<int32_t> uneven;
+  for (int i = 0; i < 100; ++i) uneven.push_back(i * i);
+  EXPECT_EQ(FoldRanks(uneven, 20), "0, 1, 4, 9, 16, 25, .. (100 in all)");
+  EXPECT_EQ(RanksText({7}), "rank 7");
+}
+
+TEST(Report, DurationsAreShort) {
+  EXPECT_EQ(DurationText(800'000'000), "0.8 s");
+  EXPECT_EQ(DurationText(12'000'000), "12 ms");
+  EXPECT_EQ(DurationText(3'400), "3.4 us");
+  EXPECT_EQ(DurationText(-5'000'000'000), "-5.0 s");
+  EXPECT_EQ(RateText(46.2e9), "46.2 GB/s");
+  EXPECT_EQ(RateText(0), "not measured");
+  EXPECT_EQ(BytesText(3 << 19), "1.5 MiB");
+  EXPECT_EQ(DurationText(31'000'000'000), "31 s");
+  EXPECT_EQ(DurationText(int64_t{250} * 1'000'000'000), "4 min 10 s");
+  EXPECT_EQ(DurationText(int64_t{7500} * 1'000'000'000), "2 h 5 min");
+}
+
+TEST(Report, EveryKindHasItsWord) {
+  for (int kind = 1; FindingKind_IsValid(kind); ++kind)
+    EXPECT_NE(CauseWord(static_cast<FindingKind>(kind)), "unknown") << kind;
+  EXPECT_EQ(VerdictName(VERDICT_INCOMPLETE_DATA), "INCOMPLETE_DATA");
+  EXPECT_EQ(FindingName(P2P_UNMATCHED), "P2P_UNMATCHED");
+}
+
+}  // namespace
+}  // namespace lockstep

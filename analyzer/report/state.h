@@ -1,0 +1,48 @@
+// What a rank was seen doing, in words: its process, its host's calls, whether it moves, its stacks.
+#ifndef LOCKSTEP_ANALYZER_REPORT_STATE_H_
+#define LOCKSTEP_ANALYZER_REPORT_STATE_H_
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analyzer/model/bundle.h"
+#include "proto/verdict.pb.h"
+
+namespace lockstep {
+
+// "process killed by signal 9", "process sleeping (S) in kernel function futex_wait"; empty: not sampled.
+std::string ProcessText(const Process& process);
+// "host inside ncclAllReduce for 12 s"; empty: no thread was recorded. `with_time` off leaves the duration out, so that
+// equal states of many ranks read alike.
+std::string HostText(const Rank& rank, bool with_time = true);
+// Both.
+std::string RankStateText(const Rank& rank, bool with_time = true);
+// "no: 0 ms of CPU, 0 bytes of I/O in 2.5 s, same frame in both samples"; empty: nothing was sampled.
+std::string MovingText(const Rank& rank);
+// Innermost first, printable, without offsets ("+0x2a/0x50"), at most `limit` frames.
+std::vector<std::string> Frames(const std::vector<std::string>& stack, size_t limit);
+// By global rank; null: no data.
+const Rank* FindRank(const Bundle& bundle, int32_t rank);
+
+// By how much each host's wall clock is ahead of the first aligned host's, in the order of Verdict::clocks. Those offsets are
+// between the clocks that the records carry, whose zero may be each host's own start.
+std::vector<int64_t> WallClocksAhead(const Verdict& verdict, const Bundle& bundle);
+
+// Equal texts of several ranks as one line with all their ranks, in the order in which the texts came.
+class MergedLines {
+ public:
+  void Add(std::string text, int32_t rank);
+  bool empty() const { return lines_.empty(); }
+  // "ranks 1, 3: text"; a text that all `total` ranks share stands alone when `total` is 1.
+  std::vector<std::string> Lines(size_t total, size_t limit) const;
+
+ private:
+  std::vector<std::pair<std::string, std::vector<int32_t>>> lines_;
+  std::map<std::string, size_t> index_;
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_REPORT_STATE_H_

@@ -1,0 +1,62 @@
+// Words that every report shares: rank lists, durations, and text from files made safe to print.
+#ifndef LOCKSTEP_ANALYZER_REPORT_WORDS_H_
+#define LOCKSTEP_ANALYZER_REPORT_WORDS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analyzer/util/rank_text.h"
+#include "proto/verdict.pb.h"
+
+namespace lockstep {
+
+// Text that came out of a file, safe for a terminal: no control characters, no characters that reorder the line, no
+// invalid UTF-8 (each shown as '?'); line feeds become spaces. Cut to `limit` columns with "..".
+std::string Printable(std::string_view text, size_t limit = 2000);
+
+// "rank 5", "ranks 0-3, 6".
+std::string RanksText(const std::vector<int32_t>& ranks, size_t limit = 60);
+
+// "31 s", "4 min 10 s", "2 h 5 min"; "0.8 s" below ten seconds, "12 ms", "3.4 us" below a tenth.
+std::string DurationText(int64_t ns);
+
+// "46.2 GB/s"; "not measured" for 0.
+std::string RateText(double bytes_per_s);
+
+// "64 KiB", "1.5 GiB".
+std::string BytesText(int64_t bytes);
+
+// What kind of cause it is in the few words an on-call engineer sorts by: host, gpu, network, code mismatch, dead,
+// late.
+std::string CauseWord(FindingKind kind);
+
+// "high", "medium", "low".
+std::string ConfidenceWord(double confidence);
+
+// "rank 5 = node03 gpu 1 (0000:1b:00.0, pid 48211)", as much as is known.
+std::string CulpritText(const Culprit& culprit);
+
+// A communicator's name, or its identity where it has none.
+std::string CommName(const CommunicatorRef& comm);
+
+// "host node03", "switch leaf7": what the culprits share; empty: nothing.
+std::string CommonText(const Finding& finding);
+
+// One sentence: who, and what it did not do. What all culprits share (a host, a switch) is named before their ranks.
+std::string Headline(const Finding& finding);
+
+// "1. ..", "2. ..": the steps of Finding::advice without their numbers.
+std::vector<std::string> AdviceSteps(const Finding& finding);
+
+// Ranks from 0 below `expected` that are not among `present` (ascending); at most a million are looked at.
+std::vector<int32_t> MissingRanks(int32_t expected, const std::vector<int32_t>& present);
+
+// Columns a text takes, one a code point.
+size_t Columns(std::string_view text);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_REPORT_WORDS_H_

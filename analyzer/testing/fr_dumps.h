@@ -1,0 +1,459 @@
+// Flight Recorder dumps made by tests: describe a rank's groups and entries, write them as PyTorch does (pickle
+// protocol 2 with memo, as Python saves it again: protocol 4, or JSON), load them.
+//
+//   FrDump dump;                                   // group "0" = {0, 1}, default_pg, no entries, nothing enqueued
+//   dump.entries.push_back({.op = "nccl:all_reduce", .seq = 1});
+//   Bundle bundle = LoadDumps({dump, dump});       // rank 0 and rank 1
+#ifndef LOCKSTEP_ANALYZER_TESTING_FR_DUMPS_H_
+#define LOCKSTEP_ANALYZER_TESTING_FR_DUMPS_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analyzer/model/bundle.h"
+#include "analyzer/formats/fr/loader.h"
+
+namespace lockstep::fr_test {
+
+using Sizes = std::vector<std::vector<int64_t>>;
+
+struct FrFrame {
+  std::string name, filename;
+  int64_t line = 1;
+};
+
+struct FrEntry {
+  std::string op = "nccl:all_reduce";  // profiling_name
+  int64_t seq = 1;                     // collective_seq_id, or seq_id in old dumps
+  std::string pg = "0", desc = "default_pg";
+  int64_t pg_id = 0;
+  Sizes input = {{4, 4}}, output = {{4, 4}};
+  std::vector<std::string> input_dtypes = {"Float"}, output_dtypes = {"Float"};
+  std::string state = "scheduled";
+  bool retired = false;
+  bool is_p2p = false;
+  int64_t p2p_seq = 0;
+  int64_t op_id = -1;                        // -1: seq (p2p: p2p_seq)
+  int64_t record_id = -1;                    // -1: place in the list
+  int64_t created_ns = -1;                   // -1: a millisecond after the entry before
+  int64_t started_ns = 0, completed_ns = 0;  // 0: None
+  double duration_ms = -1;                   // -1: not there
+  std::string thread_id = "140000000000001", thread_name = "python3";
+  std::vector<FrFrame> frames = {};
+};
+
+struct FrGroup {
+  std::string name = "0", desc = "default_pg";
+  std::vector<int32_t> ranks = {0, 1};
+  int64_t pg_id = 0;
+  int64_t enqueued = -1, started = -1, completed = -1;
+  bool in_config = true, in_status = true;
+  std::string ranks_text = {};  // instead of `ranks` when not empty
+};
+
+struct FrDump {
+  std::string version = "2.8";
+  std::vector<FrGroup> groups = {FrGroup()};
+  std::vector<FrEntry> entries;
+  bool pg_config = true, pg_status = true;
+  bool comm_lib_version = false;  // the key of 2.10 instead of nccl_version; neither before 2.6
+  bool library_version = true;
+  bool single_seq = false;  // before 2.0: seq_id, no op_id, dtypes, is_p2p
+  bool thread = true;       // from 2.9
+  bool write_entries = true;
+
+  // As that version writes it: which keys there are.
+  void AsVersion(const std::string& text) {
+    version = text;
+    int major = 2, minor = 0;
+    if (std::sscanf(text.c_str(), "%d.%d", &major, &minor) != 2) return;
+    single_seq = major < 2;
+    pg_config = major >= 2;
+    pg_status = major > 2 || (major == 2 && minor >= 4);
+    library_version = major == 2 && minor >= 6;
+    comm_lib_version = major == 2 && minor >= 10;
+    thread = major == 2 && minor >= 9;
+  }
+};
+
+// A value as a writer meets it.
+struct FrValue {
+  enum class Kind { kNone, kBool, kInt, kDouble, kText, kList, kTuple, kDict };
+  Kind kind = Kind::kNone;
+  int64_t number = 0;
+  double real = 0;
+  std::string text = {};
+  std::vector<FrValue> items = {};  // dictionary: values
+  std::vector<std::string> keys = {};
+  int shared = 0;  // not 0: one object wherever the same number stands
+
+  static FrValue Int(int64_t number) { return {.kind = Kind::kInt, .number = number}; }
+  static FrValue Real(double real) { return {.kind = Kind::kDouble, .real = real}; }
+  static FrValue Bool(bool value) { return {.kind = Kind::kBool, .number = value}; }
+  static FrValue Text(std::string text) { return {.kind = Kind::kText, .text = std::move(text)}; }
+  static FrValue List() { return {.kind = Kind::kList}; }
+  static FrValue Tuple() { return {.kind = Kind::kTuple}; }
+  static FrValue Dict() { return {.kind = Kind::kDict}; }
+  FrValue& Add(FrValue item) {
+    items.push_back(std::move(item));
+    return *this;
+  }
+  FrValue& Set(std::string key, FrValue item) {
+    keys.push_back(std::move(key));
+    items.push_back(std::move(item));
+    return *this;
+  }
+  FrValue* Find(const std::string& key) {
+    for (size_t i = 0; i < keys.size(); i++) {
+      if (keys[i] == key) return &items[i];
+    }
+    return nullptr;
+  }
+};
+
+class PickleWriter {
+ public:
+  explicit PickleWriter(int protocol = 2) : protocol_(protocol) {}
+
+  std::string Write(const FrValue& value) {
+    out_ = {'\x80', static_cast<char>(protocol_)};
+    if (protocol_ >= 4) {
+      out_ += '\x95';
+      Number(0, 8);  // a frame's length, which readers need not believe
+    }
+    Save(value);
+    out_ += '.';
+    return out_;
+  }
+
+ private:
+  void Number(uint64_t number, int bytes) {
+    for (int i = 0; i < bytes; i++) out_ += static_cast<char>(number >> (8 * i));
+  }
+  void Put() {
+    uint32_t index = puts_++;
+    if (protocol_ >= 4) {
+      out_ += '\x94';
+    } else if (index < 256) {
+      out_ += 'q';
+      Number(index, 1);
+    } else {
+      out_ += 'r';
+      Number(index, 4);
+    }
+  }
+  void Get(uint32_t index) {
+    out_ += index < 256 ? 'h' : 'j';
+    Number(index, index < 256 ? 1 : 4);
+  }
+  void Text(const std::string& text) {
+    auto found = texts_.find(text);
+    if (found != texts_.end()) return Get(found->second);
+    if (protocol_ >= 4 && text.size() < 256) {
+      out_ += '\x8c';
+      Number(text.size(), 1);
+    } else {
+      out_ += 'X';
+      Number(text.size(), 4);
+    }
+    out_ += text;
+    texts_[text] = puts_;
+    Put();
+  }
+  void Int(int64_t number) {
+    if (number >= 0 && number < 256) {
+      out_ += 'K';
+      Number(static_cast<uint64_t>(number), 1);
+    } else if (number >= 0 && number < 65536) {
+      out_ += 'M';
+      Number(static_cast<uint64_t>(number), 2);
+    } else if (number >= INT32_MIN && number <= INT32_MAX) {
+      out_ += 'J';
+      Number(static_cast<uint64_t>(number), 4);
+    } else {
+      out_ += "\x8a\x08";
+      Number(static_cast<uint64_t>(number), 8);
+    }
+  }
+  void Save(const FrValue& value) {
+    if (value.shared != 0 && shared_.contains(value.shared)) return Get(shared_[value.shared]);
+    switch (value.kind) {
+      case FrValue::Kind::kNone:
+        out_ += 'N';
+        return;
+      case FrValue::Kind::kBool:
+        out_ += value.number != 0 ? '\x88' : '\x89';
+        return;
+      case FrValue::Kind::kInt:
+        return Int(value.number);
+      case FrValue::Kind::kDouble: {
+        uint64_t bits = 0;
+        std::memcpy(&bits, &value.real, 8);
+        out_ += 'G';
+        for (int i = 7; i >= 0; i--) out_ += static_cast<char>(bits >> (8 * i));
+        return;
+      }
+      case FrValue::Kind::kText:
+        return Text(value.text);
+      case FrValue::Kind::kTuple:
+        if (value.items.empty()) {
+          out_ += ')';
+          return;
+        }
+        if (value.items.size() > 3) out_ += '(';
+        for (const FrValue& item : value.items) Save(item);
+        out_ += value.items.size() > 3 ? 't' : "\x85\x86\x87"[value.items.size() - 1];
+        break;
+      case FrValue::Kind::kList:
+      case FrValue::Kind::kDict: {
+        bool dict = value.kind == FrValue::Kind::kDict;
+        out_ += dict ? '}' : ']';
+        if (value.shared != 0) shared_[value.shared] = puts_;
+        Put();
+        bool single = protocol_ >= 4 && value.items.size() == 1;
+        if (value.items.empty()) return;
+        if (!single) out_ += '(';
+        for (size_t i = 0; i < value.items.size(); i++) {
+          if (dict) Text(value.keys[i]);
+          Save(value.items[i]);
+        }
+        out_ += single ? (dict ? 's' : 'a') : (dict ? 'u' : 'e');
+        return;
+      }
+    }
+    if (value.shared != 0) shared_[value.shared] = puts_;
+    Put();
+  }
+
+  int protocol_;
+  std::string out_;
+  uint32_t puts_ = 0;
+  std::map<std::string, uint32_t> texts_;
+  std::map<int, uint32_t> shared_;
+};
+
+inline void WriteJson(const FrValue& value, std::string* out) {
+  auto quote = [out](const std::string& text) {
+    *out += '"';
+    for (char c : text) {
+      if (c == '"' || c == '\\') *out += '\\';
+      *out += c;
+    }
+    *out += '"';
+  };
+  switch (value.kind) {
+    case FrValue::Kind::kNone:
+      *out += "null";
+      return;
+    case FrValue::Kind::kBool:
+      *out += value.number != 0 ? "true" : "false";
+      return;
+    case FrValue::Kind::kInt:
+      *out += std::to_string(value.number);
+      return;
+    case FrValue::Kind::kDouble:
+      *out += std::to_string(value.real);
+      return;
+    case FrValue::Kind::kText:
+      return quote(value.text);
+    default:
+      break;
+  }
+  bool dict = value.kind == FrValue::Kind::kDict;
+  *out += dict ? '{' : '[';
+  for (size_t i = 0; i < value.items.size(); i++) {
+    if (i > 0) *out += ',';
+    if (dict) {
+      quote(value.keys[i]);
+      *out += ':';
+    }
+    WriteJson(value.items[i], out);
+  }
+  *out += dict ? '}' : ']';
+}
+
+// The dump's values; `json`: with the differences of the JSON variant (no frames, numbers of pg_status as text, 0 for
+// missing times, no empty list of entries).
+inline FrValue ToValue(const FrDump& dump, bool json = false) {
+  using V = FrValue;
+  auto rank_text = [](const FrGroup& group) {
+    std::string text = "[";
+    for (int32_t rank : group.ranks) text += (text.size() > 1 ? ", " : "") + std::to_string(rank);
+    return group.ranks_text.empty() ? text + "]" : group.ranks_text;
+  };
+  auto sizes = [](const Sizes& shapes) {
+    V out = V::List();
+    for (const std::vector<int64_t>& shape : shapes) {
+      V tensor = V::List();
+      for (int64_t dimension : shape) tensor.Add(V::Int(dimension));
+      out.Add(std::move(tensor));
+    }
+    return out;
+  };
+  auto texts = [](const std::vector<std::string>& list) {
+    V out = V::List();
+    for (const std::string& text : list) out.Add(V::Text(text));
+    return out;
+  };
+  V top = V::Dict();
+  top.Set("version", V::Text(dump.version));
+  if (dump.pg_config) {
+    V config = V::Dict();
+    for (const FrGroup& group : dump.groups) {
+      if (!group.in_config) continue;
+      V one = V::Dict();
+      one.Set("name", V::Text(group.name)).Set("desc", V::Text(group.desc)).Set("ranks", V::Text(rank_text(group)));
+      config.Set(group.name, std::move(one));
+    }
+    top.Set("pg_config", std::move(config));
+  }
+  if (dump.library_version) top.Set(dump.comm_lib_version ? "comm_lib_version" : "nccl_version", V::Text("2.27.3"));
+  if (dump.pg_status) {
+    V status = V::Dict();
+    auto number = [json](int64_t value) { return json ? V::Text(std::to_string(value)) : V::Int(value); };
+    for (const FrGroup& group : dump.groups) {
+      if (!group.in_status) continue;
+      V one = V::Dict();
+      one.Set("last_enqueued_collective", number(group.enqueued));
+      one.Set("last_started_collective", number(group.started));
+      one.Set("last_completed_collective", number(group.completed));
+      status.Set(std::to_string(group.pg_id), std::move(one));
+    }
+    top.Set("pg_status", std::move(status));
+  }
+  V entries = V::List();
+  int64_t place = 0;
+  std::map<std::string, int> frame_numbers;
+  for (const FrEntry& entry : dump.entries) {
+    V one = V::Dict();
+    if (!json && !entry.frames.empty()) {
+      V frames = V::List();
+      for (const FrFrame& frame : entry.frames) {
+        V dict = V::Dict();
+        dict.Set("name", V::Text(frame.name)).Set("filename", V::Text(frame.filename)).Set("line", V::Int(frame.line));
+        std::string key = frame.name + "\n" + frame.filename + "\n" + std::to_string(frame.line);
+        dict.shared = frame_numbers.try_emplace(key, static_cast<int>(frame_numbers.size()) + 1).first->second;
+        frames.Add(std::move(dict));
+      }
+      one.Set("frames", std::move(frames));
+    }
+    auto time = [json](int64_t ns) { return ns == 0 && !json ? V() : V::Int(ns); };
+    one.Set("record_id", V::Int(entry.record_id >= 0 ? entry.record_id : place));
+    one.Set("pg_id", V::Int(entry.pg_id));
+    V group = json ? V::List() : V::Tuple();
+    one.Set("process_group", std::move(group.Add(V::Text(entry.pg)).Add(V::Text(entry.desc))));
+    if (dump.thread) one.Set("thread_name", V::Text(entry.thread_name)).Set("thread_id", V::Text(entry.thread_id));
+    if (dump.single_seq) {
+      one.Set("seq_id", V::Int(entry.is_p2p ? entry.p2p_seq : entry.seq));
+    } else {
+      one.Set("collective_seq_id", V::Int(entry.seq)).Set("p2p_seq_id", V::Int(entry.p2p_seq));
+      one.Set("op_id", V::Int(entry.op_id >= 0 ? entry.op_id : entry.is_p2p ? entry.p2p_seq : entry.seq));
+    }
+    one.Set("profiling_name", V::Text(entry.op));
+    one.Set("time_created_ns",
+            V::Int(entry.created_ns >= 0 ? entry.created_ns : 1'758'000'000'000'000'000 + place * 1'000'000));
+    if (entry.duration_ms >= 0) one.Set("duration_ms", V::Real(entry.duration_ms));
+    one.Set("input_sizes", sizes(entry.input));
+    if (!dump.single_seq) one.Set("input_dtypes", texts(entry.input_dtypes));
+    one.Set("output_sizes", sizes(entry.output));
+    if (!dump.single_seq) one.Set("output_dtypes", texts(entry.output_dtypes));
+    one.Set("state", V::Text(entry.state));
+    one.Set("time_discovered_started_ns", time(entry.started_ns));
+    one.Set("time_discovered_completed_ns", time(entry.completed_ns));
+    one.Set("retired", V::Bool(entry.retired));
+    if (!dump.single_seq) one.Set("timeout_ms", V::Int(600000)).Set("is_p2p", V::Bool(entry.is_p2p));
+    entries.Add(std::move(one));
+    place++;
+  }
+  if (dump.write_entries && !(json && dump.entries.empty())) top.Set("entries", std::move(entries));
+  return top;
+}
+
+inline std::string ToPickle(const FrDump& dump, int protocol = 2) {
+  return PickleWriter(protocol).Write(ToValue(dump));
+}
+inline std::string ToJson(const FrDump& dump) {
+  std::string out;
+  WriteJson(ToValue(dump, true), &out);
+  return out;
+}
+
+// A folder of its own that goes when the object goes.
+class DumpFolder {
+ public:
+  DumpFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "fr_dumps_XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) std::abort();
+    path_ = pattern;
+  }
+  ~DumpFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  DumpFolder(const DumpFolder&) = delete;
+  DumpFolder& operator=(const DumpFolder&) = delete;
+
+  std::string Write(const std::string& name, const std::string& bytes) const {
+    std::string file = path_ + "/" + name;
+    std::ofstream(file, std::ios::binary) << bytes;
+    return file;
+  }
+  // Files as LoadFlightRecorder wants them; the number is the rank.
+  std::string WriteRank(int rank, const std::string& bytes) const {
+    return Write("nccl_trace_rank_" + std::to_string(rank), bytes);
+  }
+  const std::string& path() const { return path_; }
+  std::vector<std::string> Files() const {
+    std::vector<std::string> files;
+    for (const auto& entry : std::filesystem::directory_iterator(path_)) files.push_back(entry.path().string());
+    return files;
+  }
+
+ private:
+  std::string path_;
+};
+
+inline Bundle LoadFiles(const std::vector<std::string>& paths) {
+  Bundle bundle;
+  LoadFlightRecorder(paths, &bundle);
+  return bundle;
+}
+
+// The dumps of ranks 0, 1, ... through files; ranks without a dump are left out.
+inline Bundle LoadDumps(const std::vector<std::optional<FrDump>>& by_rank, bool json = false) {
+  DumpFolder folder;
+  for (size_t rank = 0; rank < by_rank.size(); rank++) {
+    if (!by_rank[rank].has_value()) continue;
+    folder.WriteRank(static_cast<int>(rank), json ? ToJson(*by_rank[rank]) : ToPickle(*by_rank[rank]));
+  }
+  return LoadFiles(folder.Files());
+}
+
+// The bytes of one file through a file.
+inline Bundle LoadBytes(const std::string& bytes) {
+  DumpFolder folder;
+  return LoadFiles({folder.WriteRank(0, bytes)});
+}
+
+// The rank's membership in the communicator of that name; null where it has none.
+inline const Membership* MemberIn(const Bundle& bundle, const Rank& rank, const std::string& comm_name) {
+  for (const Membership& membership : rank.memberships) {
+    if (bundle.comms[membership.comm].name == comm_name) return &membership;
+  }
+  return nullptr;
+}
+
+}  // namespace lockstep::fr_test
+
+#endif  // LOCKSTEP_ANALYZER_TESTING_FR_DUMPS_H_

@@ -1,0 +1,47 @@
+// A value that most of its owners lack: a pointer's size where it was never set.
+#ifndef LOCKSTEP_ANALYZER_UTIL_BOXED_H_
+#define LOCKSTEP_ANALYZER_UTIL_BOXED_H_
+
+#include <memory>
+#include <utility>
+
+namespace lockstep {
+
+// Reads as T() while nothing was set. Owns its value; a copy has a value of its own. As safe to share between threads as T is.
+template <typename T>
+class Boxed {
+ public:
+  Boxed() = default;
+  Boxed(const Boxed& other) : value_(other.value_ == nullptr ? nullptr : std::make_unique<T>(*other.value_)) {}
+  Boxed(Boxed&&) noexcept = default;
+  Boxed& operator=(const Boxed& other) {
+    if (this != &other) value_ = other.value_ == nullptr ? nullptr : std::make_unique<T>(*other.value_);
+    return *this;
+  }
+  Boxed& operator=(Boxed&&) noexcept = default;
+  Boxed& operator=(T value) {
+    value_ = std::make_unique<T>(std::move(value));
+    return *this;
+  }
+
+  const T& operator*() const { return value_ == nullptr ? Nothing() : *value_; }
+  const T* operator->() const { return &**this; }
+  // To write to; takes memory for it where there was none.
+  T& Mutable() {
+    if (value_ == nullptr) value_ = std::make_unique<T>();
+    return *value_;
+  }
+  void Clear() { value_.reset(); }
+
+ private:
+  static const T& Nothing() {
+    static const T nothing;
+    return nothing;
+  }
+
+  std::unique_ptr<T> value_;
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_UTIL_BOXED_H_

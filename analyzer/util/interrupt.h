@@ -1,0 +1,60 @@
+// Ctrl-C ends the program at once, wherever it is, with exit status 130, and leaves no file half-written.
+#ifndef LOCKSTEP_ANALYZER_UTIL_INTERRUPT_H_
+#define LOCKSTEP_ANALYZER_UTIL_INTERRUPT_H_
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <mutex>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace lockstep {
+
+// One a program, made before any other thread and kept until the program ends. SIGINT, SIGTERM and SIGHUP then end it with
+// 128 + their number, unless they were ignored before (nohup).
+class InterruptWatch {
+ public:
+  InterruptWatch() {
+    sigset_t watched;
+    sigemptyset(&watched);
+    for (int number : {SIGINT, SIGTERM, SIGHUP}) {
+      struct sigaction action;
+      if (sigaction(number, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) sigaddset(&watched, number);
+    }
+    sigset_t before;
+    pthread_sigmask(SIG_BLOCK, &watched, &before);
+    try {
+      std::thread([this, watched] {
+        int number = 0;
+        if (sigwait(&watched, &number) != 0) return;
+        const std::lock_guard lock(writing_);
+        if (!unfinished_.empty()) unlink(unfinished_.c_str());
+        if (isatty(STDERR_FILENO) != 0 && write(STDERR_FILENO, "\n", 1) < 0) {
+          // Nobody is left to tell.
+        }
+        _exit(128 + number);
+      }).detach();
+    } catch (const std::system_error&) {
+      pthread_sigmask(SIG_SETMASK, &before, nullptr);  // no thread to be had: the signals end the program as ever
+    }
+  }
+  InterruptWatch(const InterruptWatch&) = delete;
+  InterruptWatch& operator=(const InterruptWatch&) = delete;
+
+  // While it is held, a signal waits: for the short time in which a finished file is put on disk.
+  std::mutex& writing() { return writing_; }
+  // A file to take away when a signal comes: it is written for long. Empty: none. Called by who holds writing().
+  void Unfinished(std::string path) { unfinished_ = std::move(path); }
+
+ private:
+  std::mutex writing_;
+  std::string unfinished_;
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_UTIL_INTERRUPT_H_

@@ -1,0 +1,49 @@
+// Work on as many cores as there are.
+#ifndef LOCKSTEP_ANALYZER_UTIL_PARALLEL_H_
+#define LOCKSTEP_ANALYZER_UTIL_PARALLEL_H_
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace lockstep {
+
+inline size_t WorkerCount(size_t items) {
+  return std::min<size_t>(std::max(1u, std::thread::hardware_concurrency()), std::max<size_t>(items, 1));
+}
+
+// Calls work(item, worker) once for every item below `count`; worker is below WorkerCount(count), and one worker does one
+// item at a time. Returns when all is done. What a call throws (out of memory) is thrown here.
+template <typename Work>
+void Parallel(size_t count, const Work& work) {
+  std::atomic<size_t> next{0};
+  std::mutex mutex;
+  std::exception_ptr thrown;
+  auto run = [&](size_t worker) {
+    try {
+      for (size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) work(i, worker);
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      thrown = std::current_exception();
+      next = count;
+    }
+  };
+  std::vector<std::thread> others;
+  try {
+    others.reserve(WorkerCount(count));
+    for (size_t worker = 1; worker < WorkerCount(count); ++worker) others.emplace_back(run, worker);
+  } catch (const std::exception&) {
+    // A limit on threads or memory: those that there are do it all.
+  }
+  run(0);
+  for (std::thread& other : others) other.join();
+  if (thrown) std::rethrow_exception(thrown);
+}
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_UTIL_PARALLEL_H_

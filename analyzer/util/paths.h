@@ -1,0 +1,17 @@
+// Parts of the names of files.
+#ifndef LOCKSTEP_ANALYZER_UTIL_PATHS_H_
+#define LOCKSTEP_ANALYZER_UTIL_PATHS_H_
+
+#include <string_view>
+
+namespace lockstep {
+
+// What stands behind the last '/'.
+inline std::string_view BaseName(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  return slash == path.npos ? path : path.substr(slash + 1);
+}
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_UTIL_PATHS_H_

@@ -1,0 +1,17 @@
+// Sets of ranks as people write them.
+#ifndef LOCKSTEP_ANALYZER_UTIL_RANK_TEXT_H_
+#define LOCKSTEP_ANALYZER_UTIL_RANK_TEXT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+// "0-3, 6, 8-15, 64-1016 by 8"; where that is longer than `limit` columns, the beginning and how many there are in all.
+std::string FoldRanks(std::vector<int32_t> ranks, size_t limit = 60);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_UTIL_RANK_TEXT_H_

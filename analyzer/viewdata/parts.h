@@ -1,0 +1,62 @@
+// The parts of ViewFacts, each made from one analysis by a function of its own.
+#ifndef LOCKSTEP_ANALYZER_VIEWDATA_PARTS_H_
+#define LOCKSTEP_ANALYZER_VIEWDATA_PARTS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "analyzer/engine/view.h"
+#include "proto/view.pb.h"
+
+namespace lockstep {
+
+struct ViewInput {
+  const Bundle& bundle;               // as it was given: its ranks are the rows
+  const AnalysisView& analysis;
+  const Verdict& verdict;
+  std::vector<int32_t> model_of_row;  // into analysis.model.bundle.ranks; -1: not analysed, its recording was stopped
+  std::vector<int32_t> row_of_model;
+  std::vector<int32_t> missing;       // expected ranks without data, ascending
+  absl::flat_hash_map<std::string, int32_t> comm_of_id;
+
+  ViewInput(const Bundle& bundle, const AnalysisView& analysis, const Verdict& verdict);
+  int32_t CommOf(const CommunicatorRef& ref) const;   // -1 none
+};
+
+// All after these: SetRanks makes the entries of facts->ranks.
+void SetRanks(const ViewInput& in, ViewFacts* facts);
+void SetWaits(const ViewInput& in, ViewFacts* facts);
+void SetMismatches(const ViewInput& in, ViewFacts* facts);
+void SetStacks(const Bundle& bundle, ViewFacts* facts);
+void SetBandwidths(const ViewInput& in, ViewFacts* facts);
+// After SetMismatches and SetRanks.
+void SetAnomalies(const ViewInput& in, ViewFacts* facts);
+void SetUnknown(const ViewInput& in, ViewFacts* facts);
+
+// Adds a rank that is higher than all in it.
+void AddToRuns(int32_t rank, RankRuns* runs);
+// Any order, any ranks: what is no rank is left out.
+void SetRuns(std::vector<int32_t> ranks, RankRuns* runs);
+
+// What keeps the GPU of a rank, "waiting in AllReduce #41 on dp"; empty: nothing in flight.
+struct RankFront {
+  Front front = Front::kIdle;
+  const Op* op = nullptr;             // null: gone from the record, or a communicator in the making
+  uint32_t comm = kNoIndex;
+  int32_t mismatch = -1;
+  bool creation = false;              // the host is in the making of `comm`
+};
+RankFront FrontOf(const AnalysisView& analysis, size_t model_rank);
+std::string FrontText(const AnalysisView& analysis, size_t model_rank, const RankFront& front);
+// Where a host that is in no call is, as its stacks tell it: "train.py:88 load"; empty: not taken.
+std::string PlaceText(const Process& process);
+// "dp", "tp_3", or its identity.
+std::string CommLabel(const Communicator& comm);
+// "1,024".
+std::string CountText(int64_t count);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_ANALYZER_VIEWDATA_PARTS_H_

@@ -1,0 +1,33 @@
+#include "analyzer/viewdata/report.h"
+
+#include <string>
+
+#include "analyzer/report/report.h"
+#include "analyzer/report/content.h"
+
+namespace lockstep {
+namespace {
+
+void Append(const ReportBlock& block, const std::string& title, ViewFacts* facts) {
+  ReportSection* section = facts->add_report();
+  section->set_title(title);
+  section->set_finding(block.finding);
+  for (const ReportRow& row : block.rows) {
+    ReportSection::Row* out = section->add_rows();
+    out->set_label(row.label);
+    for (const std::string& line : row.lines) out->add_lines(line);
+  }
+}
+
+}  // namespace
+
+void SetReport(const Bundle& bundle, const Verdict& verdict, ViewFacts* facts) {
+  facts->set_report_text(ReportText(verdict, bundle));
+  facts->clear_report();
+  const ReportContent content = BuildReport(verdict, bundle);
+  Append(content.first, content.headline, facts);
+  for (const ReportBlock& block : content.others) Append(block, block.title, facts);
+  Append(content.data, "", facts);
+}
+
+}  // namespace lockstep

@@ -1,0 +1,704 @@
+#include "collector/agent/host_source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <set>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "analyzer/formats/lsd/columns.h"
+#include "analyzer/formats/lsd/convert.h"
+#include "analyzer/formats/lsd/format.h"
+#include "analyzer/evidence/redact.h"
+#include "analyzer/formats/ring/loader.h"
+#include "analyzer/util/time_units.h"
+#include "collector/detect/ends.h"
+#include "collector/host/proc.h"
+#include "collector/common/rank_set.h"
+#include "collector/rings/snapshot_merge.h"
+#include "recorder/ring/reader.h"
+
+namespace lockstep {
+namespace {
+
+// A file that no recorder has made readable by then is none of its.
+constexpr int64_t kUnreadableAfter = 60 * kSecond;
+// A rank that has not moved for so long has its CPU and I/O sampled, so that a request finds two samples.
+constexpr int64_t kSampleAfter = 1500 * kMs;
+constexpr int64_t kSampleEvery = 1050 * kMs;
+constexpr int64_t kCostShare = 100;
+constexpr int64_t kLongestPause = 10 * kSecond;
+// Until the watcher of the ends told of it. What it says is late by the time it takes a thread to wake up.
+constexpr int64_t kEndUncertainty = 5 * kMs;
+
+std::string Safe(const std::string& text, size_t most) {
+  std::string safe;
+  for (char c : text.substr(0, most)) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+    safe.push_back(plain ? c : '_');
+  }
+  return safe.empty() ? "_" : safe;
+}
+
+// From the launcher; else its place in the largest communicator.
+int32_t RankOf(const ring::Snapshot& digest) {
+  if (digest.process.rank >= 0) return digest.process.rank <= kMostRank ? digest.process.rank : -1;
+  const ring::CommSnapshot* largest = nullptr;
+  for (const ring::CommSnapshot& comm : digest.comms) {
+    if (comm.member_rank >= 0 && comm.parent_id == 0 && (largest == nullptr || comm.size > largest->size)) largest = &comm;
+  }
+  return largest == nullptr || largest->member_rank > kMostRank ? -1 : largest->member_rank;
+}
+
+ProcessState::Life LifeOf(Life life) {
+  switch (life) {
+    case Life::kRunning: return ProcessState::RUNNING;
+    case Life::kExited: return ProcessState::EXITED;
+    case Life::kKilled: return ProcessState::KILLED;
+    case Life::kGone: return ProcessState::GONE;
+    default: return ProcessState::LIFE_UNKNOWN;
+  }
+}
+
+}  // namespace
+
+struct HostSource::Job {
+  JobIdentity identity;
+  std::vector<RankSight> sights;
+  std::set<int32_t> claimed_twice;  // said
+  bool lived = false;               // some process of it was seen alive
+  int64_t last_live_ns = 0, last_asked_ns = 0;
+};
+
+struct HostSource::Ring {
+  uint64_t key = 0;
+  FoundRing file;
+  bool from_spool = false;
+  int64_t adopted_ns = 0;
+  bool readable = false;
+  bool replaced = false;  // another ring stands for its process
+  std::string base;       // its job's serialized identity, but for the life
+  Job* job = nullptr;     // null: not known yet
+  int32_t rank = -1;
+  pid_t pid = 0;       // here; 0: not known
+  pid_t shown_pid = 0;  // the same, and kept after its end; 0: as the process itself is called
+  std::string identity;  // of the process: pid, namespace, start
+  bool alive = false, saved = false, told = true;
+  int64_t ended_real_ns = 0;
+  int64_t end_uncertainty_ns = kEndUncertainty;
+  char state = 0;
+  int64_t traced_ns = 0;  // since when it was seen to be traced; 0: it is not
+  ring::Snapshot digest;  // of the last look; of a process that ended, at its end
+  Process process;
+  ProcessSampler sampler;
+  std::shared_ptr<MarkTimes> marks;  // null: it has none, or not yet
+  uint64_t progress_mark = 0;
+  int64_t progress_ns = 0;
+};
+
+HostSource::HostSource(const HostSourceOptions& options, Spool* spool) : options_(options), began_ns_(MonotonicNs()), spool_(spool) {}
+
+HostSource::~HostSource() {
+  workshop_.reset();
+  for (auto& [key, ring] : rings_) close(ring->file.fd);
+}
+
+absl::StatusOr<std::unique_ptr<HostSource>> HostSource::Make(const HostSourceOptions& options, Spool* spool) {
+  std::unique_ptr<HostSource> source(new HostSource(options, spool));
+  absl::StatusOr<std::unique_ptr<EndWatcher>> ends = EndWatcher::Start();
+  if (!ends.ok()) return ends.status();
+  source->ends_ = std::move(*ends);
+  WorkshopOptions workshop;
+  workshop.host = options.host;
+  workshop.boot_id = options.boot_id;
+  workshop.version = options.version;
+  workshop.rack = options.rack;
+  workshop.leaf_switch = options.leaf_switch;
+  workshop.gather = options.gather;
+  absl::StatusOr<std::unique_ptr<HostWorkshop>> made = HostWorkshop::Start(workshop, spool);
+  if (!made.ok()) return made.status();
+  source->workshop_ = std::move(*made);
+  source->AdoptSaved();
+  return source;
+}
+
+void HostSource::Log(const std::string& line) const {
+  if (options_.log) options_.log(line);
+}
+
+int HostSource::ends_fd() const {
+  return ends_->fd();
+}
+
+int HostSource::work_fd() const {
+  return workshop_->fd();
+}
+
+void HostSource::ClearWork() {
+  workshop_->ClearWake();
+}
+
+// Names of saved rings: JOB.STEP.RESTART.rRANK.PID-START.END.ring, END is how and when it ended: kSIGNAL-MONO, xSTATUS-MONO or g0-MONO.
+void HostSource::AdoptSaved() {
+  for (const std::string& name : spool_->SavedRings()) {
+    FoundRing found;
+    found.path = absl::StrCat(spool_->rings_folder(), "/", name);
+    found.name = name;
+    found.fd = open(found.path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    struct stat info {};
+    if (found.fd < 0 || fstat(found.fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+      if (found.fd >= 0) close(found.fd);
+      continue;
+    }
+    found.device = info.st_dev;
+    found.inode = info.st_ino;
+    const std::vector<std::string> parts = absl::StrSplit(name, '.');
+    auto ring = std::make_unique<Ring>();
+    Process& process = ring->process;
+    process.life = Life::kGone;
+    if (parts.size() == 7 && parts[5].size() > 1) {
+      int number = 0;
+      uint32_t uid = 0;
+      const std::vector<std::string> end = absl::StrSplit(parts[5].substr(1), '-');
+      if (end.size() == 2 && absl::SimpleAtoi(end[0], &number) && absl::SimpleAtoi(end[1], &process.ended_mono_ns)) {
+        process.life = parts[5][0] == 'k' ? Life::kKilled : parts[5][0] == 'x' ? Life::kExited : Life::kGone;
+        (parts[5][0] == 'k' ? process.signal : process.exit_code) = number;
+      }
+      // The copy is the agent's own; whose ring it was stands in front.
+      if (const size_t at = parts[0].find('-'); at != std::string::npos && absl::SimpleAtoi(parts[0].substr(0, at), &uid)) found.uid = uid;
+    }
+    ring->key = next_key_++;
+    ring->file = std::move(found);
+    ring->from_spool = ring->saved = true;
+    ring->adopted_ns = MonotonicNs();
+    Ring* const at = ring.get();
+    rings_[at->key] = std::move(ring);
+    if (!Read(at) || at->digest.process.boot_id != options_.boot_id) {
+      Remove(at->key);
+    } else if (at->process.ended_mono_ns > 0) {
+      at->ended_real_ns = RealtimeNs() - (MonotonicNs() - at->process.ended_mono_ns);
+    }
+  }
+}
+
+void HostSource::Adopt(FoundRing found) {
+  size_t of_user = 0;
+  bool known = rings_.size() >= options_.most_rings;
+  for (const auto& [key, ring] : rings_) {
+    of_user += ring->file.uid == found.uid ? 1 : 0;
+    known |= ring->file.device == found.device && ring->file.inode == found.inode && ring->file.name == found.name;
+  }
+  if (known || of_user >= options_.most_rings_of_user) {
+    ++counters_.refused;
+    close(found.fd);
+    return;
+  }
+  auto ring = std::make_unique<Ring>();
+  ring->key = next_key_++;
+  ring->file = std::move(found);
+  ring->adopted_ns = MonotonicNs();
+  ++counters_.adopted;
+  Ring* const at = ring.get();
+  rings_[at->key] = std::move(ring);
+  Read(at);
+}
+
+// False when the ring is not readable (yet), or is no more.
+bool HostSource::Read(Ring* ring) {
+  ring::ReadOptions options;
+  options.digest_only = true;
+  ring::Snapshot digest;
+  std::string error;
+  if (!ring::ReadRing(ring->file.fd, options, &digest, &error)) return false;
+  if (!ring->readable) {
+    ring->digest = std::move(digest);
+    ring->readable = true;
+    Identify(ring);
+    SampleMarks(ring);
+    return true;
+  }
+  const ring::ProcessInfo &before = ring->digest.process, &now = digest.process;
+  // Whose it is was proven once; a file that says something else now is not believed any more.
+  if (before.pid != now.pid || before.start_ticks != now.start_ticks || before.job != now.job || before.step != now.step ||
+      before.restart_count != now.restart_count || before.rank != now.rank) {
+    ++counters_.changed;
+    Log(absl::StrCat("the ring ", ring->file.path, " changed whose it is; what it says now is ignored"));
+    return false;
+  }
+  ring->digest = std::move(digest);
+  SampleMarks(ring);
+  return true;
+}
+
+void HostSource::SampleMarks(Ring* ring) {
+  if (!ring->alive) return;
+  if (ring->marks == nullptr && HasMarks(ring->digest)) ring->marks = marks_.Add(ring->file.fd, ring->file.uid);
+  if (ring->marks != nullptr) ring->marks->Know(ring->digest);
+}
+
+void HostSource::Identify(Ring* ring) {
+  const ring::ProcessInfo& info = ring->digest.process;
+  ring->rank = RankOf(ring->digest);
+  ring->identity = absl::StrCat(info.pid_namespace_inode, "/", info.pid, "/", info.start_ticks, "/", info.created_mono_ns);
+  JobIdentity identity;
+  identity.set_job(CleanUtf8(info.job, 256));
+  identity.set_step(CleanUtf8(info.step, 256));
+  identity.set_restart_count(info.restart_count);
+  identity.set_uid(static_cast<uint32_t>(ring->file.uid));
+  ring->base = identity.SerializeAsString();
+  // The same process may be there twice: as itself, and as its copy in the spool.
+  for (const auto& [key, other] : rings_) {
+    if (other.get() == ring || other->base != ring->base || other->identity != ring->identity || other->replaced) continue;
+    if (other->from_spool == ring->from_spool) continue;
+    ring->saved = other->saved = true;
+    if (other->from_spool) {
+      ring->process = other->process;
+      ring->ended_real_ns = other->ended_real_ns;
+      other->told = true;
+      other->replaced = true;  // removed at the next look
+    }
+  }
+  if (!ring->from_spool) Follow(ring);
+  Sort(ring);
+}
+
+HostSource::Job* HostSource::JobOf(const std::string& base, int life) {
+  JobIdentity identity;
+  identity.ParseFromString(base);
+  identity.set_life(static_cast<uint32_t>(life));
+  std::unique_ptr<Job>& job = jobs_[identity.SerializeAsString()];
+  if (job == nullptr) {
+    job = std::make_unique<Job>();
+    job->identity = identity;
+    job->last_live_ns = MonotonicNs();
+  }
+  return job.get();
+}
+
+// Which of the jobs that are called alike its process belongs to.
+void HostSource::Sort(Ring* ring) {
+  if (ring->base.empty() || ring->replaced) return;
+  std::vector<uint64_t> comms;
+  for (const ring::CommSnapshot& comm : ring->digest.comms) {
+    if (comm.id != 0) comms.push_back(comm.id);
+  }
+  Ranks alive, ended;
+  if (ring->rank >= 0) (ring->alive ? alive : ended).Add(ring->rank);
+  std::vector<Namesakes::Move> moves;
+  const int life = namesakes_[ring->base].Say(absl::StrCat(ring->key), alive, ended, comms, &moves);
+  const auto put = [this](Ring* one, int number) {
+    Job* const job = number == Namesakes::kUndecided ? nullptr : JobOf(one->base, number);
+    if (job != nullptr && job != one->job && number > 0) {
+      Log(absl::StrCat("pid ", one->digest.process.pid, ", rank ", one->rank, " of ", job->identity.job(),
+                       ", is of another job of that name: it shares no communicator with the other process of its rank"));
+    }
+    one->job = job;
+    if (job != nullptr) job->lived |= one->alive;
+  };
+  put(ring, life);
+  for (const Namesakes::Move& move : moves) {
+    uint64_t key = 0;
+    if (const auto other = absl::SimpleAtoi(move.sender, &key) ? rings_.find(key) : rings_.end(); other != rings_.end() && other->second.get() != ring) {
+      put(other->second.get(), move.to);
+    }
+  }
+}
+
+void HostSource::Follow(Ring* ring) {
+  const std::optional<pid_t> pid = FindRingProcess(ring->digest.process, ring->file);
+  const int pidfd = pid ? static_cast<int>(syscall(SYS_pidfd_open, *pid, 0)) : -1;
+  // Between the two calls the number may have become another process's.
+  if (pidfd < 0 || FindRingProcess(ring->digest.process, ring->file) != pid) {
+    if (pidfd >= 0) close(pidfd);
+    // Who came and went between two looks of this agent is news all the same: others of its job may wait for it.
+    const int64_t now = MonotonicNs(), came = ring->digest.process.created_mono_ns;
+    const SeenEnd unseen{ring->key, std::nullopt, now, RealtimeNs()};
+    if (came > began_ns_ && came <= now) ring->end_uncertainty_ns = std::max(kEndUncertainty, now - came);
+    MarkEnded(ring, came > began_ns_ && came <= now ? &unseen : nullptr);
+    return;
+  }
+  ring->alive = true;
+  ring->pid = ring->shown_pid = *pid;
+  ring->process.life = Life::kRunning;
+  ring->progress_ns = MonotonicNs();
+  if (!ends_->Add(*pid, pidfd, ring->key)) Log(absl::StrCat("process ", *pid, " cannot be watched: its end will be noticed late"));
+}
+
+void HostSource::Save(Ring* ring) {
+  if (ring->saved) return;
+  ring->saved = true;
+  const ring::ProcessInfo& info = ring->digest.process;
+  const Process& process = ring->process;
+  const std::string end = process.life == Life::kKilled   ? absl::StrCat("k", process.signal)
+                          : process.life == Life::kExited ? absl::StrCat("x", process.exit_code)
+                                                          : "g0";
+  spool_->SaveRing(ring->file.fd, absl::StrCat(ring->file.uid, "-", Safe(info.job, 60), ".", Safe(info.step, 20), ".", info.restart_count, ".r",
+                                               ring->rank, ".", info.pid, "-", info.start_ticks, ".", end, "-",
+                                               process.ended_mono_ns, ".ring"));
+  ++counters_.saved;
+}
+
+// `end` null: it was gone before this agent came.
+void HostSource::MarkEnded(Ring* ring, const SeenEnd* end) {
+  Process& process = ring->process;
+  process.state.clear();
+  ring->state = 0;
+  if (process.life != Life::kExited && process.life != Life::kKilled) {
+    process.life = Life::kGone;
+    if (end != nullptr && end->wait_status && WIFEXITED(*end->wait_status)) {
+      process.life = Life::kExited;
+      process.exit_code = WEXITSTATUS(*end->wait_status);
+    } else if (end != nullptr && end->wait_status && WIFSIGNALED(*end->wait_status)) {
+      process.life = Life::kKilled;
+      process.signal = WTERMSIG(*end->wait_status);
+    }
+  }
+  if (end != nullptr) process.ended_mono_ns = end->mono_ns;
+  // Before anything else is done about it. A process of which only the ring is left ended well if the ring says so.
+  const ring::RecorderState before = ring->digest.process.state;
+  if (process.life == Life::kKilled || (process.life == Life::kExited && process.exit_code != 0)) Save(ring);
+  const bool was_alive = ring->alive;
+  ring->alive = false;
+  ring->pid = 0;
+  if (was_alive) Read(ring);
+  if (ring->marks != nullptr) {
+    marks_.Remove(ring->marks);
+    ring->marks->SeeLast(ring->digest);
+  }
+  const bool clean = ring->digest.process.state == ring::RecorderState::kCleanExit || before == ring::RecorderState::kReplaced;
+  if (process.life == Life::kGone && !clean) Save(ring);
+  if (!was_alive && (end == nullptr || clean)) return;  // its end is no news
+  ring->ended_real_ns = end->real_ns;
+  ring->told = false;
+  if (!was_alive) return;
+  ++counters_.ended;
+  const bool badly = process.life == Life::kKilled || (process.life == Life::kExited ? process.exit_code != 0 : !clean);
+  if (badly) ++counters_.ended_badly;
+  if (badly) Log(absl::StrCat("rank ", ring->rank, " of ", CleanUtf8(ring->digest.process.job, 256), " (pid ", ring->digest.process.pid, ") ", EndText(process), "; its ring is saved"));
+}
+
+void HostSource::Handle() {
+  std::vector<SeenEnd> ends;
+  for (SeenEnd end; ends_->Next(&end);) ends.push_back(end);
+  // Rings first: what was killed together is saved before the first of it is looked at.
+  for (const SeenEnd& end : ends) {
+    const auto ring = rings_.find(end.key);
+    if (ring == rings_.end() || !end.wait_status || *end.wait_status == 0) continue;
+    Process& process = ring->second->process;
+    if (WIFSIGNALED(*end.wait_status)) {
+      process.life = Life::kKilled;
+      process.signal = WTERMSIG(*end.wait_status);
+    } else {
+      process.life = Life::kExited;
+      process.exit_code = WEXITSTATUS(*end.wait_status);
+    }
+    process.ended_mono_ns = end.mono_ns;
+    Save(ring->second.get());
+  }
+  for (const SeenEnd& end : ends) {
+    const auto ring = rings_.find(end.key);
+    if (ring != rings_.end() && ring->second->alive) MarkEnded(ring->second.get(), &end);
+  }
+}
+
+HostSourceCounters HostSource::counters() const {
+  HostSourceCounters counters = counters_;
+  counters.rings = rings_.size();
+  counters.jobs = shown_.size();
+  for (const auto& [key, ring] : rings_) counters.live += ring->alive ? 1 : 0;
+  const WorkshopCounters work = workshop_->counters();
+  counters.dumps = work.dumps;
+  counters.dumps_failed = work.dumps_failed;
+  counters.evidence = work.evidence;
+  counters.marks = marks_.counters();
+  return counters;
+}
+
+void HostSource::Remove(uint64_t key) {
+  const auto ring = rings_.find(key);
+  if (ring->second->marks != nullptr) marks_.Remove(ring->second->marks);
+  if (const auto sorted = namesakes_.find(ring->second->base); sorted != namesakes_.end()) {
+    sorted->second.Leave(absl::StrCat(key));
+    if (sorted->second.empty()) namesakes_.erase(sorted);
+  }
+  close(ring->second->file.fd);
+  rings_.erase(ring);
+}
+
+// False: it is to be given up.
+bool HostSource::LookAt(int64_t mono_ns, bool sample, Ring* ring) {
+  if (!ring->readable) {
+    if (Read(ring) || mono_ns - ring->adopted_ns <= kUnreadableAfter) return true;
+    ++counters_.unreadable;
+    Log(absl::StrCat("the file ", ring->file.path, " is no ring that can be read: it is left alone"));
+    return false;
+  }
+  if (ring->replaced) return false;
+  if (!ring->alive) {
+    Sort(ring);
+    return true;
+  }
+  Read(ring);
+  // The process is another program now, and has another ring.
+  if (ring->digest.process.state == ring::RecorderState::kReplaced) return false;
+  Sort(ring);
+  if (ring->job != nullptr) ring->job->last_live_ns = mono_ns;
+  if (const std::optional<ProcStat> stat = ReadProcStat(ring->pid)) {
+    // Who takes its stacks makes it stand for less than 50 ms; a debugger that holds it does so for longer.
+    constexpr int64_t kLook = 200'000'000;
+    if (stat->state != 't') ring->traced_ns = 0;
+    if (stat->state == 't' && ring->traced_ns == 0) ring->traced_ns = mono_ns;
+    if (stat->state != 't' || mono_ns - ring->traced_ns > kLook) {
+      ring->state = stat->state;
+      ring->process.state = std::string(1, stat->state);
+    }
+  }
+  const uint64_t mark = ViewOf(ring->digest).progress_mark;
+  if (mark != ring->progress_mark) {
+    ring->progress_mark = mark;
+    ring->progress_ns = mono_ns;
+    ring->sampler.Forget();
+  }
+  if (sample && mono_ns - ring->progress_ns >= kSampleAfter) ring->sampler.Sample(ring->pid, &ring->process);
+  return true;
+}
+
+void HostSource::Look(int64_t mono_ns) {
+  const int64_t start = ThreadCpuNs();
+  Handle();
+  looked_ns_ = mono_ns;
+  const bool sample = mono_ns - sampled_ns_ >= kSampleEvery;
+  if (sample) sampled_ns_ = mono_ns;
+  for (auto& [uid, share] : shares_) {
+    share.due = mono_ns >= share.next_ns;
+    if (share.due) share.cost_ns = 0;
+  }
+  std::vector<uint64_t> gone;
+  for (const auto& [key, ring] : rings_) {
+    Share& share = shares_[ring->file.uid];
+    if (!share.due) continue;
+    const int64_t begin = ThreadCpuNs();
+    if (!LookAt(mono_ns, sample, ring.get())) gone.push_back(key);
+    share.cost_ns += ThreadCpuNs() - begin;
+  }
+  for (auto& [uid, share] : shares_) {
+    if (share.due) share.next_ns = mono_ns + std::min(kCostShare * share.cost_ns, kLongestPause);
+  }
+  for (const uint64_t key : gone) Remove(key);
+  ShowJobs(mono_ns);
+  counters_.look_cpu_ns += ThreadCpuNs() - start;
+}
+
+void HostSource::ShowJobs(int64_t mono_ns) {
+  shown_.clear();
+  std::map<Job*, std::vector<Ring*>> rings;
+  for (const auto& [key, ring] : rings_) {
+    if (ring->job != nullptr) rings[ring->job].push_back(ring.get());
+  }
+  for (auto at = jobs_.begin(); at != jobs_.end();) {
+    const auto next = std::next(at);
+    Job* const job = at->second.get();
+    std::vector<Ring*>& mine = rings[job];
+    // What was over before this agent came is nobody's news, and what ended long ago is history.
+    const bool live = std::any_of(mine.begin(), mine.end(), [](const Ring* ring) { return ring->alive; });
+    const int64_t quiet = mono_ns - std::max(job->last_live_ns, job->last_asked_ns);
+    if (mine.empty() || (!live && quiet > (job->lived ? options_.linger_ns : kUnreadableAfter))) {
+      for (const Ring* ring : mine) Remove(ring->key);
+      jobs_.erase(at);
+      at = next;
+      continue;
+    }
+    at = next;
+    if (!job->lived) continue;
+    // One sight for each rank: who lives, else who came last.
+    std::map<int32_t, Ring*> chosen;
+    std::vector<Ring*> nameless;
+    for (Ring* ring : mine) {
+      if (ring->rank < 0) {
+        nameless.push_back(ring);
+        continue;
+      }
+      Ring*& one = chosen[ring->rank];
+      if (one != nullptr && one->alive && ring->alive && job->claimed_twice.insert(ring->rank).second) {
+        ++counters_.duplicates;
+        Log(absl::StrCat("two processes of ", job->identity.job(), " say that they are rank ", ring->rank, ": pids ", one->digest.process.pid,
+                         " and ", ring->digest.process.pid, "; the younger one is shown"));
+      }
+      const auto order = [](const Ring* r) { return std::make_pair(r->alive, r->digest.process.created_mono_ns); };
+      if (one == nullptr || order(one) <= order(ring)) one = ring;
+    }
+    for (const auto& [rank, ring] : chosen) nameless.push_back(ring);
+    job->sights.clear();
+    for (const Ring* ring : nameless) {
+      RankSight sight;
+      sight.view = ViewOf(ring->digest);
+      sight.view.slot = static_cast<int32_t>(ring->key);
+      sight.view.alive = ring->alive;
+      const Process& process = ring->process;
+      const bool left_well = process.life == Life::kGone && ring->digest.process.state == ring::RecorderState::kCleanExit;
+      sight.view.ended_badly = !ring->alive && !left_well && (process.life != Life::kExited || process.exit_code != 0);
+      sight.rank = ring->rank;
+      sight.state = ring->state;
+      sight.digest = &ring->digest;
+      job->sights.push_back(std::move(sight));
+    }
+    shown_.push_back(job);
+  }
+}
+
+const JobIdentity& HostSource::job(size_t index) const {
+  return shown_[index]->identity;
+}
+
+absl::Span<const RankSight> HostSource::ranks(size_t index) const {
+  return shown_[index]->sights;
+}
+
+bool HostSource::NextEnded(ProcessEnded* out) {
+  Ring* first = nullptr;
+  for (const auto& [key, ring] : rings_) {
+    if (ring->told || ring->alive || ring->replaced || ring->job == nullptr || !ring->job->lived) continue;
+    if (first == nullptr || ring->process.ended_mono_ns < first->process.ended_mono_ns) first = ring.get();
+  }
+  if (first == nullptr) return false;
+  first->told = true;
+  *out->mutable_job() = first->job->identity;
+  out->set_rank(first->rank);
+  out->set_host(options_.host);
+  ProcessState* state = out->mutable_state();
+  state->set_life(LifeOf(first->process.life));
+  state->set_exit_code(first->process.exit_code);
+  state->set_signal(first->process.signal);
+  state->set_ended_mono_ns(first->process.ended_mono_ns);
+  state->set_cpu_ns_between_samples(-1);
+  state->set_io_bytes_between_samples(-1);
+  out->set_real_ns(first->ended_real_ns);
+  out->set_clock_uncertainty_ns(first->end_uncertainty_ns);
+  return true;
+}
+
+void HostSource::TellAgain() {
+  for (const auto& [key, ring] : rings_) {
+    // Of what ended before this agent came nothing is known but that it is over.
+    if (!ring->alive && ring->process.ended_mono_ns != 0) ring->told = false;
+  }
+}
+
+std::vector<HostSource::Ring*> HostSource::RingsOf(const CollectRequest& request) {
+  std::vector<Ring*> rings;
+  const auto job = jobs_.find(request.job().SerializeAsString());
+  if (job == jobs_.end()) return rings;
+  job->second->last_asked_ns = looked_ns_;
+  for (const auto& [key, ring] : rings_) {
+    if (ring->job == job->second.get() && ring->readable) rings.push_back(ring.get());
+  }
+  return rings;
+}
+
+void HostSource::FillDigest(const CollectRequest& request, Digest* out) {
+  ++counters_.digests;
+  const std::vector<Ring*> rings = RingsOf(request);
+  if (rings.empty()) {
+    out->set_refused(absl::StrCat("no rank of this job is on ", options_.host));
+    return;
+  }
+  const absl::StatusOr<Ranks> wanted = Ranks::From(request.ranks());
+  std::vector<RingInput> inputs;
+  for (Ring* ring : rings) {
+    if (ring->alive) {
+      Read(ring);  // now, not as of the last look
+      if (MonotonicNs() - sampled_ns_ > kSampleEvery / 2) ring->sampler.Sample(ring->pid, &ring->process);
+    }
+    RingInput input;
+    input.path = ring->file.path;
+    input.process = ring->process;
+    input.snapshot = ring->digest;
+    // People look for it on the host: a container has numbers of its own.
+    if (ring->shown_pid > 0) input.snapshot.process.pid = ring->shown_pid;
+    if (ring->marks != nullptr) ring->marks->Fill(&input.snapshot);
+    inputs.push_back(std::move(input));
+  }
+  Bundle bundle = BundleFromRings(std::move(inputs));
+  HostRedaction().Redact(&bundle);
+  EncodeDigest(bundle, wanted.ok() ? wanted->List() : std::vector<int32_t>(), out);
+  const int64_t now = MonotonicNs();
+  for (RankDigest& digest : *out->mutable_ranks()) {
+    const auto ring = std::find_if(rings.begin(), rings.end(), [&](const Ring* r) { return r->alive && r->rank == digest.rank().rank(); });
+    if (ring != rings.end() && (*ring)->sampler.idle_since_ns() > 0) digest.set_idle_ns(now - (*ring)->sampler.idle_since_ns());
+  }
+}
+
+void HostSource::Gather(const CollectRequest& request) {
+  const std::vector<Ring*> rings = RingsOf(request);
+  const absl::StatusOr<Ranks> wanted = Ranks::From(request.ranks()), merged = Ranks::From(request.merged());
+  Ranks asked = wanted.ok() ? *wanted : Ranks();
+  if (merged.ok() && request.phase() == CollectRequest::EVIDENCE) asked.Unite(*merged);
+  WorkOrder order;
+  order.request = request;
+  for (const Ring* ring : rings) {
+    // Numbers of ranks that have none are given by the whole job's rings: then all are read.
+    if (!asked.empty() && ring->rank >= 0 && !asked.Contains(ring->rank)) continue;
+    WorkRing work;
+    work.fd = fcntl(ring->file.fd, F_DUPFD_CLOEXEC, 3);
+    if (work.fd < 0) continue;
+    work.path = ring->file.path;
+    work.rank = ring->rank;
+    work.pid = ring->alive ? ring->pid : 0;
+    work.shown_pid = ring->shown_pid;
+    work.process = ring->process;
+    work.marks = ring->marks;
+    if (!ring->alive) work.at_end = ring->digest;
+    order.rings.push_back(std::move(work));
+  }
+  workshop_->Take(std::move(order));
+}
+
+void HostSource::Cancel(uint64_t request) {
+  workshop_->Cancel(request);
+}
+
+bool HostSource::NextEvidence(HostEvidence* out) {
+  return workshop_->Next(out);
+}
+
+void EncodeDigest(const Bundle& bundle, const std::vector<int32_t>& wanted, Digest* out) {
+  std::set<uint32_t> used;
+  static const Communicator kNobodys;
+  for (const Rank& rank : bundle.ranks) {
+    if (!wanted.empty() && !std::binary_search(wanted.begin(), wanted.end(), rank.rank)) continue;
+    RankDigest* digest = out->add_ranks();
+    *digest->mutable_rank() = EncodeRank(rank);
+    for (const Problem& problem : bundle.problems) {
+      if (problem.rank == rank.rank && !problem.note && digest->rank().problems_size() < 16) {
+        digest->mutable_rank()->add_problems(CleanUtf8(problem.text, 1024));
+      }
+    }
+    for (size_t i = 0; i < rank.memberships.size(); ++i) {
+      const Membership& membership = rank.memberships[i];
+      const bool known = membership.comm < bundle.comms.size();
+      if (known) used.insert(membership.comm);
+      *digest->add_communicators() =
+          EncodeMembership(membership, known ? bundle.comms[membership.comm] : kNobodys, rank.rank, static_cast<uint32_t>(i));
+    }
+    // A digest has the last operations of each communicator only. The newest are what matters.
+    absl::Span<const Op> ops(rank.ops);
+    if (ops.size() > kLsdMaxChunkOps) ops.remove_prefix(ops.size() - kLsdMaxChunkOps);
+    *digest->mutable_in_flight() = EncodeOps(rank, ops, {});
+    digest->mutable_rank()->set_operations(ops.size());
+  }
+  for (const uint32_t comm : used) *out->add_communicators() = EncodeComm(bundle.comms[comm]);
+}
+
+}  // namespace lockstep

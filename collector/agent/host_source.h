@@ -1,0 +1,125 @@
+// The ranks of this host as the agent's session sees them: real rings, their processes, what they left. Keeps every ring's
+// descriptor from discovery, saves the ring of each abnormal end before it does anything else about it, keeps jobs and
+// their generations apart, and answers digest, evidence and full requests.
+//
+// One thread owns it; what takes long (stacks, whole rings) is done by threads of its own.
+#ifndef LOCKSTEP_COLLECTOR_AGENT_HOST_SOURCE_H_
+#define LOCKSTEP_COLLECTOR_AGENT_HOST_SOURCE_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "analyzer/model/bundle.h"
+#include "collector/agent/source.h"
+#include "collector/agent/host_workshop.h"
+#include "collector/rings/mark_sampler.h"
+#include "collector/common/namesakes.h"
+#include "collector/host/process_sample.h"
+#include "collector/rings/finder.h"
+#include "collector/rings/process.h"
+#include "collector/agent/spool.h"
+#include "proto/evidence.pb.h"
+
+namespace lockstep {
+
+struct HostSourceOptions {
+  std::string host, boot_id, version;
+  std::string rack, leaf_switch;
+  size_t most_rings = 4096, most_rings_of_user = 1024;
+  // A job of which no process lives is kept so long for requests that come late.
+  int64_t linger_ns = 600'000'000'000;
+  // Stacks and the like of a process (collector/evidence/evidence.h); empty: only what /proc says is reported.
+  // `ring`: its ring file, for as long as the call lasts.
+  std::function<EvidenceReport(pid_t pid, int ring)> gather;
+  // One line about something that an operator should see; may be empty.
+  std::function<void(const std::string&)> log;
+};
+
+struct HostSourceCounters {
+  uint64_t rings = 0, jobs = 0, live = 0;  // now
+  uint64_t adopted = 0, refused = 0, unreadable = 0, changed = 0, duplicates = 0;
+  uint64_t ended = 0, ended_badly = 0, saved = 0;
+  uint64_t digests = 0, dumps = 0, dumps_failed = 0, evidence = 0;
+  int64_t look_cpu_ns = 0;  // all looks together
+  MarkSamplerCounters marks;
+};
+
+class HostSource final : public AgentSource {
+ public:
+  // `spool` must outlive it. Takes up rings that an earlier agent saved, where their job still runs.
+  static absl::StatusOr<std::unique_ptr<HostSource>> Make(const HostSourceOptions& options, Spool* spool);
+  ~HostSource() override;
+
+  // Takes the descriptor over.
+  void Adopt(FoundRing ring);
+  // Readable (poll) when a process ended: call Handle() at once.
+  int ends_fd() const;
+  // Readable when evidence is there: the session's Tick() fetches it.
+  int work_fd() const;
+  void ClearWork();
+  void Handle();
+  HostSourceCounters counters() const;
+
+  void Look(int64_t mono_ns) override;
+  size_t jobs() const override { return shown_.size(); }
+  const JobIdentity& job(size_t index) const override;
+  absl::Span<const RankSight> ranks(size_t index) const override;
+  bool NextEnded(ProcessEnded* out) override;
+  void TellAgain() override;
+  void FillDigest(const CollectRequest& request, Digest* out) override;
+  void Gather(const CollectRequest& request) override;
+  void Cancel(uint64_t request) override;
+  bool NextEvidence(HostEvidence* out) override;
+
+ private:
+  struct Job;
+  struct Ring;
+
+  HostSource(const HostSourceOptions& options, Spool* spool);
+  void AdoptSaved();
+  bool Read(Ring* ring);
+  void SampleMarks(Ring* ring);
+  bool LookAt(int64_t mono_ns, bool sample, Ring* ring);
+  void Identify(Ring* ring);
+  void Sort(Ring* ring);
+  Job* JobOf(const std::string& base, int life);
+  void Follow(Ring* ring);
+  void MarkEnded(Ring* ring, const SeenEnd* end);
+  void Save(Ring* ring);
+  void ShowJobs(int64_t mono_ns);
+  void Remove(uint64_t key);
+  std::vector<Ring*> RingsOf(const CollectRequest& request);
+  void Log(const std::string& line) const;
+
+  const HostSourceOptions options_;
+  const int64_t began_ns_;  // CLOCK_MONOTONIC
+  Spool* const spool_;
+  std::unique_ptr<EndWatcher> ends_;
+  std::unique_ptr<HostWorkshop> workshop_;
+  MarkSampler marks_;
+  std::map<uint64_t, std::unique_ptr<Ring>> rings_;  // by number, in order of discovery
+  std::map<std::string, std::unique_ptr<Job>> jobs_;  // by serialized identity
+  std::map<std::string, Namesakes> namesakes_;        // by serialized identity without its life; senders are rings by key
+  std::vector<Job*> shown_;
+  // Rings of one user are read as often as a hundredth of a core allows, so that nobody's many rings make others' late.
+  struct Share {
+    int64_t next_ns = 0, cost_ns = 0;
+    bool due = true;
+  };
+  std::map<uid_t, Share> shares_;
+  uint64_t next_key_ = 0;
+  int64_t looked_ns_ = 0, sampled_ns_ = 0;
+  HostSourceCounters counters_;
+};
+
+// `bundle` is of one host and one job; ranks not in `wanted` (empty: all) are left out.
+void EncodeDigest(const Bundle& bundle, const std::vector<int32_t>& wanted, Digest* out);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_AGENT_HOST_SOURCE_H_

@@ -1,0 +1,389 @@
+// The agent's ranks: processes proven, followed, ended; rings saved; jobs apart; what hostile rings claim.
+#include "analyzer/util/time_units.h"
+#include "collector/agent/host_source.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include "collector/host/proc.h"
+#include "collector/common/rank_set.h"
+#include "collector/testing/ring.h"
+
+namespace lockstep {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class HostSourceTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char folder[] = "/tmp/lockstep_source_XXXXXX";
+    ASSERT_NE(mkdtemp(folder), nullptr);
+    base_ = folder;
+    options_.host = "node1";
+    options_.boot_id = ReadSmallFile("/proc/sys/kernel/random/boot_id", 64).substr(0, 36);
+    options_.version = "test";
+    options_.log = [this](const std::string& line) { log_ += line + "\n"; };
+    Open();
+  }
+  void TearDown() override {
+    source_.reset();
+    spool_.reset();
+    fs::remove_all(base_);
+  }
+  void Open() {
+    source_.reset();
+    spool_.reset();
+    SpoolOptions spool;
+    spool.folder = base_ + "/spool";
+    absl::StatusOr<std::unique_ptr<Spool>> opened = Spool::Open(spool);
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    spool_ = std::move(*opened);
+    absl::StatusOr<std::unique_ptr<HostSource>> made = HostSource::Make(options_, spool_.get());
+    ASSERT_TRUE(made.ok()) << made.status();
+    source_ = std::move(*made);
+  }
+  std::string Path(const std::string& name) const { return base_ + "/" + name + ".ring"; }
+  void Adopt(const std::string& name) {
+    FoundRing ring;
+    ring.path = Path(name);
+    ring.name = name + ".ring";
+    ring.fd = open(ring.path.c_str(), O_RDONLY | O_CLOEXEC);
+    struct stat info {};
+    ASSERT_EQ(fstat(ring.fd, &info), 0);
+    ring.uid = info.st_uid;
+    ring.device = info.st_dev;
+    ring.inode = info.st_ino;
+    source_->Adopt(ring);
+  }
+  bool Wait(const std::function<bool()>& done) {
+    const int64_t end = MonotonicNs() + 30 * kSecond;
+    for (;;) {
+      source_->Look(MonotonicNs());
+      if (done()) return true;
+      if (MonotonicNs() > end) return false;
+      pollfd wait{source_->ends_fd(), POLLIN, 0};
+      poll(&wait, 1, 20);
+    }
+  }
+  const RankSight* Sight(int32_t rank, size_t job = 0) {
+    if (job >= source_->jobs()) return nullptr;
+    for (const RankSight& sight : source_->ranks(job)) {
+      if (sight.rank == rank) return &sight;
+    }
+    return nullptr;
+  }
+  CollectRequest Request(CollectRequest::Phase phase, std::initializer_list<int32_t> ranks = {}) {
+    CollectRequest request;
+    request.set_request(++requests_);
+    request.set_phase(phase);
+    request.set_incident("incident");
+    *request.mutable_job() = source_->job(0);
+    Ranks(ranks).To(request.mutable_ranks());
+    return request;
+  }
+
+  std::string base_, log_;
+  HostSourceOptions options_;
+  std::unique_ptr<Spool> spool_;
+  std::unique_ptr<HostSource> source_;
+  uint64_t requests_ = 0;
+};
+
+TEST_F(HostSourceTest, OfRanksThatEndTogetherTheFirstIsToldFirstAndRingsOfAbnormalEndsAreSaved) {
+  TestRank good(Path("r0"), {.rank = 0}, 0), bad(Path("r1"), {.rank = 1}, 3), killed(Path("r2"), {.rank = 2}), lives(Path("r3"), {.rank = 3});
+  for (const char* name : {"r0", "r1", "r2", "r3"}) Adopt(name);
+  ASSERT_TRUE(Wait([&] { return source_->jobs() == 1 && source_->ranks(0).size() == 4; }));
+  ProcessEnded ended;
+  EXPECT_FALSE(source_->NextEnded(&ended));
+  killed.Reap(SIGKILL);
+  bad.Reap(0);
+  good.Reap(0);
+  ASSERT_TRUE(Wait([&] { return source_->counters().ended == 3; }));
+  ASSERT_TRUE(source_->NextEnded(&ended));
+  EXPECT_EQ(ended.rank(), 2);
+  const int64_t first = ended.state().ended_mono_ns();
+  EXPECT_TRUE(ended.state().life() == ProcessState::KILLED || ended.state().life() == ProcessState::GONE);
+  ASSERT_TRUE(source_->NextEnded(&ended));
+  EXPECT_EQ(ended.rank(), 1);
+  EXPECT_GT(ended.state().ended_mono_ns(), first);
+  ASSERT_TRUE(source_->NextEnded(&ended));
+  EXPECT_FALSE(source_->NextEnded(&ended));
+  EXPECT_FALSE(Sight(2)->view.alive);
+  EXPECT_TRUE(Sight(2)->view.ended_badly);
+  EXPECT_TRUE(Sight(3)->view.alive);
+  ASSERT_TRUE(spool_->Flush(30 * kSecond));
+  std::string saved;
+  for (const std::string& name : spool_->SavedRings()) saved += name + "\n";
+  EXPECT_THAT(saved, HasSubstr(".r1."));
+  EXPECT_THAT(saved, HasSubstr(".r2."));
+  EXPECT_THAT(saved, ::testing::Not(HasSubstr(".r3.")));
+  source_->TellAgain();
+  ASSERT_TRUE(source_->NextEnded(&ended));
+  EXPECT_EQ(ended.rank(), 2);
+}
+
+TEST_F(HostSourceTest, WhoCameAndWentBetweenTwoLooksIsToldAllTheSame) {
+  TestRank lives(Path("r0"), {.rank = 0}), killed(Path("r1"), {.rank = 1});
+  killed.Reap(SIGKILL);
+  Adopt("r0");
+  Adopt("r1");
+  ASSERT_TRUE(Wait([&] { return source_->jobs() == 1 && source_->ranks(0).size() == 2; }));
+  EXPECT_TRUE(Sight(1)->view.ended_badly);
+  ProcessEnded ended;
+  ASSERT_TRUE(source_->NextEnded(&ended));
+  EXPECT_EQ(ended.rank(), 1);
+  EXPECT_EQ(ended.state().life(), ProcessState::GONE);
+  EXPECT_GT(ended.clock_uncertainty_ns(), 0);
+  EXPECT_FALSE(source_->NextEnded(&ended));
+  // To an agent that comes later it is history.
+  fs::remove_all(base_ + "/spool");
+  Open();
+  Adopt("r0");
+  Adopt("r1");
+  ASSERT_TRUE(Wait([&] { return source_->jobs() == 1 && source_->ranks(0).size() == 2; }));
+  EXPECT_FALSE(source_->NextEnded(&ended));
+}
+
+TEST_F(HostSourceTest, TheNextAgentKnowsWhoEndedThoughTheRingIsGone) {
+  TestRank killed(Path("r0"), {.rank = 0}), lives(Path("r1"), {.rank = 1});
+  Adopt("r0");
+  Adopt("r1");
+  ASSERT_TRUE(Wait([&] { return source_->jobs() == 1; }));
+  killed.Reap(SIGSEGV);
+  ASSERT_TRUE(Wait([&] { return source_->counters().saved == 1; }));
+  ASSERT_TRUE(spool_->Flush(30 * kSecond));
+  fs::remove(Path("r0"));  // with its container
+  Open();
+  Adopt("r1");
+  ASSERT_TRUE(Wait([&] { return source_->jobs() == 1 && source_->ranks(0).size() == 2; }));
+  EXPECT_FALSE(Sight(0)->view.alive);
+  EXPECT_TRUE(Sight(1)->view.alive);
+  source_->TellAgain();
+  ProcessEnded ended;
+  ASSERT_TRUE(source_->NextEnded(&ended));
+  EXPECT_EQ(ended.rank(), 0);
+  EXPECT_NE(ended.state().ended_mono_ns(), 0);
+  Digest digest;
+  source_->FillDigest(Request(CollectRequest::DIGEST), &digest);
+  EXPECT_EQ(digest.ranks_size(), 2);
+}
+
+TEST_F(HostSourceTest, TheSameRingFromTheFolderAndFromTheSpoolIsOneRank) {
+  TestRank killed(Path("r0"), {.rank = 0}), lives(Path("r1"), {.rank = 1});
+  Adopt("r0");
+  Adopt("r1");
+  ASSERT_TRUE(Wait([&] { return source_->jobs() == 1; }));
+  killed.Reap(SIGKILL);
+  ASSERT_TRUE(Wait([&] { return source_->counters().saved == 1; }));
+  ASSERT_TRUE(spool_->Flush(30 * kSecond));
+  Open();
+  Adopt("r0");
+  Adopt("r1");
+  ASSERT_TRUE(Wait([&] { return source_->jobs() == 1 && source_->ranks(0).size() == 2 && source_->counters().rings == 2; }));
+  ASSERT_TRUE(spool_->Flush(30 * kSecond));
+  EXPECT_EQ(spool_->SavedRings().size(), 1u);
+  Digest digest;
+  source_->FillDigest(Request(CollectRequest::DIGEST), &digest);
+  EXPECT_EQ(digest.ranks_size(), 2);
+}
+
+TEST_F(HostSourceTest, JobsGenerationsAndUsersStayApart) {
+  TestRank a(Path("a"), {.job = "a", .rank = 0}), b(Path("b"), {.job = "b", .rank = 0}), again(Path("a1"), {.job = "a", .restart = 1, .rank = 0}),
+      step(Path("s"), {.job = "a", .step = "2", .rank = 0});
+  for (const char* name : {"a", "b", "a1", "s"}) Adopt(name);
+  ASSERT_TRUE(Wait([&] { return source_->jobs() == 4; }));
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(source_->ranks(i).size(), 1u);
+    EXPECT_EQ(source_->job(i).uid(), geteuid());
+  }
+  CollectRequest stranger = Request(CollectRequest::DIGEST);
+  stranger.mutable_job()->set_uid(4711);
+  Digest digest;
+  source_->FillDigest(stranger, &digest);
+  EXPECT_THAT(digest.refused(), HasSubstr("no rank of this job is on node1"));
+}
+
+TEST_F(HostSourceTest, OfTwoProcessesThatSayTheyAreOneRankTheYoungerIsShownAndItIsSaid) {
+  TestRank older(Path("a"), {.rank = 5});
+  TestRank younger(Path("b"), {.rank = 5});
+  Adopt("b");
+  Adopt("a");
+  ASSERT_TRUE(Wait([&] { return source_->jobs() == 1; }));
+  ASSERT_EQ(source_->ranks(0).size(), 1u);
+  EXPECT_EQ(source_->ranks(0)[0].digest->process.pid, younger.pid());
+  EXPECT_THAT(log_, HasSubstr("two processes of train say that they are rank 5"));
+  younger.Reap(SIGKILL);
+  ASSERT_TRUE(Wait([&] { return source_->ranks(0)[0].digest->process.pid == older.pid(); }));
+}
+
+TEST_F(HostSourceTest, TwoJobsOfOneNameOnAHostAreToldApart) {
+  TestRank one(Path("a"), {.rank = 5}), other(Path("b"), {.rank = 5, .comm = 78}), more(Path("c"), {.rank = 6, .comm = 78});
+  for (const char* name : {"a", "b", "c"}) Adopt(name);
+  ASSERT_TRUE(Wait([&] { return source_->jobs() == 2; }));
+  ASSERT_EQ(source_->ranks(0).size(), 1u);
+  ASSERT_EQ(source_->ranks(1).size(), 2u);
+  EXPECT_EQ(source_->job(0).life(), 0u);
+  EXPECT_EQ(source_->job(1).life(), 1u);
+  EXPECT_EQ(Sight(5, 0)->digest->process.pid, one.pid());
+  EXPECT_EQ(Sight(5, 1)->digest->process.pid, other.pid());
+  EXPECT_THAT(log_, HasSubstr("is of another job of that name"));
+  // What is asked of one is answered by its own ranks.
+  for (size_t i = 0; i < 2; ++i) {
+    CollectRequest request = Request(CollectRequest::DIGEST);
+    *request.mutable_job() = source_->job(i);
+    Digest digest;
+    source_->FillDigest(request, &digest);
+    ASSERT_EQ(digest.ranks_size(), i == 0 ? 1 : 2);
+    EXPECT_EQ(digest.ranks(0).rank().pid(), i == 0 ? one.pid() : other.pid());
+  }
+  other.Reap(SIGKILL);
+  ProcessEnded ended;
+  ASSERT_TRUE(Wait([&] { return source_->NextEnded(&ended); }));
+  EXPECT_EQ(ended.job().life(), 1u);
+  EXPECT_EQ(ended.rank(), 5);
+}
+
+TEST_F(HostSourceTest, AJobThatIsStartedAgainUnderItsNameIsAnother) {
+  TestRank first(Path("a"), {.rank = 0});
+  Adopt("a");
+  ASSERT_TRUE(Wait([&] { return source_->jobs() == 1; }));
+  first.Reap(SIGKILL);
+  ASSERT_TRUE(Wait([&] { return !source_->ranks(0)[0].view.alive; }));
+  TestRank again(Path("b"), {.rank = 0, .comm = 78});
+  Adopt("b");
+  ASSERT_TRUE(Wait([&] { return source_->jobs() == 2; }));
+  EXPECT_FALSE(Sight(0, 0)->view.alive);
+  EXPECT_TRUE(Sight(0, 1)->view.alive);
+}
+
+TEST_F(HostSourceTest, ARingThatNamesAnotherProcessIsNotBelieved) {
+  TestRank honest(Path("honest"), {.rank = 0});
+  // The number and start of a process that does not hold this ring.
+  WriteTestRing(Path("liar"), {.rank = 1, .pid = honest.pid()});
+  WriteTestRing(Path("late"), {.rank = 2, .pid = honest.pid(), .start_ticks = 1});
+  Adopt("honest");
+  Adopt("liar");
+  Adopt("late");
+  ASSERT_TRUE(Wait([&] { return source_->jobs() == 1; }));
+  EXPECT_TRUE(Sight(0)->view.alive);
+  EXPECT_FALSE(Sight(1)->view.alive);
+  EXPECT_FALSE(Sight(2)->view.alive);
+  EXPECT_EQ(source_->counters().live, 1u);
+}
+
+TEST_F(HostSourceTest, ARingThatChangesWhoseItIsKeepsWhatItWas) {
+  TestRank rank(Path("a"), {.rank = 0}), other(Path("b"), {.rank = 1});
+  Adopt("a");
+  Adopt("b");
+  ASSERT_TRUE(Wait([&] { return source_->jobs() == 1 && source_->ranks(0).size() == 2; }));
+  WriteTestRing(Path("a"), {.job = "somebody else's", .rank = 7, .pid = other.pid()});
+  ASSERT_TRUE(Wait([&] { return source_->counters().changed > 0; }));
+  EXPECT_EQ(source_->jobs(), 1u);
+  EXPECT_NE(Sight(0), nullptr);
+  EXPECT_EQ(Sight(7), nullptr);
+  // Cut to nothing, it is what it was last.
+  ASSERT_EQ(truncate(Path("b").c_str(), 0), 0);
+  source_->Look(MonotonicNs());
+  EXPECT_NE(Sight(1), nullptr);
+}
+
+TEST_F(HostSourceTest, WhatIsNoRingAndWhatIsTooManyIsLeftAlone) {
+  source_.reset();
+  options_.most_rings_of_user = 3;
+  Open();
+  std::ofstream(Path("junk")) << std::string(70000, 'x');
+  TestRank a(Path("a"), {.rank = 0}), b(Path("b"), {.rank = 1}), c(Path("c"), {.rank = 2});
+  for (const char* name : {"junk", "a", "b", "c"}) Adopt(name);
+  ASSERT_TRUE(Wait([&] { return source_->jobs() == 1; }));
+  EXPECT_EQ(source_->ranks(0).size(), 2u);
+  EXPECT_EQ(source_->counters().refused, 1u);
+  // A minute of the given clock later the junk makes room.
+  source_->Look(MonotonicNs() + 120 * kSecond);
+  EXPECT_EQ(source_->counters().unreadable, 1u);
+  EXPECT_EQ(source_->counters().rings, 2u);
+}
+
+TEST_F(HostSourceTest, AJobThatWasOverBeforeIsNotShownAndOneThatEndsIsForLong) {
+  WriteTestRing(Path("old"), {.job = "old", .rank = 0, .pid = 1, .start_ticks = 99});
+  Adopt("old");
+  TestRank rank(Path("a"), {.rank = 0});
+  Adopt("a");
+  ASSERT_TRUE(Wait([&] { return source_->jobs() == 1; }));
+  EXPECT_EQ(source_->job(0).job(), "train");
+  rank.Reap(SIGTERM);
+  ASSERT_TRUE(Wait([&] { return source_->counters().ended == 1; }));
+  source_->Look(MonotonicNs() + 300 * kSecond);
+  EXPECT_EQ(source_->jobs(), 1u);
+  EXPECT_EQ(source_->counters().rings, 1u);
+  source_->Look(MonotonicNs() + 700 * kSecond);
+  EXPECT_EQ(source_->jobs(), 0u);
+  EXPECT_EQ(source_->counters().rings, 0u);
+}
+
+// Recorders are as old as the jobs that they were started with, and may be newer than the agent.
+TEST_F(HostSourceTest, RingsOfOlderAndNewerRecordersAreReadSideBySide) {
+  TestRank old(Path("old"), {.rank = 0, .first_layout = true}), now(Path("now"), {.rank = 1}), later(Path("later"), {.rank = 2, .layout = 3});
+  for (const char* name : {"old", "now", "later"}) Adopt(name);
+  ASSERT_TRUE(Wait([&] { return source_->jobs() == 1 && source_->ranks(0).size() == 3; }));
+  for (int32_t rank : {0, 1, 2}) {
+    const RankSight* sight = Sight(rank);
+    ASSERT_NE(sight, nullptr) << rank;
+    ASSERT_EQ(sight->digest->comms.size(), 1u) << rank;
+    EXPECT_EQ(sight->digest->comms[0].issued_seq, 912u) << rank;
+    EXPECT_EQ(sight->digest->comms[0].name, "world") << rank;
+    EXPECT_TRUE(sight->view.alive) << rank;
+  }
+  Digest digest;
+  source_->FillDigest(Request(CollectRequest::DIGEST), &digest);
+  EXPECT_EQ(digest.refused(), "");
+  ASSERT_EQ(digest.ranks_size(), 3);
+  for (const RankDigest& rank : digest.ranks()) EXPECT_EQ(rank.communicators_size(), 1);
+}
+
+TEST_F(HostSourceTest, EvidenceAndWholeRingsComeForTheRanksAskedFor) {
+  source_.reset();
+  options_.gather = [](pid_t pid, int ring) {
+    EXPECT_GE(ring, 0);
+    EvidenceReport report;
+    report.set_pid(pid);
+    return report;
+  };
+  Open();
+  TestRank a(Path("a"), {.rank = 0}), b(Path("b"), {.rank = 1});
+  Adopt("a");
+  Adopt("b");
+  ASSERT_TRUE(Wait([&] { return source_->jobs() == 1 && source_->ranks(0).size() == 2; }));
+  const CollectRequest request = Request(CollectRequest::EVIDENCE, {1});
+  source_->Gather(request);
+  source_->Gather(request);  // asked again while it is under way
+  HostEvidence evidence;
+  ASSERT_TRUE(Wait([&] { return source_->NextEvidence(&evidence); }));
+  EXPECT_EQ(evidence.request(), request.request());
+  ASSERT_EQ(evidence.reports_size(), 1);
+  EXPECT_EQ(evidence.reports(0).rank(), 1);
+  EXPECT_EQ(evidence.reports(0).pid(), b.pid());
+  EXPECT_TRUE(evidence.last());
+  source_->Gather(Request(CollectRequest::EVERYTHING));
+  ASSERT_TRUE(Wait([&] { return spool_->counters().files_put == 2; }));
+  Chunk first, second;
+  ASSERT_TRUE(Wait([&] { return spool_->Next(&first); }));
+  EXPECT_EQ(first.file(), "node1.evidence.lsd");
+  ASSERT_TRUE(Wait([&] { return spool_->Next(&second); }));
+  EXPECT_EQ(second.file(), "node1.lsd");
+  EXPECT_EQ(second.incident(), "incident");
+  source_->Gather(request);
+  ASSERT_TRUE(Wait([&] { return source_->NextEvidence(&evidence); }));
+  EXPECT_EQ(spool_->counters().files_put, 2u);
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,340 @@
+#include "collector/agent/host_workshop.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/formats/lsd/convert.h"
+#include "analyzer/formats/lsd/writer.h"
+#include "analyzer/evidence/redact.h"
+#include "analyzer/formats/ring/loader.h"
+#include "collector/detect/ends.h"
+#include "collector/evidence/evidence.h"
+#include "collector/incident/incident.h"
+#include "collector/host/proc.h"
+#include "collector/common/rank_set.h"
+#include "collector/rings/snapshot_merge.h"
+#include "recorder/ring/reader.h"
+
+namespace lockstep {
+namespace {
+
+constexpr size_t kMostOrders = 256;  // that wait, of each kind
+
+// "HOST.lsd", and of the evidence phase "HOST.evidence.lsd".
+std::string FileNameOf(const std::string& host, CollectRequest::Phase phase) {
+  std::string name = DumpFileName(host);
+  if (phase == CollectRequest::EVIDENCE) name.insert(name.size() - 4, ".evidence");
+  return name;
+}
+
+// A descriptor of its own; -1: none could be had.
+class OwnFd {
+ public:
+  explicit OwnFd(int of) : fd_(of < 0 ? -1 : fcntl(of, F_DUPFD_CLOEXEC, 3)) {}
+  ~OwnFd() {
+    if (fd_ >= 0) close(fd_);
+  }
+  OwnFd(const OwnFd&) = delete;
+  OwnFd& operator=(const OwnFd&) = delete;
+  int fd() const { return fd_; }
+
+ private:
+  const int fd_;
+};
+
+void CloseAll(std::vector<WorkRing>* rings) {
+  for (WorkRing& ring : *rings) {
+    if (ring.fd >= 0) close(ring.fd);
+    ring.fd = -1;
+  }
+}
+
+class Workshop final : public HostWorkshop {
+ public:
+  Workshop(const WorkshopOptions& options, Spool* spool) : options_(options), spool_(spool) {}
+
+  ~Workshop() override {
+    {
+      std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    work_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+    for (WorkOrder& order : dumps_) CloseAll(&order.rings);
+    if (event_ >= 0) close(event_);
+  }
+
+  absl::Status Begin() {
+    event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (event_ < 0) return absl::UnavailableError(absl::StrCat("cannot make an eventfd: ", strerror(errno)));
+    threads_.emplace_back([this] { MakeDumps(); });
+    for (size_t i = 0; i < options_.evidence_at_once; ++i) threads_.emplace_back([this] { MakeEvidence(); });
+    return absl::OkStatus();
+  }
+
+  void Take(WorkOrder order) override {
+    const uint64_t request = order.request.request();
+    const CollectRequest::Phase phase = order.request.phase();
+    std::lock_guard lock(mutex_);
+    canceled_.erase(request);
+    const std::pair<uint64_t, int> key(request, phase);
+    if (phase == CollectRequest::EVIDENCE && !open_.contains(request)) {
+      Open& open = open_[request];
+      open.request = order.request;
+      for (const WorkRing& ring : order.rings) {
+        if (tasks_.size() >= kMostOrders) break;
+        tasks_.push_back({request, ring.rank, ring.pid, ring.process, std::make_shared<OwnFd>(ring.fd)});
+        ++open.left;
+      }
+      if (open.left == 0) Finish(request);
+    }
+    const bool again = making_.contains(key) || dumps_.size() >= kMostOrders ||
+                       spool_->Knows(request, FileNameOf(options_.host, phase));
+    const bool stacks_alone = phase == CollectRequest::EVIDENCE && order.request.ranks().first().empty() && !order.request.merged().first().empty();
+    if (again || stacks_alone || order.rings.empty()) {
+      CloseAll(&order.rings);
+    } else {
+      making_.insert(key);
+      dumps_.push_back(std::move(order));
+    }
+    work_.notify_all();
+  }
+
+  void Cancel(uint64_t request) override {
+    std::lock_guard lock(mutex_);
+    canceled_.insert(request);
+    if (canceled_.size() > 1024) canceled_.erase(canceled_.begin());
+    open_.erase(request);
+    std::erase_if(tasks_, [request](const Task& task) { return task.request == request; });
+    std::erase_if(dumps_, [&](WorkOrder& order) {
+      if (order.request.request() != request) return false;
+      CloseAll(&order.rings);
+      making_.erase({request, order.request.phase()});
+      return true;
+    });
+    std::erase_if(done_, [request](const HostEvidence& evidence) { return evidence.request() == request; });
+  }
+
+  bool Next(HostEvidence* out) override {
+    std::lock_guard lock(mutex_);
+    if (done_.empty()) return false;
+    *out = std::move(done_.front());
+    done_.pop_front();
+    return true;
+  }
+
+  int fd() const override { return event_; }
+
+  void ClearWake() override {
+    uint64_t count = 0;
+    while (read(event_, &count, sizeof count) > 0) {
+    }
+  }
+
+  WorkshopCounters counters() const override {
+    std::lock_guard lock(mutex_);
+    return counters_;
+  }
+
+ private:
+  struct Open {
+    CollectRequest request;
+    size_t left = 0;
+  };
+  struct Task {
+    uint64_t request = 0;
+    int32_t rank = -1;
+    pid_t pid = 0;
+    Process process;
+    std::shared_ptr<OwnFd> ring;
+  };
+
+  void Wake() {
+    const uint64_t one = 1;
+    if (write(event_, &one, sizeof one) < 0) return;  // full: it is readable already
+  }
+
+  HostEvidence Envelope(const CollectRequest& request) const {
+    HostEvidence evidence;
+    *evidence.mutable_job() = request.job();
+    evidence.set_host(options_.host);
+    evidence.set_request(request.request());
+    return evidence;
+  }
+
+  // With the lock held.
+  void Finish(uint64_t request) {
+    HostEvidence evidence = Envelope(open_[request].request);
+    evidence.set_last(true);
+    open_.erase(request);
+    done_.push_back(std::move(evidence));
+    Wake();
+  }
+
+  void MakeEvidence() {
+    for (;;) {
+      Task task;
+      {
+        std::unique_lock lock(mutex_);
+        work_.wait(lock, [this] { return stopping_ || !tasks_.empty(); });
+        if (stopping_) return;
+        task = std::move(tasks_.front());
+        tasks_.pop_front();
+      }
+      EvidenceReport report;
+      if (task.pid > 0 && options_.gather) {
+        report = options_.gather(task.pid, task.ring->fd());
+      } else {
+        Rank rank;
+        rank.process = task.process;
+        if (EndedBadly(rank.process)) AddLogAfterEnd(ReadLogAfterEnd(), &rank.process);
+        *report.mutable_process() = EncodeRank(rank).process();
+        HostRedaction().Redact(report.mutable_process());
+      }
+      report.set_rank(task.rank);
+      if (report.pid() == 0) report.set_pid(task.pid);
+      std::lock_guard lock(mutex_);
+      const auto open = open_.find(task.request);
+      if (open == open_.end()) continue;  // canceled
+      HostEvidence evidence = Envelope(open->second.request);
+      *evidence.add_reports() = std::move(report);
+      ++counters_.evidence;
+      if (--open->second.left == 0) {
+        evidence.set_last(true);
+        open_.erase(open);
+      }
+      done_.push_back(std::move(evidence));
+      Wake();
+    }
+  }
+
+  void MakeDumps() {
+    for (;;) {
+      WorkOrder order;
+      {
+        std::unique_lock lock(mutex_);
+        work_.wait(lock, [this] { return stopping_ || !dumps_.empty(); });
+        if (stopping_) return;
+        // Of suspects first.
+        auto next = std::find_if(dumps_.begin(), dumps_.end(),
+                                 [](const WorkOrder& o) { return o.request.phase() == CollectRequest::EVIDENCE; });
+        if (next == dumps_.end()) next = dumps_.begin();
+        order = std::move(*next);
+        dumps_.erase(next);
+      }
+      const absl::Status status = MakeDump(&order);
+      CloseAll(&order.rings);
+      std::lock_guard lock(mutex_);
+      making_.erase({order.request.request(), order.request.phase()});
+      ++(status.ok() ? counters_.dumps : counters_.dumps_failed);
+      // The collector need not wait for a file that will not come. Whoever was asked for ranks of others has nothing to say.
+      if (status.ok() || absl::IsOutOfRange(status)) continue;
+      HostEvidence evidence = Envelope(order.request);
+      evidence.set_problem(HostRedaction().Text(absl::StrCat("no rings of ", options_.host, ": ", status.message())));
+      done_.push_back(std::move(evidence));
+      Wake();
+    }
+  }
+
+  absl::Status MakeDump(WorkOrder* order) {
+    std::vector<RingInput> inputs;
+    for (WorkRing& ring : order->rings) {
+      RingInput input;
+      input.path = ring.path;
+      input.process = std::move(ring.process);
+      std::string error;
+      if (!ring::ReadRing(ring.fd, {}, &input.snapshot, &error)) {
+        if (!ring.at_end) continue;
+        input.snapshot = std::move(*ring.at_end);
+        input.snapshot.problems.push_back(absl::StrCat("only its digest could be read: ", error));
+      } else if (ring.at_end) {
+        // The host's part was over then; what the GPU wrote since is labelled as such.
+        ring::Snapshot whole = input.snapshot;
+        whole.streams = ring.at_end->streams;
+        AddLateMarks(input.snapshot, &whole);
+        input.snapshot = std::move(whole);
+      }
+      if (ring.shown_pid > 0) input.snapshot.process.pid = ring.shown_pid;
+      if (ring.marks != nullptr) ring.marks->Fill(&input.snapshot);
+      inputs.push_back(std::move(input));
+    }
+    if (inputs.empty()) return absl::NotFoundError("none could be read");
+    Bundle bundle = BundleFromRings(std::move(inputs));
+    HostRedaction().Redact(&bundle);
+    const absl::StatusOr<Ranks> wanted = Ranks::From(order->request.ranks());
+    std::vector<size_t> chosen;
+    for (size_t i = 0; i < bundle.ranks.size(); ++i) {
+      if (!wanted.ok() || wanted->empty() || wanted->Contains(bundle.ranks[i].rank)) chosen.push_back(i);
+      bundle.ranks[i].path = FileNameOf(options_.host, order->request.phase());
+    }
+    if (chosen.empty()) return absl::OutOfRangeError("none of the ranks asked for is there");
+    DumpHeader header;
+    header.set_tool_version(options_.version);
+    header.set_host(options_.host);
+    header.set_boot_id(options_.boot_id);
+    header.set_rack(options_.rack);
+    header.set_leaf_switch(options_.leaf_switch);
+    header.set_job(order->request.job().job());
+    header.set_step(order->request.job().step());
+    header.set_restart_count(order->request.job().restart_count());
+    header.set_captured_real_ns(RealtimeNs());
+    header.set_ranks_expected(bundle.ranks_expected);
+    SpoolFile file;
+    file.kind = order->request.phase() == CollectRequest::EVIDENCE ? SpoolClass::kEvidence : SpoolClass::kEverything;
+    *file.like.mutable_job() = order->request.job();
+    file.like.set_host(options_.host);
+    file.like.set_incident(order->request.incident());
+    file.like.set_file(FileNameOf(options_.host, order->request.phase()));
+    file.like.set_request(order->request.request());
+    const std::string path = spool_->WorkPath(file.like.file());
+    absl::Status status = WriteLsd(bundle, chosen, header, path);
+    while (absl::IsResourceExhausted(status) && spool_->MakeRoom(file.kind)) status = WriteLsd(bundle, chosen, header, path);
+    if (!status.ok()) return status;
+    std::lock_guard lock(mutex_);
+    if (canceled_.contains(order->request.request())) {
+      unlink(path.c_str());
+      return absl::OkStatus();
+    }
+    spool_->PutFile(file, path);
+    return absl::OkStatus();
+  }
+
+  const WorkshopOptions options_;
+  Spool* const spool_;
+  int event_ = -1;
+  std::vector<std::thread> threads_;
+  mutable std::mutex mutex_;
+  std::condition_variable work_;
+  bool stopping_ = false;
+  std::deque<Task> tasks_;
+  std::deque<WorkOrder> dumps_;
+  std::deque<HostEvidence> done_;
+  std::map<uint64_t, Open> open_;
+  std::set<std::pair<uint64_t, int>> making_;
+  std::set<uint64_t> canceled_;
+  WorkshopCounters counters_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<HostWorkshop>> HostWorkshop::Start(const WorkshopOptions& options, Spool* spool) {
+  auto shop = std::make_unique<Workshop>(options, spool);
+  if (absl::Status status = shop->Begin(); !status.ok()) return status;
+  return shop;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,69 @@
+// The agent's slow work: evidence of processes, and whole rings as dump files for the spool. Threads of its own; evidence
+// does not wait for dumps.
+#ifndef LOCKSTEP_COLLECTOR_AGENT_HOST_WORKSHOP_H_
+#define LOCKSTEP_COLLECTOR_AGENT_HOST_WORKSHOP_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "analyzer/model/bundle.h"
+#include "collector/rings/mark_sampler.h"
+#include "collector/agent/spool.h"
+#include "proto/evidence.pb.h"
+#include "proto/wire.pb.h"
+#include "recorder/ring/snapshot.h"
+
+namespace lockstep {
+
+struct WorkshopOptions {
+  std::string host, boot_id, version, rack, leaf_switch;
+  std::function<EvidenceReport(pid_t pid, int ring)> gather;  // empty: only what is known already is reported
+  size_t evidence_at_once = 4;                      // processes
+};
+
+struct WorkRing {
+  int fd = -1;  // taken over
+  std::string path;
+  int32_t rank = -1;
+  pid_t pid = 0;  // here; 0: it has ended
+  pid_t shown_pid = 0;  // likewise, of one that has ended, too; 0: not known
+  Process process;
+  std::shared_ptr<const MarkTimes> marks;  // what was seen of its GPU; may be null
+  std::optional<ring::Snapshot> at_end;  // digest of a process that ended, as it was then
+};
+
+struct WorkOrder {
+  CollectRequest request;
+  std::vector<WorkRing> rings;
+};
+
+struct WorkshopCounters {
+  uint64_t dumps = 0, dumps_failed = 0, evidence = 0;
+};
+
+// Its functions may be called by any thread; they do not block.
+class HostWorkshop {
+ public:
+  static absl::StatusOr<std::unique_ptr<HostWorkshop>> Start(const WorkshopOptions& options, Spool* spool);
+  virtual ~HostWorkshop() = default;
+
+  // An order of a request that is under way, or whose file the spool knows, is no new work.
+  virtual void Take(WorkOrder order) = 0;
+  virtual void Cancel(uint64_t request) = 0;
+  // Finished evidence; the last of a request has `last` set.
+  virtual bool Next(HostEvidence* out) = 0;
+  virtual int fd() const = 0;  // readable when there is some
+  virtual void ClearWake() = 0;
+  virtual WorkshopCounters counters() const = 0;
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_AGENT_HOST_WORKSHOP_H_

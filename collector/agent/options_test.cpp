@@ -1,0 +1,119 @@
+#include "collector/agent/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "collector/agent/log.h"
+
+namespace lockstep {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+absl::StatusOr<AgentOptions> Parse(std::vector<std::string> words) {
+  words.insert(words.begin(), "agent");
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  return ParseAgentOptions(static_cast<int>(pointers.size()), pointers.data());
+}
+
+class AgentOptionsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* name : {"LOCKSTEP_COLLECTOR", "LOCKSTEP_KEY", "LOCKSTEP_SERVER_KEY", "LOCKSTEP_SPOOL", "LOCKSTEP_SPOOL_BYTES",
+                             "LOCKSTEP_AGENT_RINGS", "LOCKSTEP_AGENT_LOG", "LOCKSTEP_METRICS", "LOCKSTEP_HOST"}) {
+      unsetenv(name);
+    }
+  }
+};
+
+TEST_F(AgentOptionsTest, OptionsComeBeforeTheEnvironmentAndThatBeforeDefaults) {
+  setenv("LOCKSTEP_COLLECTOR", "tcp://127.0.0.1:1,tcp://127.0.0.1:2", 1);
+  setenv("LOCKSTEP_SPOOL", "/from/environment", 1);
+  setenv("LOCKSTEP_AGENT_RINGS", "/a:/b", 1);
+  absl::StatusOr<AgentOptions> options = Parse({});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_THAT(options->collectors, ElementsAre("tcp://127.0.0.1:1", "tcp://127.0.0.1:2"));
+  EXPECT_THAT(options->rings, ElementsAre("/a", "/b"));
+  EXPECT_EQ(options->spool, "/from/environment");
+  EXPECT_EQ(options->log, "/from/environment/agent.log");
+  EXPECT_EQ(options->spool_bytes, uint64_t{4} << 30);
+  EXPECT_FALSE(options->host.empty());
+  EXPECT_EQ(options->metrics, "");
+  options = Parse({"--alone", "--spool", "/a/b/spool"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_TRUE(options->alone);
+  EXPECT_TRUE(options->collectors.empty());
+  EXPECT_EQ(options->out, "/a/b/incidents");
+  EXPECT_FALSE(Parse({"--alone", "--collector", "tcp://127.0.0.1:1"}).ok());
+  EXPECT_FALSE(Parse({"--out", "/x"}).ok());
+  options = Parse({"--alone", "--keep-rings", "36h", "--keep-ring-bytes=0"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->keep_rings_s, 36 * 3600);
+  EXPECT_EQ(options->keep_ring_bytes, 0u);
+  EXPECT_FALSE(Parse({"--alone", "--keep-rings", "week"}).ok());
+  EXPECT_FALSE(Parse({"--alone", "--keep-ring-bytes", "some"}).ok());
+  options = Parse({"--collector", "ipc:///x", "--spool=/given", "--rings", "/c", "--rings=/d", "--spool-bytes", "500M", "--log=/l", "--late-after", "2.5"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_THAT(options->collectors, ElementsAre("ipc:///x"));
+  EXPECT_THAT(options->rings, ElementsAre("/c", "/d"));
+  EXPECT_EQ(options->spool, "/given");
+  EXPECT_EQ(options->log, "/l");
+  EXPECT_EQ(options->spool_bytes, uint64_t{500} << 20);
+  EXPECT_EQ(options->keep_rings_s, 7 * 86400);
+  EXPECT_EQ(options->keep_ring_bytes, uint64_t{5} << 30);
+  EXPECT_EQ(options->late_after_ns, 2'500'000'000);
+}
+
+TEST_F(AgentOptionsTest, KeysAreLookedForWhereTheCollectorIsFarAwayOrSomebodyNamedSome) {
+  char folder[] = "/tmp/lockstep_options_XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  std::ofstream(std::string(folder) + "/agent.key") << "x";
+  std::ofstream(std::string(folder) + "/collector.pub") << "x";
+  setenv("LOCKSTEP_KEYS", folder, 1);
+  EXPECT_EQ(Parse({"--collector", "tcp://192.0.2.1:1"})->security.own_key, std::string(folder) + "/agent.key");
+  EXPECT_EQ(Parse({"--collector", "tcp://192.0.2.1:1"})->security.server_key, std::string(folder) + "/collector.pub");
+  EXPECT_EQ(Parse({"--collector", "tcp://192.0.2.1:1", "--insecure"})->security.own_key, "");
+  EXPECT_EQ(Parse({"--collector", "tcp://192.0.2.1:1", "--key", "/k"})->security.own_key, "/k");
+  // On loopback only where somebody named keys: a collector there may go without.
+  EXPECT_EQ(Parse({"--collector", "tcp://127.0.0.1:1"})->security.own_key, std::string(folder) + "/agent.key");
+  unsetenv("LOCKSTEP_KEYS");
+  EXPECT_EQ(Parse({"--collector", "tcp://127.0.0.1:1"})->security.own_key, "");
+  std::filesystem::remove_all(folder);
+}
+
+TEST_F(AgentOptionsTest, WhatMakesNoSenseIsNamed) {
+  for (const auto& words : std::vector<std::vector<std::string>>{
+           {"--what"}, {"word"}, {"--collector"}, {"--collector="}, {"--spool-bytes", "1k"}, {"--spool-bytes", "99999999T"}, {"--late-after", "nan"}}) {
+    const absl::StatusOr<AgentOptions> options = Parse(words);
+    ASSERT_FALSE(options.ok()) << words[0];
+    EXPECT_THAT(std::string(options.status().message()), HasSubstr(words[0].substr(0, words[0].find('='))));
+  }
+  setenv("LOCKSTEP_SPOOL_BYTES", "-3", 1);
+  EXPECT_THAT(std::string(Parse({}).status().message()), HasSubstr("LOCKSTEP_SPOOL_BYTES"));
+}
+
+TEST(AgentLogTest, ItIsBoundedAndSaysNothingOverAndOver) {
+  char folder[] = "/tmp/lockstep_log_XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  const std::string path = std::string(folder) + "/agent.log";
+  {
+    AgentLog log;
+    ASSERT_TRUE(log.Open(path, 10'000).ok());
+    for (int i = 0; i < 1000; ++i) log.Write("the same\nagain");
+    EXPECT_LT(std::filesystem::file_size(path), 100u);
+    for (int i = 0; i < 1000; ++i) log.Write("line " + std::to_string(i));
+    EXPECT_FALSE(log.Open("/nowhere/at/all").ok());
+  }
+  EXPECT_LT(std::filesystem::file_size(path), 11'000u);
+  EXPECT_LT(std::filesystem::file_size(path + ".1"), 11'000u);
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace lockstep

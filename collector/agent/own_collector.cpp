@@ -1,0 +1,167 @@
+#include "collector/agent/own_collector.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "analyzer/settings/merge.h"
+#include "analyzer/util/time_units.h"
+#include "collector/common/own_programs.h"
+#include "collector/host/proc.h"
+
+namespace lockstep {
+namespace {
+
+constexpr size_t kLongestSocketPath = 107;  // sun_path
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> SettledOptions(bool files) {
+  static constexpr absl::string_view kOwn[] = {"listen", "key", "known-keys", "keys", "insecure", "out", "upstream", "server-key", "metrics", "late-after"};
+  // Where merging puts what has no option; the agent's own is another.
+  std::map<std::string, std::optional<std::string>> before;
+  for (const settings::Row& row : settings::Table()) {
+    if (row.section != "collector" || !row.option.empty()) continue;
+    const char* value = getenv(row.variable.c_str());
+    before[row.variable] = value == nullptr ? std::optional<std::string>() : value;
+  }
+  std::vector<std::string> none;
+  if (!files) none.push_back("--no-config");
+  const absl::StatusOr<settings::Merged> merged = settings::Merge("collector", std::move(none));
+  for (const auto& [name, value] : before) value ? setenv(name.c_str(), value->c_str(), 1) : unsetenv(name.c_str());
+  if (!merged.ok()) return merged.status();
+  std::vector<std::string> options;
+  for (const settings::Value& value : merged->values) {
+    const bool own = std::find(std::begin(kOwn), std::end(kOwn), absl::string_view(value.row->key)) != std::end(kOwn);
+    if (!own && !value.row->option.empty()) options.insert(options.end(), {value.row->option, value.text});
+  }
+  return options;
+}
+
+absl::StatusOr<std::unique_ptr<OwnCollector>> OwnCollector::Start(const OwnCollectorOptions& options) {
+  std::unique_ptr<OwnCollector> own(new OwnCollector(options));
+  const std::string socket = options.folder + "/agent.sock";
+  if (socket.size() > kLongestSocketPath) {
+    return absl::InvalidArgumentError(absl::StrCat("the path of the socket is too long: ", socket, "; set LOCKSTEP_RUNTIME_DIR to a shorter one"));
+  }
+  own->endpoint_ = "ipc://" + socket;
+  own->program_ = OwnProgram("collector");
+  const std::string& program = own->program_[0];
+  if (access(program.c_str(), X_OK) != 0) return absl::NotFoundError(absl::StrCat("--alone needs ", program, ": ", strerror(errno)));
+  if (mkdir(options.out.c_str(), 0700) != 0 && errno != EEXIST) {
+    return absl::UnavailableError(absl::StrCat("cannot make the folder ", options.out, ": ", strerror(errno)));
+  }
+  own->lock_ = open((options.folder + "/agent.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (own->lock_ < 0 || flock(own->lock_, LOCK_EX | LOCK_NB) != 0) {
+    return absl::UnavailableError(absl::StrCat("another agent is alone in ", options.folder, " (", strerror(errno), "); LOCKSTEP_RUNTIME_DIR names another place"));
+  }
+  if (absl::Status status = own->Spawn(); !status.ok()) return status;
+  return own;
+}
+
+OwnCollector::~OwnCollector() {
+  End(2 * kSecond);
+  if (lock_ >= 0) close(lock_);
+}
+
+absl::Status OwnCollector::Spawn() {
+  const std::string late = absl::StrFormat("%.3f", static_cast<double>(options_.late_after_ns) / 1e9);
+  std::vector<std::string> words = program_;
+  words.insert(words.end(), {"--no-config", "--listen", endpoint_, "--out", options_.out, "--late-after", late});
+  words.insert(words.end(), options_.more.begin(), options_.more.end());
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  // Keys are for collectors that are reached from elsewhere.
+  std::vector<char*> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    bool ours = false;
+    for (const char* name : {"LOCKSTEP_KEYS=", "LOCKSTEP_KEY=", "LOCKSTEP_SERVER_KEY=", "LOCKSTEP_KNOWN_KEYS=", "LOCKSTEP_LISTEN=", "LOCKSTEP_OUT="}) {
+      ours |= strncmp(*entry, name, strlen(name)) == 0;
+    }
+    if (!ours) environment.push_back(*entry);
+  }
+  environment.push_back(nullptr);
+  const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  const int log = open(options_.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  if (null < 0 || log < 0) {
+    if (null >= 0) close(null);
+    if (log >= 0) close(log);
+    return absl::UnavailableError(absl::StrCat("cannot open ", options_.log, ": ", strerror(errno)));
+  }
+  const pid_t parent = getpid();
+  pid_ = fork();
+  if (pid_ == 0) {
+    // Between fork and exec nothing but system calls: the agent has threads.
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+    signal(SIGPIPE, SIG_DFL);
+    setpgid(0, 0);  // a terminal's Ctrl-C is the agent's; it ends us when it has handed over
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) _exit(127);
+    dup2(null, 0);
+    dup2(log, 1);
+    dup2(log, 2);
+    execve(arguments[0], arguments.data(), environment.data());
+    _exit(127);
+  }
+  const int error = errno;
+  close(null);
+  close(log);
+  if (pid_ < 0) return absl::UnavailableError(absl::StrCat("cannot start ", program_[0], ": ", strerror(error)));
+  began_ns_ = MonotonicNs();
+  return absl::OkStatus();
+}
+
+void OwnCollector::Tick(int64_t mono_ns) {
+  if (pid_ > 0) {
+    int status = 0;
+    if (waitpid(pid_, &status, WNOHANG) != pid_) return;
+    pid_ = -1;
+    pause_ns_ = mono_ns - began_ns_ > 60 * kSecond ? kSecond : std::clamp(2 * pause_ns_, kSecond, 60 * kSecond);
+    next_ns_ = mono_ns + pause_ns_;
+    if (options_.say) {
+      options_.say(absl::StrCat("the collector on ", endpoint_, WIFSIGNALED(status) ? " was ended by signal " : " ended with status ",
+                                WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status), " (see ", options_.log, "); it is started again in ",
+                                pause_ns_ / kSecond, " s"));
+    }
+  }
+  if (mono_ns < next_ns_) return;
+  if (const absl::Status status = Spawn(); !status.ok()) {
+    next_ns_ = mono_ns + 10 * kSecond;
+    if (options_.say) options_.say(std::string(status.message()));
+  }
+}
+
+void OwnCollector::End(int64_t limit_ns) {
+  if (pid_ <= 0) return;
+  kill(pid_, SIGTERM);
+  for (const int64_t end = MonotonicNs() + limit_ns; waitpid(pid_, nullptr, WNOHANG) == 0;) {
+    if (MonotonicNs() > end) {
+      kill(pid_, SIGKILL);
+      waitpid(pid_, nullptr, 0);
+      break;
+    }
+    const timespec pause{0, 20 * kMs};
+    nanosleep(&pause, nullptr);
+  }
+  pid_ = -1;
+}
+
+}  // namespace lockstep

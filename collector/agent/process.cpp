@@ -1,0 +1,387 @@
+#include "collector/agent/process.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/evidence/redact.h"
+#include "analyzer/util/time_units.h"
+#include "collector/agent/log.h"
+#include "collector/agent/session.h"
+#include "collector/host/environment.h"
+#include "collector/evidence/evidence.h"
+#include "collector/agent/host_source.h"
+#include "collector/common/metrics/metrics.h"
+#include "collector/agent/own_collector.h"
+#include "collector/host/proc.h"
+#include "collector/rings/finder.h"
+#include "collector/rings/ring_retention.h"
+#include "collector/common/runtime_folder.h"
+#include "collector/common/say.h"
+#include "collector/agent/spool.h"
+#include "collector/wire/client.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int64_t kFlushLimit = 2 * kSecond;  // of the disk, at SIGTERM
+constexpr int64_t kSendLimit = 3 * kSecond;   // of the network, after it
+
+int64_t ProcessCpuNs() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return time.tv_sec * kSecond + time.tv_nsec;
+}
+
+class AgentProcess {
+ public:
+  explicit AgentProcess(const AgentOptions& options) : options_(options) {}
+
+  ~AgentProcess() {
+    if (signals_ >= 0) close(signals_);
+  }
+
+  int Main() {
+    if (const absl::Status status = Start(); !status.ok()) {
+      Say(absl::StrCat("agent: ", status.message()));
+      return absl::IsInvalidArgument(status) ? 2 : 1;
+    }
+    // The one line that a node says; everything else goes into the log.
+    Say(absl::StrCat("agent: watching ", options_.host, ", collector ",
+                     own_collector_ != nullptr      ? absl::StrCat("of its own, incidents in ", options_.out)
+                     : options_.collectors.empty() ? "none" : absl::StrJoin(options_.collectors, ", "), options_.security.insecure ? " WITHOUT KEYS" : "",
+                     ", log ", options_.log));
+    Log(absl::StrCat("agent ", LOCKSTEP_VERSION, " started, pid ", getpid(), ", spool ", options_.spool));
+    Loop();
+    End();
+    return 0;
+  }
+
+ private:
+  void Log(const std::string& line) { log_.Write(line); }
+
+  absl::Status Start() {
+    if (options_.alone && !options_.security.insecure) options_.security = wire::Security();
+    for (const std::string& endpoint : options_.collectors) {
+      if (absl::Status status = wire::CheckSecurity(options_.security, endpoint, false); !status.ok()) return status;
+    }
+    // A collector drops what another role may not send, and tells only itself.
+    if (!options_.collectors.empty() && !options_.security.own_key.empty()) {
+      const absl::StatusOr<wire::KeyPair> key = wire::ReadSecretKey(options_.security.own_key);
+      if (!key.ok()) return key.status();
+      if (key->role != wire::Role::kAgent) {
+        return absl::FailedPreconditionError(absl::StrCat("key ", options_.security.own_key, " is of role ", wire::RoleName(key->role),
+                                                          ": an agent needs one of role agent (lockstep keygen --role agent)"));
+      }
+    }
+    // Threads of libraries must not take our signals.
+    sigset_t ours;
+    sigemptyset(&ours);
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&ours, signal);
+    sigprocmask(SIG_BLOCK, &ours, nullptr);
+    signal(SIGPIPE, SIG_IGN);
+    signals_ = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signals_ < 0) return absl::UnavailableError(absl::StrCat("cannot take signals: ", strerror(errno)));
+    rlimit files{};
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+      files.rlim_cur = files.rlim_max;
+      setrlimit(RLIMIT_NOFILE, &files);
+    }
+
+    SpoolOptions spool;
+    spool.folder = options_.spool;
+    spool.most_bytes = options_.spool_bytes;
+    absl::StatusOr<std::unique_ptr<Spool>> opened = Spool::Open(spool);
+    if (!opened.ok()) return opened.status();
+    spool_ = std::move(*opened);
+    if (absl::Status status = log_.Open(options_.log); !status.ok()) return status;
+
+    std::string key;
+    const absl::StatusOr<Redactor> redactor = MakeRedactor(options_.redact, options_.security.own_key, &key);
+    if (!redactor.ok()) return redactor.status();
+    SetHostRedaction(*redactor);
+    if (redactor->on()) Log(absl::StrCat("redacts ", RedactLevelName(options_.redact), ", key ", key));
+
+    HostSourceOptions source;
+    source.host = options_.host;
+    source.boot_id = std::string(absl::StripAsciiWhitespace(ReadSmallFile("/proc/sys/kernel/random/boot_id", 64)));
+    source.version = LOCKSTEP_VERSION;
+    const RackAndSwitch place = PlaceOf(CurrentEnvironment());
+    source.rack = place.rack;
+    source.leaf_switch = place.leaf_switch;
+    source.gather = [](pid_t pid, int ring) {
+      EvidenceOptions evidence;
+      evidence.ring = ring;
+      return GatherEvidence(pid, evidence);
+    };
+    source.log = [this](const std::string& line) { Log(HostRedaction().Text(line)); };
+    absl::StatusOr<std::unique_ptr<HostSource>> made = HostSource::Make(source, spool_.get());
+    if (!made.ok()) return made.status();
+    source_ = std::move(*made);
+    if (absl::Status status = StartOwnCollector(); !status.ok()) return status;
+
+    RingFinderOptions finder;
+    finder.folders = options_.rings;
+    finder.containers = options_.containers;
+    finder.all_users = geteuid() == 0;
+    absl::StatusOr<std::unique_ptr<RingFinder>> found = RingFinder::Start(finder);
+    if (!found.ok()) return found.status();
+    finder_ = std::move(*found);
+    RingRetentionOptions retention;
+    retention.folders = options_.rings;
+    retention.all_users = finder.all_users;
+    retention.age_s = options_.keep_rings_s;
+    retention.bytes = options_.keep_ring_bytes;
+    retainer_ = std::make_unique<RingRetainer>(retention, source.log);
+
+    if (!options_.collectors.empty()) {
+      wire::ClientOptions client;
+      client.endpoints = options_.collectors;
+      client.security = options_.security;
+      absl::StatusOr<std::unique_ptr<wire::Client>> connected = wire::Client::Connect(client);
+      if (!connected.ok()) return connected.status();
+      client_ = std::move(*connected);
+    }
+    AgentSessionOptions session;
+    session.host = options_.host;
+    session.boot_id = source.boot_id;
+    session.version = source.version;
+    session.rack = source.rack;
+    session.leaf_switch = source.leaf_switch;
+    session.late_after_ns = options_.late_after_ns;
+    session.log = source.log;
+    session.cpu_ns = ProcessCpuNs;
+    session.blind = [this] {
+      std::vector<std::string> blind = blind_;
+      for (std::string& line : blind) line = HostRedaction().Text(line);
+      return blind;
+    };
+    if (getrandom(&session.instance, sizeof session.instance, 0) != sizeof session.instance) session.instance = static_cast<uint64_t>(RealtimeNs());
+    session_ = std::make_unique<AgentSession>(session, source_.get(), spool_.get(), [this](const wire::Message& message) {
+      return client_ == nullptr ? absl::UnavailableError("no collector") : client_->Send(message);
+    });
+
+    if (!options_.metrics.empty()) {
+      absl::StatusOr<std::unique_ptr<MetricsServer>> metrics = MetricsServer::Start(options_.metrics);
+      if (!metrics.ok()) return metrics.status();
+      metrics_ = std::move(*metrics);
+      Log(absl::StrCat("metrics on 127.0.0.1:", metrics_->port(), "/metrics"));
+    }
+    LeaveWord();
+    return absl::OkStatus();
+  }
+
+  absl::Status StartOwnCollector() {
+    if (!options_.alone) return absl::OkStatus();
+    const absl::StatusOr<std::string> folder = MakeRuntimeFolder();
+    if (!folder.ok()) return folder.status();
+    if (absl::Status status = CheckPrivateFolder(*folder); !status.ok()) return status;
+    OwnCollectorOptions own;
+    own.folder = *folder;
+    own.out = options_.out;
+    own.log = options_.spool + "/collector.log";
+    own.late_after_ns = options_.late_after_ns;
+    absl::StatusOr<std::vector<std::string>> settled = SettledOptions(options_.config_files);
+    if (!settled.ok()) return settled.status();
+    own.more = *std::move(settled);
+    own.say = [this](const std::string& line) { Log(line); };
+    absl::StatusOr<std::unique_ptr<OwnCollector>> started = OwnCollector::Start(own);
+    if (!started.ok()) return started.status();
+    own_collector_ = std::move(*started);
+    options_.collectors = {own_collector_->endpoint()};
+    return absl::OkStatus();
+  }
+
+  // The tools of this host find the collector by it.
+  void LeaveWord() {
+    if (options_.collectors.empty()) return;
+    const absl::StatusOr<std::string> folder = MakeRuntimeFolder();
+    if (!folder.ok()) {
+      Log(absl::StrCat("tools on this host will not find the collector by themselves: ", folder.status().message()));
+      return;
+    }
+    // Relays are named first, and answer no tools; so do their keys.
+    const std::string& collector = options_.collectors.back();
+    const std::string& keys = options_.security.server_key;
+    const size_t comma = keys.rfind(',');
+    const std::string key = comma == std::string::npos ? keys : keys.substr(comma + 1);
+    // A collector on this host knows better how it is reached.
+    const absl::StatusOr<CollectorPlace> there = ReadCollectorPlace(*folder);
+    if (there.ok() && wire::IsLocal(there->endpoint) && !wire::IsLocal(collector)) return;
+    const absl::Status status = WriteCollectorPlace(*folder, {collector, key});
+    if (!status.ok()) {
+      Log(absl::StrCat("tools on this host will not find the collector by themselves: ", status.message()));
+    } else if (!there.ok() || there->endpoint != collector) {
+      word_ = *folder;
+    }
+  }
+
+  void Loop() {
+    while (!ending_) Turn(kSecond);
+  }
+
+  // Waits for something to do, at most so long, and does it.
+  void Turn(int64_t limit_ns) {
+    const int64_t wait = std::clamp<int64_t>(session_->next() - MonotonicNs(), 0, limit_ns);
+    pollfd fds[6] = {{signals_, POLLIN, 0},
+                     {source_->ends_fd(), POLLIN, 0},
+                     {finder_->fd(), POLLIN, 0},
+                     {source_->work_fd(), POLLIN, 0},
+                     {spool_->fd(), POLLIN, 0},
+                     {client_ == nullptr ? -1 : client_->fd(), POLLIN, 0}};
+    const timespec timeout{wait / kSecond, wait % kSecond};
+    ppoll(fds, 6, &timeout, nullptr);
+    // What a dead process left goes first.
+    if (fds[1].revents != 0) source_->Handle();
+    if (fds[0].revents != 0) OnSignals();
+    for (FoundRing ring; finder_->Next(&ring);) source_->Adopt(std::move(ring));
+    const int64_t now = MonotonicNs();
+    if (client_ != nullptr) {
+      if (client_->Tick(now)) {
+        Log(absl::StrCat("connected to ", client_->endpoint()));
+        session_->Connected(now);
+      }
+      while (const std::optional<wire::Message> message = client_->Receive()) session_->Receive(*message, now);
+      if (const std::string error = client_->last_error(); error != last_error_) {
+        last_error_ = error;
+        if (!error.empty()) Log(error);  // names the endpoint
+      }
+    }
+    if (fds[3].revents != 0) source_->ClearWork();
+    if (fds[4].revents != 0) {
+      spool_->ClearWake();
+      for (std::string line; spool_->NextProblem(&line);) Log(line);
+    }
+    const bool news = fds[1].revents != 0 || fds[3].revents != 0 || fds[4].revents != 0;
+    if (news || now >= session_->next()) session_->Tick(MonotonicNs(), RealtimeNs());
+    if (now >= next_metrics_) {
+      next_metrics_ = now + kSecond;
+      Publish();
+      WatchFinder();
+      retainer_->Tick(now, RealtimeNs());
+      if (own_collector_ != nullptr) own_collector_->Tick(now);
+    }
+  }
+
+  // Only the finder's thread stands there; what was found goes on.
+  void WatchFinder() {
+    const RingFinderCounters finder = finder_->counters();
+    const MarkSamplerCounters marks = source_->counters().marks;
+    blind_.clear();
+    if (finder.stuck_ns > 0) blind_.push_back(absl::StrCat("no new rings are found: ", finder.stuck_at, " has not answered for ", finder.stuck_ns / kSecond, " s"));
+    if (marks.stuck_ns > 0) blind_.push_back(absl::StrCat("no times of GPU marks: a ring's file has not answered for ", marks.stuck_ns / kSecond, " s"));
+    if ((finder.stuck_ns > 0) == finder_stuck_) return;
+    finder_stuck_ = finder.stuck_ns > 0;
+    Log(finder_stuck_ ? absl::StrCat("no new rings are found: ", finder.stuck_at, " has not answered for ", finder.stuck_ns / kSecond, " s")
+                      : "new rings are found again");
+  }
+
+  void OnSignals() {
+    signalfd_siginfo info;
+    while (read(signals_, &info, sizeof info) == sizeof info) {
+      if (info.ssi_signo == SIGHUP) {
+        log_.Reopen();
+      } else {
+        ending_ = true;
+      }
+    }
+  }
+
+  void End() {
+    const int64_t end = MonotonicNs() + kFlushLimit + kSendLimit;
+    if (!spool_->Flush(kFlushLimit)) Log("the disk does not take what is being written: ending without it");
+    ending_ = false;
+    // What is spooled stays for the next agent; but on a host that goes away this is the last chance.
+    while (!ending_ && session_->welcome() && spool_->held() > 0 && MonotonicNs() < end) Turn(50 * kMs);
+    if (own_collector_ != nullptr) own_collector_->End(2 * kSecond);
+    Log(absl::StrCat("ended; ", spool_->held(), " chunks wait in the spool"));
+    if (!word_.empty()) RemoveCollectorPlace(word_, options_.collectors[0]);
+  }
+
+  void Publish() {
+    if (metrics_ == nullptr) return;
+    const AgentSessionCounters session = session_->counters();
+    const HostSourceCounters source = source_->counters();
+    const SpoolCounters spool = spool_->counters();
+    const RingFinderCounters finder = finder_->counters();
+    MetricSet set;
+    set.Gauge("agent_connected", "1: a collector has let this agent in", session_->welcome() ? 1 : 0);
+    set.Counter("agent_heartbeats", "Heartbeats sent", static_cast<double>(session.heartbeats));
+    set.CounterOf("agent_dropped", "Not sent, by kind", "kind", "heartbeat", static_cast<double>(session.heartbeats_dropped));
+    set.CounterOf("agent_dropped", "Not sent, by kind", "kind", "answer", static_cast<double>(session.dropped));
+    set.CounterOf("agent_dropped", "Not sent, by kind", "kind", "file", static_cast<double>(spool.files_dropped));
+    set.CounterOf("agent_dropped", "Not sent, by kind", "kind", "ring", static_cast<double>(spool.rings_dropped));
+    set.Counter("agent_heartbeat_bytes", "Of heartbeats as sent", static_cast<double>(session.heartbeat_bytes));
+    set.Gauge("agent_late", "Communicators that are late now", static_cast<double>(session_->late()));
+    set.Counter("agent_late_reports", "Waits that became late", static_cast<double>(session.late));
+    set.Counter("agent_requests", "Requests of the collector", static_cast<double>(session.requests));
+    set.Counter("agent_digests", "Digests sent", static_cast<double>(session.digests));
+    set.Counter("agent_evidence", "Processes whose evidence was gathered", static_cast<double>(source.evidence));
+    set.Counter("agent_chunks_sent", "Chunks sent", static_cast<double>(session.chunks_sent));
+    set.Counter("agent_chunks_acknowledged", "Chunks that the collector has on disk", static_cast<double>(session.chunks_acked));
+    set.Counter("agent_malformed", "Messages that made no sense", static_cast<double>(session.malformed));
+    set.Gauge("agent_rings", "Rings held", static_cast<double>(source.rings));
+    set.Gauge("agent_processes", "Processes followed", static_cast<double>(source.live));
+    set.Gauge("agent_jobs", "Jobs and generations with ranks here", static_cast<double>(source.jobs));
+    set.Counter("agent_ended", "Processes that ended", static_cast<double>(source.ended));
+    set.Counter("agent_ended_badly", "Of these by a signal or with a status other than 0", static_cast<double>(source.ended_badly));
+    set.Counter("agent_rings_saved", "Rings saved at abnormal ends", static_cast<double>(spool.rings_put));
+    set.Counter("agent_rings_removed", "Rings of dead processes that were removed", static_cast<double>(retainer_->removed()));
+    set.CounterOf("agent_rings_refused", "Files that are no ring to be trusted, by reason", "reason", "kind", static_cast<double>(finder.refused_kind));
+    set.CounterOf("agent_rings_refused", "", "reason", "owner", static_cast<double>(finder.refused_owner));
+    set.CounterOf("agent_rings_refused", "", "reason", "mode", static_cast<double>(finder.refused_mode));
+    set.CounterOf("agent_rings_refused", "", "reason", "size", static_cast<double>(finder.refused_size));
+    set.CounterOf("agent_rings_refused", "", "reason", "many", static_cast<double>(finder.refused_many + source.refused));
+    set.CounterOf("agent_rings_refused", "", "reason", "unreadable", static_cast<double>(source.unreadable));
+    set.Gauge("agent_finder_stuck_seconds", "So long a file system with a LOCKSTEP_DIR has not answered, and no new rings are found",
+              static_cast<double>(finder.stuck_ns) / 1e9);
+    set.Gauge("agent_spool_bytes", "Held in the spool", static_cast<double>(spool.bytes));
+    set.Gauge("agent_spool_chunks", "Chunks that are not acknowledged", static_cast<double>(spool.chunks));
+    set.Gauge("agent_spool_limit_bytes", "What the spool may hold", static_cast<double>(options_.spool_bytes));
+    set.Counter("agent_spool_damaged", "Chunks that could not be read back", static_cast<double>(spool.damaged));
+    set.Counter("agent_cpu_seconds", "The agent's own CPU time", static_cast<double>(ProcessCpuNs()) / 1e9);
+    set.Gauge("agent_marks_rings", "Rings whose GPU marks are looked at every 10 ms", static_cast<double>(source.marks.rings));
+    set.Gauge("agent_marks_bytes", "Held of the times of GPU marks", static_cast<double>(source.marks.bytes));
+    set.Gauge("agent_marks_stuck_seconds", "So long a ring's file has not answered, and no times of GPU marks are taken",
+              static_cast<double>(source.marks.stuck_ns) / 1e9);
+    set.Counter("agent_marks_cpu_seconds", "Of the agent's CPU time for looking at GPU marks", static_cast<double>(source.marks.cpu_ns) / 1e9);
+    set.Counter("agent_look_cpu_seconds", "Of it for reading digests", static_cast<double>(source.look_cpu_ns) / 1e9);
+    metrics_->Publish(std::move(set));
+  }
+
+  AgentOptions options_;
+  AgentLog log_;
+  int signals_ = -1;
+  std::unique_ptr<Spool> spool_;
+  std::unique_ptr<HostSource> source_;
+  std::unique_ptr<RingFinder> finder_;
+  std::unique_ptr<RingRetainer> retainer_;
+  std::unique_ptr<wire::Client> client_;
+  std::unique_ptr<AgentSession> session_;
+  std::unique_ptr<MetricsServer> metrics_;
+  std::unique_ptr<OwnCollector> own_collector_;
+  std::string word_, last_error_;
+  bool ending_ = false, finder_stuck_ = false;
+  std::vector<std::string> blind_;  // what cannot be seen at the moment
+  int64_t next_metrics_ = 0;
+};
+
+}  // namespace
+
+int RunAgent(const AgentOptions& options) {
+  return AgentProcess(options).Main();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,82 @@
+// Which process a ring is of, as the agent sees it.
+#include "collector/run/agent.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "recorder/ring/layout.h"
+
+namespace lockstep {
+namespace {
+
+class AgentProcessTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char folder[] = "/tmp/lockstep_agent_XXXXXX";
+    ASSERT_NE(mkdtemp(folder), nullptr);
+    folder_ = folder;
+    child_ = fork();
+    if (child_ == 0) {
+      for (;;) pause();
+    }
+    ASSERT_GT(child_, 0);
+  }
+  void TearDown() override {
+    kill(child_, SIGKILL);
+    waitpid(child_, nullptr, 0);
+    std::filesystem::remove_all(folder_);
+  }
+  // A ring that says little more than whose it is.
+  void WriteRing(uint64_t start_ticks) const {
+    alignas(8) static char page[ring::kPage];
+    std::memset(page, 0, sizeof(page));
+    auto* header = reinterpret_cast<ring::Header*>(page);
+    std::memcpy(header->magic, ring::kMagic, sizeof(ring::kMagic));
+    header->layout_version = header->min_reader_version = 1;
+    header->header_bytes = sizeof(ring::Header);
+    header->endian_mark = ring::kEndianMark;
+    header->file_bytes = sizeof(page);
+    header->tick_kind = ring::TickKind::kMonotonicNs;
+    header->pid = child_;
+    header->start_ticks = start_ticks;
+    header->state = 1;
+    std::ofstream(folder_ + "/host.ring", std::ios::binary).write(page, sizeof(page));
+  }
+
+  std::string folder_;
+  pid_t child_ = -1;
+};
+
+TEST_F(AgentProcessTest, AnEndOfAnEarlierProcessIsNotTakenForThatOfOneWithItsNumber) {
+  const std::optional<ProcStat> stat = ReadProcStat(child_);
+  ASSERT_TRUE(stat.has_value());
+  WriteRing(stat->start_ticks);
+  Agent agent;
+  agent.Ended(child_, {Life::kExited, 3, 0, 1});
+  ASSERT_TRUE(agent.Watch(folder_).ok());
+  ASSERT_EQ(agent.size(), 1u);
+  EXPECT_EQ(agent.process(0).life, Life::kRunning);
+}
+
+TEST_F(AgentProcessTest, AProcessWithTheNumberOfOneThatEndedIsNotTakenForIt) {
+  const std::optional<ProcStat> stat = ReadProcStat(child_);
+  ASSERT_TRUE(stat.has_value());
+  WriteRing(stat->start_ticks - 1);
+  Agent agent;
+  agent.Ended(child_, {Life::kExited, 3, 0, 1});
+  ASSERT_TRUE(agent.Watch(folder_).ok());
+  ASSERT_EQ(agent.size(), 1u);
+  EXPECT_EQ(agent.process(0).life, Life::kExited);
+  EXPECT_EQ(agent.process(0).exit_code, 3);
+}
+
+}  // namespace
+}  // namespace lockstep

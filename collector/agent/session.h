@@ -1,0 +1,146 @@
+// The agent's side of the protocol, as a state machine: no thread, no clock, no socket. Its owner gives it time, what was
+// received and a function that sends. 3,072 of them fit into one process; the owner of each decides when Tick() is called.
+//
+//  owner                                                session
+//  client->Tick() gave true                             Connected(): Hello
+//  while (client->Receive()) Receive(message)           Welcome, CollectRequest, ChunkAck
+//  now >= next()                                        Tick(): reads the ranks, tests lateness, sends what is due
+//
+// Order: nothing but Hello is sent before Welcome. Then, whenever something can be sent: late reports and ends of
+// processes, digests, evidence, heartbeats, chunks. Heartbeats that cannot be sent are dropped, everything else waits
+// (bounded: see kMostQueued) and is sent after the reconnection. When Welcome shows another instance of the collector,
+// what is known is told anew: members of all communicators, all ends, waits that are late; answers that waited for the
+// old one are dropped, chunks are sent again with their old ids.
+#ifndef LOCKSTEP_COLLECTOR_AGENT_SESSION_H_
+#define LOCKSTEP_COLLECTOR_AGENT_SESSION_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "collector/agent/source.h"
+#include "collector/evidence/stack_tree.h"
+#include "collector/detect/lateness.h"
+#include "collector/common/rank_set.h"
+#include "collector/wire/frame.h"
+
+namespace lockstep {
+
+struct AgentSessionOptions {
+  std::string host, boot_id, version;
+  std::string rack, leaf_switch;         // where the host stands; may be empty
+  uint64_t instance = 0;                 // random, of this process
+  int64_t heartbeat_ns = 1'000'000'000;
+  int64_t look_ns = 500'000'000;         // from one look at the ranks to the next; sooner where a limit passes
+  int64_t late_after_ns = 5'000'000'000; // least limit of a wait
+  size_t heartbeat_bytes_per_rank = 512;
+  double chunk_bytes_per_second = 32e6;  // as sent
+  size_t chunks_out = 4;                 // sent and not acknowledged
+  int64_t ack_after_ns = 30'000'000'000; // not acknowledged for so long: sent again
+  std::function<int64_t()> cpu_ns;       // the program's own CPU time so far; empty: not told
+  std::function<std::vector<std::string>()> blind;  // what cannot be seen at the moment, a line each; empty: nothing is told
+  std::function<void(const std::string&)> log;  // one line for each decision, with its figures; may be empty
+};
+
+// Since the start.
+struct AgentSessionCounters {
+  uint64_t heartbeats = 0, heartbeats_dropped = 0, heartbeat_bytes = 0, beats_put_off = 0;
+  uint64_t late = 0, ended = 0, digests = 0, digest_bytes = 0, evidence = 0;
+  uint64_t chunks_sent = 0, chunk_bytes = 0, chunks_sent_again = 0, chunks_acked = 0, chunks_refused = 0;
+  uint64_t requests = 0, malformed = 0, dropped = 0;  // dropped: answers that waited too long or for too much
+};
+
+class AgentSession {
+ public:
+  // kUnavailable: not now. The message is not kept by the function.
+  using SendFunction = std::function<absl::Status(const wire::Message&)>;
+
+  // `source` and `store` must outlive it.
+  AgentSession(const AgentSessionOptions& options, AgentSource* source, ChunkStore* store, SendFunction send);
+  ~AgentSession();
+  AgentSession(const AgentSession&) = delete;
+  AgentSession& operator=(const AgentSession&) = delete;
+
+  // The connection is new (wire::Client::Tick gave true). mono_ns is the host's CLOCK_MONOTONIC, as the rings have it;
+  // real_ns is only passed on, jumps of it change nothing.
+  void Connected(int64_t mono_ns);
+  // Anything received; frames that mean nothing here are counted and dropped.
+  void Receive(const wire::Message& message, int64_t mono_ns);
+  // Call when next() has come, and at once after a process ended or evidence is there. Cheap when nothing is due.
+  void Tick(int64_t mono_ns, int64_t real_ns);
+  int64_t next() const { return next_; }
+
+  bool welcome() const { return welcome_; }
+  // Why the collector does not let this agent in; empty: it does, or has not answered.
+  const std::string& refused() const { return refused_; }
+  // Endpoints the other side named for the case that it goes silent.
+  const std::vector<std::string>& fallback() const { return fallback_; }
+  const AgentSessionCounters& counters() const { return counters_; }
+  // Waits that are late now, over all jobs.
+  size_t late() const;
+
+ private:
+  struct Job;
+  struct Queued {
+    wire::Message message;
+    uint64_t request = 0;  // 0: not an answer
+    int order = 0;         // smaller ones are sent first
+  };
+
+  // Stacks of one request's ranks on their way into one tree.
+  struct Stacks {
+    Ranks merged;  // of whom nothing but the tree goes up
+    StackTree tree;
+    StackReport report;
+    Ranks ranks;
+  };
+
+  void OnWelcome(const Welcome& welcome, int64_t mono_ns);
+  void OnRequest(const CollectRequest& request, int64_t mono_ns);
+  void OnAck(const ChunkAck& ack);
+  void SayHello(int64_t mono_ns);
+  void Look(int64_t mono_ns);
+  void LookAtJob(int64_t mono_ns, size_t index, Job* job);
+  void TellLate(const Job& job, absl::Span<const RankSight> ranks, const LateEvent& event);
+  void TellEnded();
+  void TellCost(int64_t mono_ns);
+  void SendEvidence(HostEvidence evidence);
+  void TellOver(const JobIdentity& job);
+  void SendHeartbeat(int64_t mono_ns, int64_t real_ns, size_t index, Job* job);
+  void SendDigest(const CollectRequest& request, int64_t mono_ns);
+  void AddAges(const CollectRequest& request, int64_t mono_ns, Digest* digest) const;
+  void SendChunks(int64_t mono_ns);
+  void Queue(wire::Type type, const google::protobuf::MessageLite& message, uint64_t request, int order);
+  void Flush();
+  void Log(const std::string& line) const;
+
+  const AgentSessionOptions options_;
+  AgentSource* const source_;
+  ChunkStore* const store_;
+  const SendFunction send_;
+  std::map<std::string, std::unique_ptr<Job>> jobs_;  // by serialized identity
+  std::map<uint64_t, Stacks> stacks_;  // by request
+  std::deque<Queued> queue_;
+  size_t queued_bytes_ = 0;
+  std::map<std::string, int64_t> out_;  // chunks sent, when
+  double chunk_credit_ = 0;
+  int64_t credited_ns_ = 0;
+  bool connected_ = false, welcome_ = false;
+  uint64_t collector_instance_ = 0;
+  std::string refused_;
+  std::vector<std::string> fallback_;
+  int64_t next_ = 0, next_heartbeat_ = 0, next_look_ = 0, looked_ns_ = 0, hello_ns_ = 0;
+  uint64_t look_ = 0;
+  int64_t cost_ns_ = 0, cost_at_ns_ = 0;  // CPU time, and when that was read
+  uint32_t cpu_permille_ = 0;
+  AgentSessionCounters counters_;
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_AGENT_SESSION_H_

@@ -1,0 +1,35 @@
+// Sets of ranks as ascending inclusive runs that do not touch: [first, last]. What heartbeats carry.
+#ifndef LOCKSTEP_COLLECTOR_COMMON_RANK_RUNS_H_
+#define LOCKSTEP_COLLECTOR_COMMON_RANK_RUNS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+
+namespace lockstep {
+
+struct RankRun {
+  int32_t first = 0, last = -1;
+  bool operator==(const RankRun&) const = default;
+};
+using RankRuns = absl::InlinedVector<RankRun, 2>;
+
+// Of any numbers, in any order, with or without duplicates.
+RankRuns RunsOf(std::vector<int32_t> ranks);
+RankRuns Union(const RankRuns& a, const RankRuns& b);
+// The same of runs in any order, which may overlap.
+RankRuns Merge(std::vector<RankRun> runs);
+RankRuns Difference(const RankRuns& a, const RankRuns& b);  // of a, what is not in b
+// The ranks one by one, at most `limit`.
+std::vector<int32_t> RanksOf(const RankRuns& runs, size_t limit = SIZE_MAX);
+size_t CountOf(const RankRuns& runs);
+bool Contains(const RankRuns& runs, int32_t rank);
+// "0-7, 9, 12-15"; after `limit` runs "and N more".
+std::string RunsText(const RankRuns& runs, size_t limit = 8);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_COMMON_RANK_RUNS_H_

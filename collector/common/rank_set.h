@@ -1,0 +1,66 @@
+// Sets of ranks as ascending inclusive runs: how messages carry them, and how relay and collector unite them. 24,576
+// ranks that stand together are one run.
+#ifndef LOCKSTEP_COLLECTOR_COMMON_RANK_SET_H_
+#define LOCKSTEP_COLLECTOR_COMMON_RANK_SET_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "proto/wire.pb.h"
+
+namespace lockstep {
+
+constexpr int32_t kMostRank = (1 << 22) - 1;   // highest rank that a message may name
+constexpr size_t kMostRankRuns = size_t{1} << 18;  // in one set of a message
+
+class Ranks {
+ public:
+  struct Run {
+    int32_t first = 0, last = 0;  // inclusive
+    bool operator==(const Run& other) const = default;
+  };
+
+  Ranks() = default;
+  Ranks(std::initializer_list<int32_t> ranks);
+  // Any order, duplicates allowed; negative ranks are left out.
+  static Ranks Of(std::vector<int32_t> ranks);
+  static Ranks Between(int32_t first, int32_t last);
+  // From the network. Refuses what is not ascending, overlaps, is out of 0..kMostRank, or has too many runs.
+  static absl::StatusOr<Ranks> From(const RankSet& message);
+  static Ranks FromOrNone(const RankSet& message);  // what is refused counts as nothing
+
+  void To(RankSet* message) const;
+  RankSet ToMessage() const;
+
+  void Add(int32_t rank) { AddRun(rank, rank); }
+  void AddRun(int32_t first, int32_t last);  // clipped to 0..kMostRank
+  // Linear in the runs of both.
+  void Unite(const Ranks& other);
+  void Subtract(const Ranks& other);
+  Ranks Common(const Ranks& other) const;
+
+  bool Contains(int32_t rank) const;
+  bool ContainsAll(const Ranks& other) const;
+  bool Intersects(const Ranks& other) const;
+  bool empty() const { return runs_.empty(); }
+  size_t size() const;  // ranks
+  const std::vector<Run>& runs() const { return runs_; }
+  int32_t front() const { return runs_.front().first; }  // not of an empty set
+  int32_t back() const { return runs_.back().last; }
+  std::vector<int32_t> List(size_t most = SIZE_MAX) const;
+  // "0-7, 9 and 12 more"
+  std::string Text(size_t most_runs = 8) const;
+
+  bool operator==(const Ranks& other) const = default;
+
+ private:
+  std::vector<Run> runs_;  // ascending, neither overlapping nor touching
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_COMMON_RANK_SET_H_

@@ -1,0 +1,95 @@
+#include "collector/common/recorder_facts.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/util/clean_utf8.h"
+#include "collector/common/say.h"
+
+namespace lockstep {
+namespace {
+
+constexpr size_t kMostKinds = 64;
+constexpr size_t kMostAgents = 8;
+constexpr size_t kMostText = 64;
+
+// "0.2.0", or where they differ "0.2.0 (1,016 ranks), 0.1.0 (8 ranks)", the most first.
+std::string Folded(const std::map<std::string, size_t>& counts) {
+  std::vector<std::pair<size_t, std::string>> order;
+  for (const auto& [name, count] : counts) order.emplace_back(count, name);
+  std::sort(order.rbegin(), order.rend());
+  if (order.size() == 1) return order[0].second;
+  std::string text;
+  for (size_t i = 0; i < std::min<size_t>(order.size(), 4); ++i) {
+    absl::StrAppend(&text, i == 0 ? "" : ", ", order[i].second, " (", CountText(order[i].first), order[i].first == 1 ? " rank)" : " ranks)");
+  }
+  if (order.size() > 4) absl::StrAppend(&text, ", and ", order.size() - 4, " others");
+  return text;
+}
+
+}  // namespace
+
+void Facts::Add(const Heartbeat& heartbeat) {
+  for (const RecorderFacts& facts : heartbeat.recorders()) {
+    const absl::StatusOr<Ranks> ranks = Ranks::From(facts.ranks());
+    const std::pair<std::string, std::string> key(CleanUtf8(facts.version(), kMostText), CleanUtf8(facts.gpu_mode(), kMostText));
+    if (!ranks.ok() || ranks->empty() || (kinds_.size() >= kMostKinds && kinds_.count(key) == 0)) continue;
+    Kind& kind = kinds_[key];
+    kind.ranks.Unite(*ranks);
+    kind.call_ns = std::max(kind.call_ns, facts.call_ns());
+    kind.ring_bytes += facts.ring_bytes();
+  }
+  for (const std::string& version : heartbeat.agent_version()) {
+    if (!version.empty() && agents_.size() < kMostAgents) agents_.insert(CleanUtf8(version, kMostText));
+  }
+  agent_cpu_permille_ = std::max(agent_cpu_permille_, heartbeat.agent_cpu_permille());
+}
+
+void Facts::Add(const Facts& other) {
+  for (const auto& [key, kind] : other.kinds_) {
+    if (kinds_.size() >= kMostKinds && kinds_.count(key) == 0) continue;
+    Kind& own = kinds_[key];
+    own.ranks.Unite(kind.ranks);
+    own.call_ns = std::max(own.call_ns, kind.call_ns);
+    own.ring_bytes += kind.ring_bytes;
+  }
+  for (const std::string& version : other.agents_) {
+    if (agents_.size() < kMostAgents) agents_.insert(version);
+  }
+  agent_cpu_permille_ = std::max(agent_cpu_permille_, other.agent_cpu_permille_);
+}
+
+void Facts::To(Heartbeat* heartbeat) const {
+  for (const auto& [key, kind] : kinds_) {
+    RecorderFacts* facts = heartbeat->add_recorders();
+    kind.ranks.To(facts->mutable_ranks());
+    facts->set_version(key.first);
+    facts->set_gpu_mode(key.second);
+    facts->set_call_ns(kind.call_ns);
+    facts->set_ring_bytes(kind.ring_bytes);
+  }
+  for (const std::string& version : agents_) heartbeat->add_agent_version(version);
+  heartbeat->set_agent_cpu_permille(agent_cpu_permille_);
+}
+
+void Facts::To(JobStatus* status) const {
+  std::map<std::string, size_t> versions, modes;
+  uint32_t call_ns = 0;
+  uint64_t ring_bytes = 0;
+  for (const auto& [key, kind] : kinds_) {
+    if (!key.first.empty()) versions[key.first] += kind.ranks.size();
+    if (!key.second.empty()) modes[key.second] += kind.ranks.size();
+    call_ns = std::max(call_ns, kind.call_ns);
+    ring_bytes += kind.ring_bytes;
+  }
+  std::string text = versions.empty() ? "" : absl::StrCat("recorder ", Folded(versions));
+  for (const std::string& version : agents_) absl::StrAppend(&text, version == *agents_.begin() ? (text.empty() ? "agent " : ", agent ") : " and ", version);
+  status->set_versions(text);
+  if (!modes.empty()) status->set_mode(Folded(modes));
+  status->set_call_ns(call_ns);
+  status->set_ring_bytes(ring_bytes);
+  status->set_agent_cpu_share(agent_cpu_permille_ / 1000.0);
+}
+
+}  // namespace lockstep

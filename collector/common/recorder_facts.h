@@ -1,0 +1,38 @@
+// What recorders and agents are and cost, as heartbeats tell it: equal ranks folded, hosts united on the way up.
+#ifndef LOCKSTEP_COLLECTOR_COMMON_RECORDER_FACTS_H_
+#define LOCKSTEP_COLLECTOR_COMMON_RECORDER_FACTS_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "collector/common/rank_set.h"
+#include "proto/wire.pb.h"
+
+namespace lockstep {
+
+class Facts {
+ public:
+  // What makes no sense is left out; at most 64 kinds of recorders and 8 versions of agents are kept.
+  void Add(const Heartbeat& heartbeat);
+  void Add(const Facts& other);
+  void To(Heartbeat* heartbeat) const;
+  // Versions, mode of the GPU marks, cost: as JobStatus has them. Ranks that told nothing are not in it.
+  void To(JobStatus* status) const;
+
+ private:
+  struct Kind {
+    Ranks ranks;
+    uint32_t call_ns = 0;
+    uint64_t ring_bytes = 0;
+  };
+  std::map<std::pair<std::string, std::string>, Kind> kinds_;  // version and mode
+  std::set<std::string> agents_;
+  uint32_t agent_cpu_permille_ = 0;
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_COMMON_RECORDER_FACTS_H_

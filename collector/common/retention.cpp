@@ -1,0 +1,221 @@
+#include "collector/common/retention.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace lockstep {
+namespace {
+
+constexpr char kIncidentPrefix[] = "lockstep-incident-", kRemovingPrefix[] = ".removing-lockstep-incident-";
+constexpr size_t kMostFiles = 1 << 20;
+
+std::string Printable(const std::string& text) {
+  std::string out = text.substr(0, 200);
+  for (char& c : out) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return out;
+}
+
+std::string AgeText(int64_t seconds) {
+  if (seconds >= 2 * 86400) return absl::StrCat(seconds / 86400, " days old");
+  return seconds >= 2 * 3600 ? absl::StrCat(seconds / 3600, " hours old") : absl::StrCat(std::max<int64_t>(0, seconds / 60), " minutes old");
+}
+
+bool IsIncidentFile(const std::string& name) {
+  for (const char* known : {"manifest.json", "verdict.json", "verdict.txt", "report.html", "decisions.jsonl", "stacks.json", "index.lsi", ".ledger",
+                            ".gathering.json", ".verdict.pb", ".told"}) {
+    if (name == known) return true;
+    // The same, being written: NAME.PID.tmp.
+    if (absl::StartsWith(name, absl::StrCat(known, ".")) && absl::EndsWith(name, ".tmp")) return true;
+  }
+  return absl::EndsWith(name, ".lsd") || (name[0] == '.' && absl::EndsWith(name, ".part")) || absl::StartsWith(name, ".lockstep.");
+}
+
+class Folder {
+ public:
+  explicit Folder(int fd) : fd_(fd) {}
+  ~Folder() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  int fd() const { return fd_; }
+  bool ok() const { return fd_ >= 0; }
+  std::vector<std::string> Names() const {
+    std::vector<std::string> names;
+    const int again = openat(fd_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR* dir = again < 0 ? nullptr : fdopendir(again);
+    if (dir == nullptr) {
+      if (again >= 0) close(again);
+      return names;
+    }
+    while (const dirent* entry = readdir(dir)) {
+      if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 && names.size() < kMostFiles) names.emplace_back(entry->d_name);
+    }
+    closedir(dir);
+    return names;
+  }
+
+ private:
+  const int fd_;
+};
+
+int OpenFolder(int at, const std::string& name) { return openat(at, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC); }
+
+// "captured_real_ns" of the manifest, in seconds; 0: it says none.
+int64_t CapturedAt(int folder) {
+  const int fd = openat(folder, "manifest.json", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return 0;
+  std::string text(64 << 10, '\0');
+  const ssize_t got = read(fd, text.data(), text.size());
+  close(fd);
+  text.resize(got > 0 ? static_cast<size_t>(got) : 0);
+  constexpr char kKey[] = "\"captured_real_ns\":";
+  const size_t at = text.find(kKey);
+  if (at == std::string::npos) return 0;
+  const long long value = strtoll(text.c_str() + at + sizeof(kKey) - 1, nullptr, 10);
+  return value > 0 ? value / 1'000'000'000 : 0;
+}
+
+struct KeptIncident {
+  std::string name;
+  int64_t at_s = 0;  // when it was taken, or last written to if that is later
+  uint64_t bytes = 0;
+  std::string keep;  // why it stays whatever the limits say
+  struct stat info {};
+};
+
+// False: no incident of ours, nothing to say about.
+bool Look(const Folder& parent, const std::string& name, KeptIncident* incident) {
+  incident->name = name;
+  if (fstatat(parent.fd(), name.c_str(), &incident->info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(incident->info.st_mode)) return false;
+  if (incident->info.st_uid != geteuid()) return false;
+  const Folder folder(OpenFolder(parent.fd(), name));
+  struct stat opened {};
+  if (!folder.ok() || fstat(folder.fd(), &opened) != 0 || opened.st_ino != incident->info.st_ino || opened.st_dev != incident->info.st_dev) return false;
+  bool ours = false;
+  for (const std::string& file : folder.Names()) {
+    struct stat info {};
+    if (fstatat(folder.fd(), file.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    incident->bytes += static_cast<uint64_t>(info.st_blocks) * 512;
+    if (S_ISREG(info.st_mode)) incident->at_s = std::max<int64_t>(incident->at_s, info.st_mtime);
+    if (file == ".gathering.json") incident->keep = "it is still being gathered";
+    if ((!S_ISREG(info.st_mode) || !IsIncidentFile(file)) && incident->keep.empty()) {
+      incident->keep = absl::StrCat("it holds ", Printable(file), ", which is none of an incident's files");
+    }
+    ours |= file == "manifest.json" || file == ".gathering.json" || file == "verdict.json";
+  }
+  if (!ours) return false;
+  // Looking into an incident writes its index: that makes it no younger. A copy keeps what its manifest says.
+  if (const int64_t captured = CapturedAt(folder.fd()); captured > 0) incident->at_s = captured;
+  return true;
+}
+
+// Files of an incident in a folder that nobody knows the name of any more.
+bool RemoveFolder(const Folder& parent, const std::string& name) {
+  {
+    const Folder folder(OpenFolder(parent.fd(), name));
+    if (!folder.ok()) return false;
+    for (const std::string& file : folder.Names()) {
+      if (IsIncidentFile(file)) unlinkat(folder.fd(), file.c_str(), 0);
+    }
+  }
+  return unlinkat(parent.fd(), name.c_str(), AT_REMOVEDIR) == 0;
+}
+
+}  // namespace
+
+absl::StatusOr<Retained> RetainIncidents(const std::string& folder, const RetentionRequest& request) {
+  const Folder parent(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!parent.ok()) {
+    const bool link = errno == ELOOP || errno == ENOTDIR;
+    return absl::FailedPreconditionError(absl::StrCat(Printable(folder), ": ", link ? "is no folder, or a link: name the folder itself" : strerror(errno)));
+  }
+  Retained done;
+  std::vector<KeptIncident> incidents;
+  std::vector<std::string> names = parent.Names();
+  std::sort(names.begin(), names.end());
+  const auto say = [&](const std::string& line) {
+    if (request.say) request.say(line);
+  };
+  for (const std::string& name : names) {
+    struct stat info {};
+    if (absl::StartsWith(name, kRemovingPrefix)) {
+      // Of ours, and a process was killed while it removed it.
+      if (!request.dry_run && fstatat(parent.fd(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid()) {
+        RemoveFolder(parent, name);
+      }
+      continue;
+    }
+    KeptIncident incident;
+    if (absl::StartsWith(name, kIncidentPrefix) && Look(parent, name, &incident)) incidents.push_back(std::move(incident));
+  }
+  std::sort(incidents.begin(), incidents.end(), [](const KeptIncident& a, const KeptIncident& b) { return a.at_s != b.at_s ? a.at_s < b.at_s : a.name < b.name; });
+  if (!incidents.empty() && incidents.back().keep.empty()) incidents.back().keep = "it is the newest";
+  uint64_t all = 0;
+  for (const KeptIncident& incident : incidents) all += incident.bytes;
+  for (const KeptIncident& incident : incidents) {
+    const std::string shown = absl::StrCat(folder, "/", Printable(incident.name));
+    const int64_t age = request.now_s - incident.at_s;
+    const bool old = request.by_age && request.limits.age_s > 0 && age > request.limits.age_s;
+    const bool large = request.limits.bytes > 0 && all > request.limits.bytes;
+    const std::string why = old ? AgeText(age) : absl::StrCat("incidents take ", all >> 20, " MiB, more than ", request.limits.bytes >> 20);
+    if ((!old && !large) || !incident.keep.empty()) {
+      ++done.kept;
+      done.kept_bytes += incident.bytes;
+      if (request.say_kept) say(absl::StrCat("kept ", shown, ": ", incident.keep.empty() ? AgeText(age) : incident.keep));
+      continue;
+    }
+    const std::string gone = absl::StrCat(".removing-", incident.name);
+    struct stat again {};
+    bool removed = request.dry_run;
+    if (!request.dry_run) {
+      // Still what was looked at, and nothing has come in between.
+      removed = fstatat(parent.fd(), incident.name.c_str(), &again, AT_SYMLINK_NOFOLLOW) == 0 && again.st_ino == incident.info.st_ino &&
+                again.st_dev == incident.info.st_dev && renameat(parent.fd(), incident.name.c_str(), parent.fd(), gone.c_str()) == 0;
+      if (removed && !RemoveFolder(parent, gone)) {
+        removed = false;
+        renameat(parent.fd(), gone.c_str(), parent.fd(), incident.name.c_str());
+      }
+    }
+    if (!removed) {
+      ++done.failed;
+      say(absl::StrCat("cannot remove ", shown, ": ", strerror(errno)));
+      continue;
+    }
+    ++done.removed;
+    done.removed_bytes += incident.bytes;
+    all -= incident.bytes;
+    say(absl::StrCat(request.dry_run ? "would remove " : "removed ", shown, ": ", why));
+  }
+  return done;
+}
+
+bool TrustedClock::Trust(int64_t mono_ns, int64_t real_ns) {
+  constexpr int64_t kStep = 60'000'000'000, kPause = 3600LL * 1'000'000'000;
+  const int64_t offset = real_ns - mono_ns;
+  if (known_ && std::abs(offset - offset_ns_) > kStep) {
+    stepped_ = true;
+    stepped_ns_ = mono_ns;
+  }
+  known_ = true;
+  offset_ns_ = offset;
+  if (stepped_ && mono_ns - stepped_ns_ >= kPause) stepped_ = false;
+  return !stepped_;
+}
+
+}  // namespace lockstep

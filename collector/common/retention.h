@@ -1,0 +1,53 @@
+// Which incidents are kept: those younger than an age, the newest of them within so many bytes. What is not an incident of
+// this user is left alone, and so are the newest one and those that are still being gathered.
+#ifndef LOCKSTEP_COLLECTOR_COMMON_RETENTION_H_
+#define LOCKSTEP_COLLECTOR_COMMON_RETENTION_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace lockstep {
+
+struct RetentionLimits {
+  int64_t age_s = 7 * 86400;               // 0: however old
+  uint64_t bytes = uint64_t{5} << 30;      // of all incidents in the folder, as they lie on the disk; 0: however large
+};
+
+struct RetentionRequest {
+  RetentionLimits limits;
+  int64_t now_s = 0;      // wall clock
+  bool by_age = true;     // false: the clock is not to be trusted just now
+  bool dry_run = false;
+  // A line for each incident that goes ("removed ...", "would remove ...") or that cannot; with `say_kept` for the others, too.
+  std::function<void(const std::string&)> say;
+  bool say_kept = false;
+};
+
+struct Retained {
+  int removed = 0, kept = 0, failed = 0;
+  uint64_t removed_bytes = 0, kept_bytes = 0;
+};
+
+// Looks at FOLDER/lockstep-incident-*. Takes no space of the disk, follows no link, and goes into no folder below an
+// incident's: one that holds anything else than an incident's files is kept, with the reason. An incident vanishes by a
+// rename first, so nobody sees half of one; what was being removed when a process was killed is removed by the next.
+// Fails where FOLDER cannot be opened, or is a link.
+absl::StatusOr<Retained> RetainIncidents(const std::string& folder, const RetentionRequest& request);
+
+// Whether the wall clock may be used for ages: it is not for an hour after it was set. Both in nanoseconds.
+class TrustedClock {
+ public:
+  bool Trust(int64_t mono_ns, int64_t real_ns);
+
+ private:
+  bool known_ = false;
+  int64_t offset_ns_ = 0, stepped_ns_ = 0;
+  bool stepped_ = false;
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_COMMON_RETENTION_H_

@@ -1,0 +1,184 @@
+#include "collector/common/retention.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+
+namespace lockstep {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr int64_t kDay = 86400, kNow = 1'800'000'000;
+
+class RetentionTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char folder[] = "/tmp/lockstep_retention_XXXXXX";
+    ASSERT_NE(mkdtemp(folder), nullptr);
+    folder_ = folder;
+    request_.now_s = kNow;
+    request_.say = [this](const std::string& line) { said_.push_back(line); };
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::string Make(const std::string& job, int64_t days_old, size_t kib = 4) {
+    const std::string path = folder_ + "/lockstep-incident-" + job;
+    std::filesystem::create_directory(path);
+    std::ofstream(path + "/manifest.json") << "{\n  \"format\": 1,\n  \"captured_real_ns\": " << (kNow - days_old * kDay) << "000000000\n}\n";
+    std::ofstream(path + "/verdict.txt") << "HUNG\n";
+    std::ofstream(path + "/n1.lsd") << std::string(kib << 10, 'x');
+    return path;
+  }
+  Retained Retain() {
+    said_.clear();
+    const absl::StatusOr<Retained> done = RetainIncidents(folder_, request_);
+    EXPECT_TRUE(done.ok()) << done.status();
+    return done.ok() ? *done : Retained();
+  }
+  std::vector<std::string> Left() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_)) names.push_back(entry.path().filename());
+    std::sort(names.begin(), names.end());
+    for (std::string& name : names) {
+      if (name.rfind("lockstep-incident-", 0) == 0) name = name.substr(18);
+    }
+    return names;
+  }
+  std::string folder_;
+  RetentionRequest request_;
+  std::vector<std::string> said_;
+};
+
+TEST_F(RetentionTest, TheOldGoAndTheNewestStaysHoweverOldItIs) {
+  Make("a", 30), Make("b", 8), Make("c", 6);
+  request_.dry_run = true;
+  EXPECT_EQ(Retain().removed, 2);
+  EXPECT_THAT(said_, ElementsAre(HasSubstr("would remove"), HasSubstr("lockstep-incident-b: 8 days old")));
+  EXPECT_THAT(Left(), ElementsAre("a", "b", "c"));
+  request_.dry_run = false;
+  EXPECT_EQ(Retain().removed, 2);
+  EXPECT_THAT(Left(), ElementsAre("c"));
+  request_.now_s += 100 * kDay;
+  EXPECT_EQ(Retain().removed, 0);
+  EXPECT_THAT(Left(), ElementsAre("c")) << "the newest";
+}
+
+TEST_F(RetentionTest, WhatIsTooMuchGoesOldestFirst) {
+  Make("a", 3, 400), Make("b", 2, 400), Make("c", 1, 400);
+  request_.limits.bytes = 900 << 10;
+  EXPECT_EQ(Retain().removed, 1);
+  EXPECT_THAT(Left(), ElementsAre("b", "c"));
+  request_.limits.bytes = 1;
+  EXPECT_EQ(Retain().removed, 1);
+  EXPECT_THAT(Left(), ElementsAre("c"));
+  Make("a", 300, 400);
+  request_.limits = {0, 0};
+  EXPECT_EQ(Retain().removed, 0) << "no limits";
+}
+
+TEST_F(RetentionTest, WhatIsBeingGatheredStays) {
+  std::ofstream(Make("a", 30) + "/.gathering.json") << "{}";
+  Make("b", 1);
+  request_.say_kept = true;
+  EXPECT_EQ(Retain().removed, 0);
+  EXPECT_THAT(said_, ElementsAre(HasSubstr("still being gathered"), HasSubstr("the newest")));
+}
+
+TEST_F(RetentionTest, WhatIsNotOursStays) {
+  const std::string notes = Make("notes", 30), folder = Make("folder", 30), link = Make("link", 30);
+  std::ofstream(notes + "/my notes.txt") << "dear diary";
+  std::filesystem::create_directory(folder + "/copies.lsd");
+  std::filesystem::create_symlink("/etc/passwd", link + "/n2.lsd");
+  std::filesystem::create_directory(folder_ + "/lockstep-incident-of-another-tool");
+  std::ofstream(folder_ + "/lockstep-incident-file") << "x";
+  std::filesystem::create_directory(folder_ + "/outside");
+  std::filesystem::create_directory_symlink(Make("elsewhere", 30), folder_ + "/lockstep-incident-symlink");
+  std::filesystem::rename(folder_ + "/lockstep-incident-elsewhere", folder_ + "/outside/precious");
+  if (geteuid() == 0) {
+    ASSERT_EQ(chown(Make("others", 30).c_str(), 1000, 1000), 0);
+  }
+  Make("z", 1);
+  const std::vector<std::string> before = Left();
+  EXPECT_EQ(Retain().removed, 0);
+  EXPECT_EQ(Left(), before);
+  EXPECT_TRUE(std::filesystem::exists(notes + "/n1.lsd"));
+  EXPECT_TRUE(std::filesystem::exists("/etc/passwd"));
+  request_.say_kept = true;
+  Retain();
+  EXPECT_THAT(said_, ::testing::Contains(HasSubstr("holds my notes.txt")));
+  const std::string way = folder_ + ".link";
+  std::filesystem::create_directory_symlink(folder_, way);
+  EXPECT_THAT(std::string(RetainIncidents(way, request_).status().message()), HasSubstr("name the folder itself"));
+  std::filesystem::remove(way);
+}
+
+TEST_F(RetentionTest, WhatWasBeingRemovedIsRemovedByTheNext) {
+  Make("a", 1), Make("b", 1);
+  std::filesystem::rename(folder_ + "/lockstep-incident-a", folder_ + "/.removing-lockstep-incident-a");
+  EXPECT_EQ(Retain().removed, 0);
+  EXPECT_THAT(Left(), ElementsAre("b"));
+}
+
+TEST_F(RetentionTest, AClockThatWasSetBackRemovesNothing) {
+  Make("a", 1), Make("b", 0);
+  request_.now_s = kNow - 400 * kDay;
+  EXPECT_EQ(Retain().removed, 0);
+  // Files of which the manifest says nothing count by when they were written to.
+  std::ofstream(folder_ + "/lockstep-incident-a/manifest.json") << "{\"captured_real_ns\": -5}";
+  EXPECT_EQ(Retain().removed, 0);
+}
+
+TEST_F(RetentionTest, AClockThatWasSetForwardRemovesNothingForAnHour) {
+  TrustedClock clock;
+  int64_t mono = 1'000'000'000, real = kNow * 1'000'000'000;
+  const int64_t minute = 60'000'000'000;
+  EXPECT_TRUE(clock.Trust(mono, real));
+  EXPECT_TRUE(clock.Trust(mono += minute, real += minute));
+  EXPECT_FALSE(clock.Trust(mono += minute, real += 400 * kDay * 1'000'000'000));
+  for (int i = 0; i < 59; ++i) EXPECT_FALSE(clock.Trust(mono += minute, real += minute));
+  EXPECT_FALSE(clock.Trust(mono += minute / 2, real -= 400 * kDay * 1'000'000'000)) << "set back again";
+  for (int i = 0; i < 59; ++i) EXPECT_FALSE(clock.Trust(mono += minute, real += minute));
+  EXPECT_TRUE(clock.Trust(mono += minute, real += minute));
+  Make("a", 1), Make("b", 0);
+  request_.now_s = kNow + 400 * kDay;
+  request_.by_age = false;
+  EXPECT_EQ(Retain().removed, 0);
+  request_.limits.bytes = 1;
+  EXPECT_EQ(Retain().removed, 1) << "bytes need no clock";
+}
+
+TEST_F(RetentionTest, AFullDiskIsNoHindrance) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs a file system of its own";
+  const pid_t child = fork();
+  if (child == 0) {
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        mount("tmpfs", folder_.c_str(), "tmpfs", 0, "size=1m") != 0) {
+      _exit(77);
+    }
+    Make("a", 30, 100), Make("b", 1, 100);
+    std::ofstream fill(folder_ + "/fill");
+    const std::string block(4096, 'x');
+    while (fill.write(block.data(), static_cast<std::streamsize>(block.size())).flush()) {
+    }
+    const Retained done = Retain();
+    _exit(done.removed == 1 && done.failed == 0 && !std::filesystem::exists(folder_ + "/lockstep-incident-a") ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "no mount namespace of one's own here";
+  EXPECT_EQ(status, 0);
+}
+
+}  // namespace
+}  // namespace lockstep

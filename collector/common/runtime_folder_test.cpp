@@ -1,0 +1,99 @@
+#include "collector/common/runtime_folder.h"
+
+#include <grp.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <functional>
+
+namespace lockstep {
+namespace {
+
+class RuntimeFolderTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/lockstep-runtime-test-XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    parent_ = name;
+    folder_ = parent_ + "/lockstep";
+    setenv("LOCKSTEP_RUNTIME_DIR", folder_.c_str(), 1);
+  }
+  void TearDown() override {
+    unsetenv("LOCKSTEP_RUNTIME_DIR");
+    unlink((folder_ + "/collector").c_str());
+    rmdir(folder_.c_str());
+    unlink(folder_.c_str());
+    rmdir(parent_.c_str());
+  }
+  std::string parent_, folder_;
+};
+
+TEST_F(RuntimeFolderTest, IsMadePrivateAndKeepsThePlace) {
+  const absl::StatusOr<std::string> made = MakeRuntimeFolder();
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(*made, folder_);
+  struct stat info {};
+  ASSERT_EQ(stat(folder_.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700u);
+  EXPECT_EQ(ReadCollectorPlace(folder_).status().code(), absl::StatusCode::kNotFound);
+  ASSERT_TRUE(WriteCollectorPlace(folder_, {"tcp://127.0.0.1:7170", "/etc/lockstep/collector.pub"}).ok());
+  const absl::StatusOr<CollectorPlace> place = ReadCollectorPlace(folder_);
+  ASSERT_TRUE(place.ok()) << place.status();
+  EXPECT_EQ(place->endpoint, "tcp://127.0.0.1:7170");
+  EXPECT_EQ(place->server_key, "/etc/lockstep/collector.pub");
+  RemoveCollectorPlace(folder_, "tcp://127.0.0.1:1");
+  EXPECT_TRUE(ReadCollectorPlace(folder_).ok());
+  RemoveCollectorPlace(folder_, "tcp://127.0.0.1:7170");
+  EXPECT_FALSE(ReadCollectorPlace(folder_).ok());
+}
+
+TEST_F(RuntimeFolderTest, RefusesLinksAndFoldersOthersMayWriteTo) {
+  ASSERT_EQ(symlink("/tmp", folder_.c_str()), 0);
+  EXPECT_EQ(MakeRuntimeFolder().status().code(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_EQ(unlink(folder_.c_str()), 0);
+  ASSERT_EQ(mkdir(folder_.c_str(), 0700), 0);
+  ASSERT_EQ(chmod(folder_.c_str(), 0777), 0);
+  EXPECT_EQ(MakeRuntimeFolder().status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+// As another user, in a child: tests that run as root see both sides.
+int AsNobody(const std::function<int()>& work) {
+  const pid_t child = fork();
+  if (child == 0) _exit(setgroups(0, nullptr) == 0 && setresgid(65534, 65534, 65534) == 0 && setresuid(65534, 65534, 65534) == 0 ? work() : 100);
+  int status = 0;
+  return waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST_F(RuntimeFolderTest, RootsWordIsForAllToReadAndNobodyElses) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root";
+  ASSERT_EQ(chmod(parent_.c_str(), 0755), 0);
+  ASSERT_TRUE(MakeRuntimeFolder().ok());
+  const auto read = [&] { return static_cast<int>(ReadCollectorPlace(folder_).status().code()); };
+  const auto write = [&] { return static_cast<int>(MakeRuntimeFolder().status().code()); };
+  ASSERT_TRUE(WriteCollectorPlace(folder_, {"tcp://127.0.0.1:7170", ""}).ok());
+  EXPECT_EQ(AsNobody(read), static_cast<int>(absl::StatusCode::kPermissionDenied)) << "a folder of root's alone";
+  ASSERT_EQ(chmod(folder_.c_str(), 0755), 0);
+  EXPECT_EQ(AsNobody(read), static_cast<int>(absl::StatusCode::kPermissionDenied)) << "it was written for root alone";
+  ASSERT_TRUE(WriteCollectorPlace(folder_, {"tcp://127.0.0.1:7170", ""}).ok());
+  EXPECT_EQ(AsNobody(read), 0);
+  EXPECT_EQ(AsNobody(write), static_cast<int>(absl::StatusCode::kFailedPrecondition)) << "to read is not to write";
+  ASSERT_EQ(chmod(folder_.c_str(), 0775), 0);
+  EXPECT_EQ(AsNobody(read), static_cast<int>(absl::StatusCode::kFailedPrecondition)) << "a group may write there";
+  ASSERT_EQ(chmod(folder_.c_str(), 0755), 0);
+  ASSERT_EQ(chown(folder_.c_str(), 65533, 65533), 0);
+  EXPECT_EQ(AsNobody(read), static_cast<int>(absl::StatusCode::kFailedPrecondition)) << "a third user's";
+  EXPECT_EQ(read(), static_cast<int>(absl::StatusCode::kFailedPrecondition)) << "root believes no user's word";
+}
+
+TEST_F(RuntimeFolderTest, AFileThatMakesNoSenseIsSaid) {
+  ASSERT_TRUE(MakeRuntimeFolder().ok());
+  std::ofstream(folder_ + "/collector") << "rubbish\n";
+  EXPECT_EQ(ReadCollectorPlace(folder_).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace lockstep

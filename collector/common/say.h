@@ -1,0 +1,28 @@
+// Lockstep's own words on stderr: one line, one write, so that lines of many processes do not mix.
+#ifndef LOCKSTEP_COLLECTOR_COMMON_SAY_H_
+#define LOCKSTEP_COLLECTOR_COMMON_SAY_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace lockstep {
+
+// Writes "lockstep: TEXT\n" to stderr. A stderr that is closed or full is ignored.
+void Say(absl::string_view text);
+// Writes TEXT as it is (the verdict block).
+void SayBlock(absl::string_view text);
+
+// Of standard input, output and error those that are closed are opened on /dev/null, for this program alone: what it starts finds
+// them closed, as it would without it. First thing in a program that opens files and sockets of its own: one of them would get
+// the number, and the words that are meant for stderr.
+void OccupyClosedStandardFiles();
+
+// "450 ms", "5.2 s", "3 min 20 s", "2 h 5 min".
+std::string DurationText(long long ns);
+// "12,345".
+std::string CountText(unsigned long long value);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_COMMON_SAY_H_

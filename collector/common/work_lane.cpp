@@ -1,0 +1,76 @@
+#include "collector/common/work_lane.h"
+
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+namespace lockstep {
+
+DoneQueue::DoneQueue() : event_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+DoneQueue::~DoneQueue() {
+  if (event_ >= 0) close(event_);
+}
+
+void DoneQueue::Push(std::function<void(int64_t)> done) {
+  {
+    const std::lock_guard lock(mutex_);
+    done_.push_back(std::move(done));
+  }
+  const uint64_t one = 1;
+  (void)!write(event_, &one, sizeof one);
+}
+
+void DoneQueue::Run(int64_t now) {
+  uint64_t count = 0;
+  (void)!read(event_, &count, sizeof count);
+  std::deque<std::function<void(int64_t)>> done;
+  {
+    const std::lock_guard lock(mutex_);
+    done.swap(done_);
+  }
+  for (const auto& one : done) one(now);
+}
+
+WorkLane::WorkLane(DoneQueue* done) : done_(done) {
+  // Signals are the owner's.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { Work(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+WorkLane::~WorkLane() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  more_.notify_one();
+  thread_.join();
+}
+
+void WorkLane::Push(std::function<void()> run, std::function<void(int64_t)> done) {
+  {
+    const std::lock_guard lock(mutex_);
+    tasks_.emplace_back(std::move(run), std::move(done));
+  }
+  more_.notify_one();
+}
+
+void WorkLane::Work() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    more_.wait(lock, [this] { return stop_ || !tasks_.empty(); });
+    if (stop_) return;
+    auto [run, done] = std::move(tasks_.front());
+    tasks_.pop_front();
+    lock.unlock();
+    run();
+    run = nullptr;  // what it held is freed here, not on the owner's thread
+    done_->Push(std::move(done));
+    lock.lock();
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,49 @@
+// A thread that does tasks one after the other, and hands what is to be done afterwards back to its owner's thread.
+#ifndef LOCKSTEP_COLLECTOR_COMMON_WORK_LANE_H_
+#define LOCKSTEP_COLLECTOR_COMMON_WORK_LANE_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace lockstep {
+
+// What finished tasks left, for the thread that owns it. fd() is readable when there is something.
+class DoneQueue {
+ public:
+  DoneQueue();
+  ~DoneQueue();
+  int fd() const { return event_; }
+  void Push(std::function<void(int64_t)> done);  // any thread
+  void Run(int64_t now);                         // the owner
+
+ private:
+  int event_ = -1;
+  std::mutex mutex_;
+  std::deque<std::function<void(int64_t)>> done_;
+};
+
+class WorkLane {
+ public:
+  explicit WorkLane(DoneQueue* done);
+  // Ends after the task that runs now; those that wait are dropped.
+  ~WorkLane();
+  void Push(std::function<void()> run, std::function<void(int64_t)> done);
+
+ private:
+  void Work();
+  DoneQueue* const done_;
+  std::mutex mutex_;
+  std::condition_variable more_;
+  std::deque<std::pair<std::function<void()>, std::function<void(int64_t)>>> tasks_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_COMMON_WORK_LANE_H_

@@ -1,0 +1,112 @@
+#include "collector/detect/decision_log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+
+#include "nlohmann/json.hpp"
+
+namespace lockstep {
+namespace {
+
+class DecisionLogTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/lockstep-decisions-XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    folder_ = name;
+    path_ = folder_ + "/decisions.jsonl";
+  }
+  void TearDown() override {
+    remove(path_.c_str());
+    remove((path_ + ".1").c_str());
+    rmdir(folder_.c_str());
+  }
+  static std::string Read(const std::string& path) {
+    std::ifstream file(path);
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+  std::string folder_, path_;
+};
+
+TEST_F(DecisionLogTest, EveryFigureOfADecisionStandsInItsLine) {
+  Decision decision;
+  decision.level = Level::kHung;
+  decision.comm = 0xabc;
+  decision.comm_name = "dp_\xff\n";
+  decision.sequence = 912;
+  decision.age_ns = 10'250'000'000;
+  decision.limit_ns = 10'000'000'000;
+  decision.p99_gap_ns = 31'000'000;
+  decision.gaps = 256;
+  decision.root_kind = HOST_STALL;
+  decision.roots = {1736};
+  decision.samples = 5;
+  decision.idle_ns = 5'000'000'000;
+  decision.cpu_ns = 1'000'000;
+  decision.io_bytes = 0;
+  decision.sample_gap_ns = 1'050'000'000;
+  decision.waiting = RunsOf({0, 1, 2, 9});
+  decision.missing = RunsOf({1736});
+  decision.rule = "host stall";
+  decision.reason = "the root is blocked";
+  const std::string line = DecisionJson(decision, "train/0/2", 1'770'000'000'123'000'000);
+  EXPECT_EQ(line.find('\n'), std::string::npos);
+  const auto json = nlohmann::json::parse(line);
+  EXPECT_EQ(json["time"], "2026-02-02T02:40:00.123Z");
+  EXPECT_EQ(json["decision"], "hung");
+  EXPECT_EQ(json["job"], "train/0/2");
+  EXPECT_EQ(json["age_s"], 10.25);
+  EXPECT_EQ(json["limit_s"], 10.0);
+  EXPECT_EQ(json["p99_gap_s"], 0.031);
+  EXPECT_EQ(json["gaps"], 256);
+  EXPECT_EQ(json["communicator"]["id"], "0000000000000abc");
+  EXPECT_EQ(json["sequence"], 912);
+  EXPECT_EQ(json["root"], "HOST_STALL");
+  EXPECT_EQ(json["root_ranks"], "1736");
+  EXPECT_EQ(json["samples"]["taken"], 5);
+  EXPECT_EQ(json["samples"]["idle_s"], 5.0);
+  EXPECT_EQ(json["waiting_ranks"], "0-2, 9");
+  EXPECT_EQ(json["rule"], "host stall");
+}
+
+TEST_F(DecisionLogTest, AnAgentsEventToo) {
+  LateEvent event;
+  event.comm = 5;
+  event.over = true;
+  event.in_flight_ns = 7'000'000'000;
+  const auto json = nlohmann::json::parse(DecisionJson(event, "train/0/2", "dgx01", 0));
+  EXPECT_EQ(json["decision"], "over");
+  EXPECT_EQ(json["host"], "dgx01");
+  EXPECT_EQ(json["age_s"], 7.0);
+}
+
+TEST_F(DecisionLogTest, LinesAreAppendedAndAFullFileIsMovedAway) {
+  DecisionLog log;
+  EXPECT_FALSE(log.Append("{}").ok()) << "not open";
+  ASSERT_TRUE(log.Open(path_, 40).ok());
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(log.Append("{\"line\": " + std::to_string(i) + "}\n").ok());
+  EXPECT_EQ(Read(path_ + ".1"), "{\"line\": 0} \n{\"line\": 1} \n{\"line\": 2} \n");
+  EXPECT_EQ(Read(path_), "{\"line\": 3} \n{\"line\": 4} \n");
+  struct stat info {};
+  ASSERT_EQ(stat(path_.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+}
+
+TEST_F(DecisionLogTest, OnlyARegularFileIsWritten) {
+  ASSERT_EQ(symlink("/dev/null", path_.c_str()), 0);
+  DecisionLog log;
+  EXPECT_FALSE(log.Open(path_).ok());
+  EXPECT_FALSE(log.Open("/dev/null").ok());
+  EXPECT_FALSE(log.Open(folder_).ok());
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,0 +1,65 @@
+// What hang detection needs to know of one ring's digest: is its process waiting, in what, since when, and has anything
+// moved since the digest before.
+#ifndef LOCKSTEP_COLLECTOR_DETECT_DIGEST_VIEW_H_
+#define LOCKSTEP_COLLECTOR_DETECT_DIGEST_VIEW_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "recorder/ring/snapshot.h"
+
+namespace lockstep {
+
+struct DigestComm {
+  uint64_t id = 0;
+  std::string name;          // empty when it has none
+  int32_t member = -1, size = -1;
+  bool active = false;       // neither ended nor failed
+  uint64_t collectives = 0;  // issued
+  uint64_t total = 0;        // collectives, sends and receives issued
+  int64_t issued_ns = 0;
+};
+
+// A thread that is inside a call or a host wait.
+struct DigestWait {
+  ring::CallKind kind = ring::CallKind::kNone;
+  uint64_t comm = 0;           // of a call; 0: none
+  uint64_t seq = 0;            // likewise
+  uint32_t stream = UINT32_MAX;  // of a host wait; UINT32_MAX: none, or not known
+  int64_t since_ns = 0;
+};
+
+// A stream with GPU marks.
+struct DigestStream {
+  uint32_t index = 0;
+  uint64_t issued = 0, completed = 0;
+  uint64_t comm = 0;           // of its oldest unfinished operation; 0: not known
+  uint64_t seq = 0;            // likewise; 0 for sends and receives
+};
+
+// One process at one time. Times are the host's CLOCK_MONOTONIC, nanoseconds.
+struct DigestView {
+  int32_t slot = -1;         // the watcher's number of the ring; a process that drives several ranks has one
+  bool alive = true;         // its process has not ended, as far as is known
+  bool ended_badly = false;  // ended with a signal or a status other than 0
+  std::vector<DigestComm> comms;
+  // Changes whenever the rank makes progress in NCCL work: issued or finished operations, communicator states.
+  uint64_t progress_mark = 0;
+  // When a thread last entered or left a recorded call or host wait. Two looks at the same moment may differ by a little:
+  // the clock is calibrated anew in between.
+  int64_t activity_ns = 0;
+  std::vector<DigestWait> waits;
+  std::vector<DigestStream> streams;
+  // Earliest of the calls and host waits its threads are inside; 0: none.
+  int64_t blocked_since_ns = 0;
+  bool in_init = false;        // one of these is the making of a communicator
+  bool gpu_in_flight = false;  // a marked stream has tickets that are not completed
+  std::string doing;           // "in AllReduce #41", "in cudaStreamSynchronize"; empty: outside recorded calls
+};
+
+DigestView ViewOf(const ring::Snapshot& digest);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_DETECT_DIGEST_VIEW_H_

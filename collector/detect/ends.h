@@ -1,0 +1,61 @@
+// Which of the processes that ended are causes, and which ended because the job was ending.
+#ifndef LOCKSTEP_COLLECTOR_DETECT_ENDS_H_
+#define LOCKSTEP_COLLECTOR_DETECT_ENDS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analyzer/model/bundle.h"
+
+namespace lockstep {
+
+struct EndingFacts {
+  // A launcher of the job's own (torchrun, mpirun) stands above the ranks: it kills the others when one fails.
+  bool launcher = false;
+  // When lockstep, or the user through it, began to end the job; 0: nobody did.
+  int64_t ending_since_ns = 0;
+};
+
+// Sets Process::consequence, of one host's processes. Order is by the end's monotonic time:
+//  - whatever ended after ending_since_ns is a consequence;
+//  - of bad ends (a signal, a status other than 0, or not known how) the first is a cause;
+//  - later ones are consequences where they look like one: under a launcher every one but a crash signal (SIGSEGV and
+//    its like) more than a second later; without a launcher a status other than 0 and SIGABRT, the way programs give up
+//    when a peer is gone. Nobody else kills ranks there, so another SIGKILL is a cause of its own.
+void MarkConsequences(const EndingFacts& facts, const std::vector<Process*>& processes);
+
+// The end of a process of a job over many hosts.
+struct HostEnd {
+  Process* process = nullptr;     // ended_mono_ns is its host's clock
+  std::string host;               // ends of equal hosts (boot ids) are ordered by ended_mono_ns, exactly
+  // When it ended on a clock that all share, and by how much that may be wrong (HostClocks, or wall clocks);
+  // uncertainty < 0: not known at all.
+  int64_t shared_ns = 0;
+  int64_t uncertainty_ns = -1;
+};
+
+struct FirstEnds {
+  // Indexes into the ends given: bad ends that no other bad end is known to precede. One: that is the cause. Several:
+  // the clocks do not tell which was first.
+  std::vector<size_t> causes;
+  // Further bad ends that are causes of their own, as MarkConsequences has them.
+  std::vector<size_t> further;
+};
+
+// The same over hosts, by the same rules, where "first" and "within a second" hold as far as the clocks can tell: an end
+// is before another for certain when shared_ns and both uncertainties say so. What a launcher's SIGTERM ended is never in
+// `causes` beside something else. Sets Process::consequence of all others; ending_since_ns is on the shared clock.
+// O(n log n).
+FirstEnds FindFirstEnds(const EndingFacts& facts, const std::vector<HostEnd>& ends);
+
+// Killed, gone unseen, or exited with a status other than 0.
+bool EndedBadly(const Process& process);
+
+// "exited 0", "killed by signal 9 (Killed)", "running", "gone".
+std::string EndText(const Process& process);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_DETECT_ENDS_H_

@@ -1,0 +1,53 @@
+// Times between steps of one communicator, the last 256, and what they teach: how long a wait of it may be.
+#ifndef LOCKSTEP_COLLECTOR_DETECT_GAP_HISTORY_H_
+#define LOCKSTEP_COLLECTOR_DETECT_GAP_HISTORY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace lockstep {
+
+// A communicator is warm once two operations lie behind its members.
+constexpr uint64_t kWarmTotal = 3;
+
+class GapHistory {
+ public:
+  static constexpr size_t kMost = 256;
+
+  // Kept in whole microseconds; longer ones than 71 minutes count as 71 minutes.
+  void Add(int64_t gap_ns);
+  // 99th percentile, rounded towards the smaller, so that a pause that came once sets no limit; 0 while there is none.
+  int64_t P99() const;
+  size_t size() const { return gaps_us_.size(); }
+
+ private:
+  std::vector<uint32_t> gaps_us_;  // grows to kMost: a collector holds one of these for every communicator of a cluster
+  uint8_t next_ = 0;
+};
+
+// max(floor, 8 x p99): see docs/detection.md.
+int64_t LearnedLimit(int64_t floor_ns, int64_t p99_ns);
+
+// Feeds a GapHistory from looks at a counter. Between two looks a communicator may have made many steps: their mean, or
+// the time in which looks saw none. The time between the looks themselves says nothing: the watcher may have been slow.
+class GapMeter {
+ public:
+  // `total`: operations issued so far, of the member that is furthest; `issued_ns`: when the last of these was issued, 0
+  // unknown. Both clocks are the same. Nothing is learned from before `rebased_ns`, nor from the first three operations:
+  // warm-up is not what a job is like later. True when `total` is new.
+  bool Look(int64_t now, uint64_t total, int64_t issued_ns, int64_t rebased_ns);
+  const GapHistory& gaps() const { return gaps_; }
+  uint64_t total() const { return total_; }
+  int64_t advanced_ns() const { return advanced_ns_; }  // the look that saw `total` first
+  bool warm() const;                                    // two operations lie behind its members
+
+ private:
+  GapHistory gaps_;
+  uint64_t total_ = 0;
+  int64_t issued_ns_ = 0, advanced_ns_ = 0, quiet_ns_ = 0;
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_DETECT_GAP_HISTORY_H_

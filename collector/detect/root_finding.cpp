@@ -1,0 +1,202 @@
+#include "collector/detect/root_finding.h"
+
+#include <signal.h>
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/numbers.h"
+
+namespace lockstep {
+namespace {
+
+// Bytes of an element by ring datatype number; NCCL's own numbering.
+constexpr int64_t kElementBytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+
+uint64_t CommNumber(const std::string& id) {
+  uint64_t number = 0;
+  return id.size() == 16 && absl::SimpleHexAtoi(id, &number) ? number : 0;
+}
+
+bool HasEnded(const Process& process) {
+  return process.life == Life::kExited || process.life == Life::kKilled || process.life == Life::kGone;
+}
+
+// When the rank's oldest wait began; 0: it waits for nothing.
+int64_t WaitingSince(const Rank& rank, const std::vector<int64_t>& lowest, int64_t progress_age_ns) {
+  int64_t since = 0;
+  const auto earliest = [&since](int64_t ns) {
+    if (ns > 0 && (since == 0 || ns < since)) since = ns;
+  };
+  for (const ring::ThreadSnapshot& thread : rank.threads) {
+    if (thread.call != ring::CallKind::kNone) earliest(thread.since_ns);
+    if (thread.wait != ring::CallKind::kNone) earliest(thread.wait_since_ns);
+  }
+  for (const ring::StreamSnapshot& stream : rank.streams) {
+    if (!stream.marked || std::min(stream.issued, stream.given) <= stream.completed) continue;
+    // When its GPU came to stand still is for whoever looks at it again and again to say.
+    if (progress_age_ns > 0) earliest(rank.captured_ns - progress_age_ns);
+  }
+  for (const Membership& membership : rank.memberships) {
+    if (membership.comm < lowest.size() && membership.issued > lowest[membership.comm]) earliest(membership.issued_ns);
+  }
+  return since;
+}
+
+bool InWait(const Rank& rank, bool* host_wait) {
+  bool in_call = false;
+  for (const ring::ThreadSnapshot& thread : rank.threads) {
+    if (thread.call != ring::CallKind::kNone) in_call = true;
+    if (thread.wait != ring::CallKind::kNone) *host_wait = true;
+  }
+  return in_call || *host_wait;
+}
+
+bool HasUnfinished(const Rank& rank) {
+  return std::any_of(rank.streams.begin(), rank.streams.end(), [](const ring::StreamSnapshot& stream) {
+    return stream.marked && std::min(stream.issued, stream.given) > stream.completed;
+  });
+}
+
+bool Counts(const Membership& membership) {
+  return membership.issued >= 0 && (membership.state == ring::CommState::kInitializing ||
+                                    membership.state == ring::CommState::kReady || membership.state == ring::CommState::kFinalizing);
+}
+
+RootView ViewOfRoot(const Rank& rank, FindingKind kind, const RankMotion& motion) {
+  RootView view;
+  view.rank = rank.rank;
+  const Process& process = rank.process;
+  view.ended = HasEnded(process);
+  view.cancelled = process.life == Life::kKilled && (process.signal == SIGTERM || process.signal == SIGINT || process.signal == SIGHUP);
+  view.stopped = process.state == "T" || process.state == "t";
+  view.uninterruptible = process.state == "D" || process.threads_in_d > 0;
+  bool host_wait = false;
+  const bool waits = InWait(rank, &host_wait);
+  // The analysis looks at the thread that matters: one that it finds outside is not in a call because another thread is.
+  view.in_recorded_call = kind != HOST_STALL && waits;
+  view.waits_for_compute = (kind == RANK_NOT_ARRIVED || kind == GPU_STALL) && host_wait && !HasUnfinished(rank);
+  view.event_loop = !waits && process.wchan == "ep_poll" && process.threads_in_d == 0;
+  view.silent_ns = motion.silent_ns;
+  view.sample_gap_ns = process.sample_gap_ns;
+  view.cpu_ns = process.cpu_ns_between_samples;
+  view.io_bytes = process.io_bytes_between_samples;
+  view.activity_age_ns = motion.activity_age_ns;
+  view.idle_ns = motion.idle_ns;
+  view.after_ns = motion.after_ns;
+  return view;
+}
+
+}  // namespace
+
+RootFinding FindRoot(const Verdict& verdict, const Bundle& bundle, const MotionOf& motion) {
+  RootFinding root;
+  std::vector<int64_t> lowest(bundle.comms.size(), INT64_MAX);  // of each communicator: collectives issued by the last of its members
+  for (const Rank& rank : bundle.ranks) {
+    for (const Membership& membership : rank.memberships) {
+      if (!Counts(membership) || membership.comm >= lowest.size()) continue;
+      lowest[membership.comm] = std::min(lowest[membership.comm], membership.issued);
+    }
+  }
+  absl::flat_hash_map<int32_t, const Rank*> ranks;
+  absl::flat_hash_map<int32_t, int64_t> progress;  // rank -> age
+  ranks.reserve(bundle.ranks.size());
+  progress.reserve(bundle.ranks.size());
+  for (const Rank& rank : bundle.ranks) {
+    ranks[rank.rank] = &rank;
+    const RankMotion moves = motion(rank.rank);
+    progress[rank.rank] = moves.progress_age_ns;
+    if (HasEnded(rank.process) || rank.captured_ns <= 0) continue;
+    const int64_t since = WaitingSince(rank, lowest, moves.progress_age_ns);
+    if (since <= 0) continue;
+    int64_t waited = rank.captured_ns - since;
+    // A rank that keeps issuing is not stuck in its oldest wait.
+    if (moves.progress_age_ns >= 0) waited = std::min(waited, moves.progress_age_ns);
+    root.waited_ns = std::max(root.waited_ns, waited);
+  }
+  const auto still = [&](int32_t number) {
+    const auto found = progress.find(number);
+    // Who left no data, or was never looked at twice, says nothing.
+    if (found == progress.end() || found->second < 0) return;
+    root.still_ns = root.still_ns < 0 ? found->second : std::min(root.still_ns, found->second);
+  };
+  if (verdict.findings().empty()) {
+    for (const auto& [number, age] : progress) still(number);
+    return root;
+  }
+
+  const Finding& finding = verdict.findings(0);
+  root.kind = finding.kind();
+  root.comm = CommNumber(finding.communicator().id());
+  root.comm_size = finding.communicator().size();
+  root.sequence = static_cast<uint64_t>(std::max<int64_t>(0, finding.sequence()));
+  absl::flat_hash_set<int32_t> involved;
+  for (int32_t number : finding.culprit_ranks()) {
+    const auto found = ranks.find(number);
+    involved.insert(number);
+    if (found == ranks.end()) {
+      RootView view;
+      view.rank = number;
+      view.known = false;
+      view.silent_ns = motion(number).silent_ns;
+      root.roots.push_back(view);
+      continue;
+    }
+    root.roots.push_back(ViewOfRoot(*found->second, finding.kind(), motion(number)));
+  }
+  absl::flat_hash_set<uint64_t> comms;
+  if (root.comm != 0) comms.insert(root.comm);
+  for (const ChainLink& link : finding.chain()) {
+    involved.insert(link.ranks().begin(), link.ranks().end());
+    involved.insert(link.waits_for().begin(), link.waits_for().end());
+    if (const uint64_t id = CommNumber(link.communicator().id()); id != 0) comms.insert(id);
+  }
+  root.involved.assign(involved.begin(), involved.end());
+  root.comms.assign(comms.begin(), comms.end());
+  std::sort(root.involved.begin(), root.involved.end());
+  std::sort(root.comms.begin(), root.comms.end());
+
+  if (root.involved.empty()) {
+    for (const auto& [number, age] : progress) still(number);
+  }
+  for (int32_t number : root.involved) {
+    still(number);
+    const auto found = ranks.find(number);
+    if (found == ranks.end()) continue;
+    const Rank& rank = *found->second;
+    for (const NetworkOp& op : rank.network) {
+      if (op.since_ns <= 0 || rank.captured_ns < op.since_ns) continue;
+      const int64_t age = rank.captured_ns - op.since_ns;
+      root.network_age_ns = root.network_age_ns < 0 ? age : std::min(root.network_age_ns, age);
+    }
+    for (const ring::ThreadSnapshot& thread : rank.threads) root.in_init |= ring::IsCommInit(thread.call);
+    for (const Op& op : rank.ops) {
+      if (op.membership >= rank.memberships.size() || op.seq != finding.sequence() || !ring::IsCollective(op.kind)) continue;
+      const Membership& membership = rank.memberships[op.membership];
+      if (membership.comm >= bundle.comms.size() || CommNumber(bundle.comms[membership.comm].id) != root.comm) continue;
+      root.first_operation |= op.seq == membership.first_seq;
+      if (op.count > 0 && op.datatype < std::size(kElementBytes)) {
+        int64_t bytes = 0;
+        const bool per_member = op.kind != ring::CallKind::kAllReduce && op.kind != ring::CallKind::kReduce &&
+                                op.kind != ring::CallKind::kBroadcast;
+        const int64_t times = per_member ? std::max(1, root.comm_size) : 1;
+        if (!__builtin_mul_overflow(op.count, kElementBytes[op.datatype] * times, &bytes)) root.bytes = std::max(root.bytes, bytes);
+      }
+    }
+  }
+  return root;
+}
+
+int64_t StandsStill(const Bundle& bundle, const MotionOf& motion) {
+  int64_t least = INT64_MAX;
+  for (const Rank& rank : bundle.ranks) {
+    if (HasEnded(rank.process)) continue;
+    const int64_t age = motion(rank.rank).progress_age_ns;
+    if (age < 0) return 0;
+    least = std::min(least, age);
+  }
+  return least == INT64_MAX ? 0 : least;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,33 @@
+// Why the kernel refuses to let us look into a process, and what would grant it.
+#ifndef LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_PTRACE_PERMISSION_H_
+#define LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_PTRACE_PERMISSION_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+
+namespace lockstep {
+
+// What decides over ptrace, as far as it can be seen from outside (ptrace(2), "Ptrace access mode checking").
+struct PtraceFacts {
+  int error = 0;               // what ptrace said
+  uid_t own_uid = 0, uid = 0;  // effective, of us and of the process
+  bool own_ptrace_capability = false;
+  bool other_user_namespace = false;
+  bool undumpable = false;         // its /proc files belong to root although it does not run as root
+  bool more_capabilities = false;  // it has some that we lack
+  int yama_scope = -1;             // kernel.yama.ptrace_scope; -1: no Yama
+  pid_t tracer = 0;                // who traces it already
+  std::string tracer_name;
+  bool own_seccomp = false;          // a seccomp filter is on us
+  std::string own_profile, profile;  // security module's labels; empty: none
+};
+PtraceFacts ReadPtraceFacts(pid_t pid, int error);
+
+// One line: "ptrace refused (Operation not permitted): kernel.yama.ptrace_scope is 1, which ...; grant it with ...".
+std::string ExplainPtraceRefusal(const PtraceFacts& facts);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_PTRACE_PERMISSION_H_

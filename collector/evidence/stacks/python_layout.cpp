@@ -1,0 +1,101 @@
+#include "collector/evidence/stacks/python_layout.h"
+
+#include <cstring>
+
+namespace lockstep {
+
+std::optional<PythonLayout> LayoutOf(int minor) {
+  if (minor < kOldestPython || minor > kNewestPython) return std::nullopt;
+  PythonLayout l;
+  l.minor = minor;
+  l.thread_next = 8;
+  l.gil_holder = 8;
+  l.gil_locked = 16;
+  l.interpreters_head = minor <= 10 ? 32 : minor <= 12 ? 40 : 632;
+  l.interpreter_next = minor <= 12 ? 0 : 7264;
+  if (minor <= 10) {  // PyFrameObject
+    l.interpreter_threads = 8;
+    l.thread_id = 176;
+    l.thread_frame = 24;
+    l.gil = minor == 8 ? 1152 : 352;
+    l.frame_size = 112;
+    l.frame_back = 24;
+    l.frame_code = 32;
+    l.frame_instruction = minor <= 9 ? 104 : 96;
+    l.instruction = minor <= 9 ? PythonLayout::Instruction::kByteIndex : PythonLayout::Instruction::kUnitIndex;
+    l.entry = PythonLayout::Entry::kEveryFrame;
+    l.code_size = 176;
+    l.code_file = 104;
+    l.code_name = 112;
+    l.code_lines = 120;
+    l.code_first_line = 40;
+    l.lines = minor <= 9 ? PythonLayout::Lines::kLnotab : PythonLayout::Lines::kRanges;
+  } else {  // _PyInterpreterFrame
+    l.interpreter_threads = minor == 11 ? 16 : minor == 12 ? 72 : 7344;
+    l.thread_id = minor == 12 ? 136 : 152;
+    l.native_thread_id = l.thread_id + 8;
+    l.thread_frame = minor == 13 ? 72 : 56;
+    l.by_cframe = minor <= 12;
+    l.cframe_frame = minor == 11 ? 8 : 0;
+    if (minor == 11) l.gil = 360;
+    if (minor >= 12) l.gil_pointer = minor == 12 ? 384 : 16;
+    l.frame_size = 80;
+    l.frame_back = minor == 11 ? 48 : 8;
+    l.frame_code = minor == 11 ? 32 : 0;
+    l.frame_instruction = 56;
+    l.entry = minor == 11 ? PythonLayout::Entry::kFlag : PythonLayout::Entry::kShim;
+    l.frame_entry = minor == 11 ? 68 : 70;
+    l.code_size = minor == 11 ? 192 : minor == 12 ? 200 : 208;
+    l.code_file = 112;
+    l.code_name = 128;  // the qualified one
+    l.code_lines = 136;
+    l.code_first_line = minor == 11 ? 72 : 68;
+    l.code_bytes = minor == 11 ? 184 : minor == 12 ? 192 : 200;
+  }
+  l.text_ascii = minor <= 11 ? 48 : 40;
+  l.text_compact = minor <= 11 ? 72 : 56;
+  return l;
+}
+
+std::optional<PythonLayout> LayoutFromDebugOffsets(const RemoteMemory& memory, uint64_t runtime) {
+  // _Py_DebugOffsets of 3.13: a cookie, the version, then numbers of eight bytes.
+  constexpr size_t kWords = 71;
+  uint64_t words[kWords];
+  if (!memory.Read(runtime, words, sizeof words) || memcmp(words, "xdebugpy", 8) != 0) return std::nullopt;
+  const uint64_t version = words[1];
+  if (version >> 24 != 3 || (version >> 16 & 0xff) != 13) return std::nullopt;
+  const auto at = [&words](size_t byte) { return words[byte / 8]; };
+  std::optional<PythonLayout> base = LayoutOf(13);
+  PythonLayout& l = *base;
+  const struct {
+    uint32_t* field;
+    size_t byte;
+  } fields[] = {
+      {&l.interpreters_head, 40}, {&l.interpreter_next, 64},   {&l.interpreter_threads, 72}, {&l.gil_pointer, 112},
+      {&l.gil_locked, 136},       {&l.gil_holder, 144},        {&l.thread_next, 168},        {&l.thread_frame, 184},
+      {&l.thread_id, 192},        {&l.native_thread_id, 200},  {&l.frame_size, 224},         {&l.frame_back, 232},
+      {&l.frame_code, 240},       {&l.frame_instruction, 248}, {&l.frame_entry, 264},        {&l.code_size, 272},
+      {&l.code_file, 280},        {&l.code_name, 296},         {&l.code_lines, 304},         {&l.code_first_line, 312},
+      {&l.code_bytes, 344},       {&l.object_type, 360},       {&l.text_state, 544},         {&l.text_length, 552},
+      {&l.text_ascii, 560}};
+  for (const auto& field : fields) {
+    if (at(field.byte) > 1 << 20) return std::nullopt;
+    *field.field = static_cast<uint32_t>(at(field.byte));
+  }
+  // Told from the start of the interpreter, in which the lock's own structure lies.
+  const uint64_t lock = at(120);
+  if (l.gil_holder < lock || l.gil_locked < lock) return std::nullopt;
+  l.gil_holder -= static_cast<uint32_t>(lock);
+  l.gil_locked -= static_cast<uint32_t>(lock);
+  // What a reader copies whole must hold what it looks for.
+  if (l.frame_size < 16 || l.frame_size > 4096 || l.frame_back + 8 > l.frame_size || l.frame_code + 8 > l.frame_size ||
+      l.frame_instruction + 8 > l.frame_size || l.frame_entry >= l.frame_size || l.code_size > 4096 ||
+      l.code_file + 8 > l.code_size || l.code_name + 8 > l.code_size || l.code_lines + 8 > l.code_size ||
+      l.code_first_line + 4 > l.code_size || l.code_bytes > l.code_size + 64 || l.object_type + 8 > l.code_size) {
+    return std::nullopt;
+  }
+  l.text_compact = l.text_ascii + 16;
+  return base;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,49 @@
+// Where CPython keeps what a traceback needs, for 64-bit builds of 3.8 to 3.13. The numbers are offsets that the public
+// headers of each version give (evidence_test reads the stacks of interpreters that run); 3.13 tells its own in
+// memory.
+#ifndef LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_PYTHON_LAYOUT_H_
+#define LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_PYTHON_LAYOUT_H_
+
+#include <cstdint>
+#include <optional>
+
+#include "collector/evidence/stacks/remote_memory.h"
+
+namespace lockstep {
+
+constexpr int kOldestPython = 8, kNewestPython = 13;
+
+struct PythonLayout {
+  int minor = 0;
+  uint32_t interpreters_head = 0;  // in _PyRuntime
+  uint32_t interpreter_next = 0, interpreter_threads = 0;
+  uint32_t thread_next = 0, thread_id = 0;
+  uint32_t native_thread_id = 0;  // 0: not kept
+  uint32_t thread_frame = 0;      // newest frame, or the structure that points to it
+  bool by_cframe = false;
+  uint32_t cframe_frame = 0;
+  // The interpreter lock: inside _PyRuntime, or (gil_pointer != 0) where the interpreter points to.
+  uint32_t gil = 0, gil_pointer = 0, gil_holder = 0, gil_locked = 0;
+
+  uint32_t frame_size = 0, frame_back = 0, frame_code = 0, frame_instruction = 0;
+  enum class Instruction { kByteIndex, kUnitIndex, kPointer } instruction = Instruction::kPointer;
+  // Where C code was entered again: every frame (one C call each), a flag of the oldest frame of a call (3.11), or an
+  // extra frame that stands for the C call (3.12).
+  enum class Entry { kEveryFrame, kFlag, kShim } entry = Entry::kShim;
+  uint32_t frame_entry = 0;  // byte: the flag, or the frame's owner
+
+  uint32_t code_size = 0, code_file = 0, code_name = 0, code_lines = 0, code_first_line = 0, code_bytes = 0;
+  enum class Lines { kLnotab, kRanges, kLocations } lines = Lines::kLocations;
+  uint32_t text_length = 16, text_state = 32, text_ascii = 0, text_compact = 0;
+  uint32_t bytes_length = 16, bytes_data = 32;
+  uint32_t object_type = 8, type_name = 24;
+};
+
+// Of Python 3.`minor`; nullopt: not known.
+std::optional<PythonLayout> LayoutOf(int minor);
+// As the process itself tells it, from 3.13 on; nullopt: it does not, or tells nonsense.
+std::optional<PythonLayout> LayoutFromDebugOffsets(const RemoteMemory& memory, uint64_t runtime);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_PYTHON_LAYOUT_H_

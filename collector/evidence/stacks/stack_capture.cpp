@@ -1,0 +1,340 @@
+#include "collector/evidence/stacks/stack_capture.h"
+
+#include <dirent.h>
+#include <elf.h>
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/uio.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "collector/evidence/stacks/process_helper.h"
+#include "collector/evidence/stacks/remote_memory.h"
+#include "collector/host/proc.h"
+
+namespace lockstep {
+namespace {
+
+constexpr size_t kCopyStep = 64 << 10;
+constexpr size_t kMostKernelFrames = 16;
+
+std::vector<pid_t> ThreadsOf(pid_t pid) {
+  std::vector<pid_t> threads;
+  DIR* dir = opendir(absl::StrCat("/proc/", pid, "/task").c_str());
+  if (dir == nullptr) return threads;
+  while (const dirent* entry = readdir(dir)) {
+    pid_t tid = 0;
+    if (absl::SimpleAtoi(entry->d_name, &tid)) threads.push_back(tid);
+  }
+  closedir(dir);
+  std::sort(threads.begin(), threads.end(),
+            [pid](pid_t a, pid_t b) { return (a == pid) != (b == pid) ? a == pid : a < b; });
+  return threads;
+}
+
+std::string TaskFile(pid_t pid, pid_t tid, const char* name, size_t limit = 65536) {
+  return ReadSmallFile(absl::StrCat("/proc/", pid, "/task/", tid, "/", name), limit);
+}
+
+char StateOf(pid_t pid, pid_t tid) {
+  const std::optional<ProcStat> stat = ParseProcStat(TaskFile(pid, tid, "stat"));
+  return stat ? stat->state : 'X';
+}
+
+// The last number of "NSpid:\t4711\t12": as the innermost namespace sees it.
+pid_t InnerTid(pid_t pid, pid_t tid) {
+  for (absl::string_view line : absl::StrSplit(TaskFile(pid, tid, "status"), '\n')) {
+    if (!absl::StartsWith(line, "NSpid:")) continue;
+    pid_t inner = 0;
+    const size_t space = line.find_last_of("\t ");
+    if (space != line.npos && absl::SimpleAtoi(line.substr(space + 1), &inner)) return inner;
+  }
+  return tid;
+}
+
+std::vector<std::string> KernelFrames(pid_t pid, pid_t tid) {
+  std::vector<std::string> frames;
+  for (absl::string_view line : absl::StrSplit(TaskFile(pid, tid, "stack"), '\n', absl::SkipEmpty())) {
+    const size_t space = line.find(' ');  // "[<0>] hrtimer_nanosleep+0x8d/0x120"
+    if (space == line.npos) continue;
+    const absl::string_view name = line.substr(space + 1);
+    if (absl::StartsWith(name, "do_syscall_64") || absl::StartsWith(name, "entry_SYSCALL") ||
+        absl::StartsWith(name, "el0"))
+      continue;
+    frames.emplace_back(name);
+    if (frames.size() == kMostKernelFrames) break;
+  }
+  return frames;
+}
+
+// Stack pointer and pc of a thread in a system call: "202 0x7f.. 0x80 .. SP PC". Needs no stop.
+bool ReadSyscallPlace(pid_t pid, pid_t tid, const ProcessHelper* helper, ThreadCapture* thread) {
+  std::string text = TaskFile(pid, tid, "syscall", 512);
+  if (text.empty() && helper != nullptr) text = helper->Syscall(thread->inner_tid);
+  const std::vector<absl::string_view> words = absl::StrSplit(absl::StripAsciiWhitespace(text), ' ', absl::SkipEmpty());
+  uint64_t sp = 0, pc = 0;
+  if (words.size() < 3 || !absl::SimpleHexAtoi(words[words.size() - 2], &sp) || !absl::SimpleHexAtoi(words.back(), &pc))
+    return false;
+  thread->registers[kStackPointerRegister] = sp;
+#if defined(__x86_64__)
+  thread->registers[16] = pc;
+#endif
+  thread->pc = pc;
+  thread->have_pc = true;
+  return true;
+}
+
+bool ReadRegisters(pid_t tid, ThreadCapture* thread) {
+  user_regs_struct regs{};
+  iovec part{&regs, sizeof regs};
+  if (ptrace(PTRACE_GETREGSET, tid, reinterpret_cast<void*>(NT_PRSTATUS), &part) != 0) return false;
+#if defined(__x86_64__)
+  // A 32-bit process has other registers; the kernel says so by the size.
+  if (part.iov_len != sizeof regs) return false;
+  const uint64_t values[kStackRegisters] = {regs.rax, regs.rdx, regs.rcx, regs.rbx, regs.rsi, regs.rdi,
+                                            regs.rbp, regs.rsp, regs.r8,  regs.r9,  regs.r10, regs.r11,
+                                            regs.r12, regs.r13, regs.r14, regs.r15, regs.rip};
+  std::copy(std::begin(values), std::end(values), thread->registers);
+  thread->pc = regs.rip;
+  thread->thread_pointer = regs.fs_base;
+#elif defined(__aarch64__)
+  if (part.iov_len != sizeof regs) return false;
+  for (int i = 0; i < 31; ++i) thread->registers[i] = regs.regs[i];
+  thread->registers[31] = regs.sp;
+  thread->pc = regs.pc;
+  uint64_t tls = 0;
+  iovec tls_part{&tls, sizeof tls};
+  if (ptrace(PTRACE_GETREGSET, tid, reinterpret_cast<void*>(NT_ARM_TLS), &tls_part) == 0) thread->thread_pointer = tls;
+#else
+  return false;
+#endif
+  thread->have_pc = thread->all_registers = true;
+  return true;
+}
+
+// A timer whose signal nobody can catch: the last resort against a thread that stands because we do.
+class SelfKiller {
+ public:
+  explicit SelfKiller(int64_t after_ns) : after_ns_(after_ns) {
+    if (after_ns_ <= 0) return;
+    sigevent event{};
+    event.sigev_notify = SIGEV_SIGNAL;
+    event.sigev_signo = SIGKILL;
+    made_ = timer_create(CLOCK_MONOTONIC, &event, &timer_) == 0;
+  }
+  ~SelfKiller() {
+    if (made_) timer_delete(timer_);
+  }
+  void Arm() { Set(after_ns_); }
+  void Disarm() { Set(0); }
+
+ private:
+  void Set(int64_t ns) {
+    if (!made_) return;
+    itimerspec when{};
+    when.it_value = {ns / 1'000'000'000, ns % 1'000'000'000};
+    timer_settime(timer_, 0, &when, nullptr);
+  }
+  const int64_t after_ns_;
+  timer_t timer_{};
+  bool made_ = false;
+};
+
+void Pause(int64_t ns) {
+  const timespec pause{0, ns};
+  nanosleep(&pause, nullptr);
+}
+
+class Capturer {
+ public:
+  Capturer(pid_t pid, const std::vector<Mapping>& maps, const CaptureOptions& options)
+      : pid_(pid),
+        maps_(maps),
+        options_(options),
+        memory_(pid, options.helper),
+        killer_(options.kill_self_after_ns),
+        scratch_(options.most_stack) {}
+
+  Capture Run() {
+    // A thread that stands must not wait for our turn on a busy host. What is not allowed is done without.
+    setpriority(PRIO_PROCESS, 0, -20);
+    sched_param real_time{};
+    real_time.sched_priority = 1;
+    sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &real_time);
+    std::fill(scratch_.begin(), scratch_.end(), 1);  // no page faults later
+
+    const std::vector<pid_t> tids = ThreadsOf(pid_);
+    capture_.total = tids.size();
+    for (pid_t tid : tids) {
+      if (capture_.threads.size() >= options_.most_threads) break;
+      One(tid);
+      LetGoOfLate();
+    }
+    LetGoOfLate();
+    return std::move(capture_);
+  }
+
+ private:
+  void One(pid_t tid) {
+    ThreadCapture thread;
+    const char state = StateOf(pid_, tid);
+    if (state == 'X' || state == 'Z') return;
+    thread.tid = tid;
+    thread.state = std::string(1, state);
+    thread.inner_tid = InnerTid(pid_, tid);
+    thread.name = std::string(absl::StripAsciiWhitespace(TaskFile(pid_, tid, "comm", 64)));
+    thread.wchan = std::string(absl::StripAsciiWhitespace(TaskFile(pid_, tid, "wchan", 256)));
+    if (thread.wchan.empty() && options_.helper != nullptr) thread.wchan = options_.helper->Wchan(thread.inner_tid);
+    if (thread.wchan == "0") thread.wchan.clear();
+    bool stopped = false;
+    if (state == 'D') {
+      thread.refused = "not stopped: it is in uninterruptible sleep (D)";
+    } else if (MonotonicNs() - start_ > options_.total_limit_ns) {
+      thread.refused = "not stopped: the threads before it took all the time there was";
+    } else if (!options_.may_stop) {
+      thread.refused = "not stopped: an attempt to stop the threads of this process took too long";
+    } else if (capture_.error != 0) {
+      thread.refused = "not stopped: ptrace refused";
+    } else {
+      if (!Stop(tid, &thread, &stopped)) return;
+    }
+    if (!stopped) {
+      // Also tells whether these were to be seen at all.
+      if (ReadSyscallPlace(pid_, tid, options_.helper, &thread)) CopyStack(&thread, MonotonicNs());
+      if (options_.while_stopped) options_.while_stopped(&thread);
+    }
+    if (state == 'D' || !thread.have_pc) thread.kernel = KernelFrames(pid_, tid);
+    capture_.threads.push_back(std::move(thread));
+  }
+
+  // false: the thread is gone.
+  bool Stop(pid_t tid, ThreadCapture* thread, bool* stopped) {
+    if (ptrace(PTRACE_SEIZE, tid, nullptr, nullptr) != 0) {
+      if (errno == ESRCH) return false;
+      const int error = errno;
+      const char state = StateOf(pid_, tid);
+      if (state == 'X' || state == 'Z') return false;
+      capture_.error = error;
+      thread->refused = "not stopped: ptrace refused";
+      return true;
+    }
+    const int64_t begin = MonotonicNs();
+    int64_t running = begin;  // when it was seen last not to stand
+    killer_.Arm();
+    ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
+    int status = 0;
+    int64_t pause = 10'000;
+    for (;;) {
+      const int64_t before = MonotonicNs();
+      const pid_t got = waitpid(tid, &status, __WALL | WNOHANG);
+      if (got == tid) break;
+      running = before;
+      killer_.Arm();
+      if (got < 0 && errno != EINTR) {
+        killer_.Disarm();
+        return false;
+      }
+      if (MonotonicNs() - begin > options_.halt_limit_ns) {
+        // It went to sleep where no signal reaches it. It cannot be detached from while it does not stand; it is let go
+        // as soon as it does, and with the end of this thread at the latest.
+        late_.push_back(tid);
+        killer_.Disarm();
+        thread->refused =
+            absl::StrCat("not stopped: it did not come to a halt in ", options_.halt_limit_ns / 1'000'000, " ms");
+        const char state = StateOf(pid_, tid);
+        if (state == 'D') absl::StrAppend(&thread->refused, "; it is in uninterruptible sleep (D)");
+        return true;
+      }
+      Pause(pause);
+      pause = std::min<int64_t>(pause * 2, 200'000);
+    }
+    if (!WIFSTOPPED(status)) {
+      killer_.Disarm();
+      return false;
+    }
+    *stopped = true;
+    if (!ReadRegisters(tid, thread)) {
+      thread->refused = "its registers could not be read (a 32-bit process?)";
+    } else {
+      CopyStack(thread, MonotonicNs());
+    }
+    if (options_.while_stopped) options_.while_stopped(thread);
+    LetGo(tid, status);
+    thread->stopped_ns = MonotonicNs() - running;
+    killer_.Disarm();
+    return true;
+  }
+
+  // A signal that arrived first goes on its way; a stop that was somebody else's stays.
+  void LetGo(pid_t tid, int status) {
+    const bool signal = WIFSTOPPED(status) && status >> 16 == 0;
+    ptrace(PTRACE_DETACH, tid, nullptr, reinterpret_cast<void*>(static_cast<intptr_t>(signal ? WSTOPSIG(status) : 0)));
+  }
+
+  void LetGoOfLate() {
+    std::erase_if(late_, [this](pid_t tid) {
+      int status = 0;
+      const pid_t got = waitpid(tid, &status, __WALL | WNOHANG);
+      if (got == 0) return false;
+      if (got == tid) LetGo(tid, status);
+      return true;
+    });
+  }
+
+  // From the stack pointer, with what lies below it and is still in use, to the end of the mapping.
+  void CopyStack(ThreadCapture* thread, int64_t begin) {
+    constexpr uint64_t kRedZone = 128;
+    const uint64_t sp = thread->registers[kStackPointerRegister];
+    const Mapping* mapping = FindMapping(maps_, sp);
+    if (mapping == nullptr || !mapping->readable || total_ >= options_.most_total) return;
+    const uint64_t from = sp - mapping->start > kRedZone ? sp - kRedZone : mapping->start;
+    const size_t wanted = static_cast<size_t>(std::min<uint64_t>(mapping->end - from, options_.most_stack));
+    size_t done = 0;
+    while (done < wanted) {
+      const size_t step = std::min(kCopyStep, wanted - done);
+      const ssize_t got = memory_.ReadSome(from + done, scratch_.data() + done, step);
+      if (got > 0) done += static_cast<size_t>(got);
+      if (got != static_cast<ssize_t>(step) || MonotonicNs() - begin > options_.copy_limit_ns) break;
+    }
+    thread->stack_base = from;
+    thread->stack.assign(scratch_.begin(), scratch_.begin() + static_cast<ptrdiff_t>(done));
+    total_ += done;
+  }
+
+  const pid_t pid_;
+  const int64_t start_ = MonotonicNs();
+  const std::vector<Mapping>& maps_;
+  const CaptureOptions& options_;
+  const ProcessMemory memory_;
+  SelfKiller killer_;
+  std::vector<char> scratch_;
+  std::vector<pid_t> late_;
+  size_t total_ = 0;
+  Capture capture_;
+};
+
+}  // namespace
+
+Capture CaptureThreads(pid_t pid, const std::vector<Mapping>& maps, const CaptureOptions& options) {
+  // The kernel lets a tracer's threads go when the tracing thread ends: nothing can be forgotten.
+  Capture capture;
+  std::thread thread([&] { capture = Capturer(pid, maps, options).Run(); });
+  thread.join();
+  return capture;
+}
+
+}  // namespace lockstep

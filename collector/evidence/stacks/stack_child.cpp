@@ -1,0 +1,349 @@
+#include "collector/evidence/stacks/stack_child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "analyzer/util/clean_utf8.h"
+#include "collector/evidence/child_pipe.h"
+#include "collector/evidence/stacks/proc_maps.h"
+#include "collector/evidence/stacks/process_helper.h"
+#include "collector/evidence/stacks/ptrace_permission.h"
+#include "collector/evidence/stacks/python_frames.h"
+#include "collector/evidence/stacks/remote_memory.h"
+#include "collector/evidence/stacks/stack_capture.h"
+#include "collector/evidence/stacks/stack_merge.h"
+#include "collector/evidence/stacks/stack_unwind.h"
+#include "collector/host/proc.h"
+
+namespace lockstep {
+namespace {
+
+constexpr size_t kMostNativeFrames = 256;
+constexpr size_t kMostPythonFrames = 256;
+constexpr int64_t kSendEvery = 150'000'000;
+
+// What the owner of the process may read, and no more: its files may be made to mislead their reader. Says why that cannot be had; empty: it was.
+std::string DropRights(pid_t pid) {
+  const struct {
+    int what;
+    rlim_t limit;
+  } limits[] = {{RLIMIT_CORE, 0}, {RLIMIT_AS, rlim_t{32} << 30}, {RLIMIT_FSIZE, 0}};
+  for (const auto& limit : limits) {
+    const rlimit value{limit.limit, limit.limit};
+    setrlimit(static_cast<decltype(RLIMIT_CORE)>(limit.what), &value);
+  }
+  prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  uid_t uid = 0;
+  gid_t gid = 0;
+  bool known = false;
+  for (absl::string_view line : absl::StrSplit(ReadSmallFile(absl::StrCat("/proc/", pid, "/status")), '\n')) {
+    const std::vector<absl::string_view> words = absl::StrSplit(line, absl::ByAnyChar("\t "), absl::SkipEmpty());
+    if (words.size() < 3) continue;
+    if (words[0] == "Uid:") known = absl::SimpleAtoi(words[2], &uid);
+    if (words[0] == "Gid:" && !absl::SimpleAtoi(words[2], &gid)) known = false;
+  }
+  std::string why;
+  if (!known && geteuid() == 0) {
+    why = "whose the process is could not be read";
+  } else if (geteuid() == 0 && uid != 0) {
+    if (setgroups(0, nullptr) != 0 || setresgid(gid, gid, gid) != 0 || setresuid(uid, uid, uid) != 0 || geteuid() != uid)
+      why = absl::StrCat("root may not become user ", uid, " here (", strerror(errno), "; grant CAP_SETUID and CAP_SETGID)");
+  }
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct none[2] = {};
+  if (syscall(SYS_capset, &header, none) != 0 && why.empty()) why = absl::StrCat("capabilities could not be given up (", strerror(errno), ")");
+  return why;
+}
+
+struct Python {
+  PythonLayout layout;
+  std::vector<PythonThread> threads;
+};
+
+int MinorInName(const std::string& path) {
+  const size_t at = path.rfind("python3.");
+  int minor = 0;
+  if (at == std::string::npos) return -1;
+  size_t end = at + strlen("python3.");
+  while (end < path.size() && path[end] >= '0' && path[end] <= '9') ++end;
+  return absl::SimpleAtoi(path.substr(at + strlen("python3."), end - at - strlen("python3.")), &minor) ? minor : -1;
+}
+
+std::optional<Python> FindPython(const RemoteMemory& memory, const std::vector<MappedFile>& files, Unwinder* unwinder,
+                                 ProcessEvidence* evidence) {
+  // The library, else the program itself; a program of another name may have the interpreter inside.
+  std::vector<const MappedFile*> order;
+  for (const MappedFile& file : files) {
+    if (file.executable && absl::StrContains(file.path, "libpython3.")) order.push_back(&file);
+  }
+  for (const MappedFile& file : files) {
+    const size_t slash = file.path.rfind('/');
+    if (file.executable && slash != std::string::npos && absl::StartsWith(file.path.substr(slash + 1), "python"))
+      order.push_back(&file);
+  }
+  if (order.empty() && !files.empty()) order.push_back(&files.front());
+  for (const MappedFile* file : order) {
+    const uint64_t runtime = unwinder->Symbol(*file, "_PyRuntime");
+    if (runtime == 0) continue;
+    int minor = -1;
+    uint64_t version = 0;
+    const uint64_t version_at = unwinder->Symbol(*file, "Py_Version");
+    if (version_at != 0 && memory.Get(version_at, &version) && version >> 24 == 3)
+      minor = static_cast<int>(version >> 16 & 0xff);
+    if (minor < 0) minor = MinorInName(file->path);
+    for (size_t i = 0; minor < 0 && i < files.size(); ++i) minor = MinorInName(files[i].path);
+    if (minor < 0) {
+      evidence->set_python_refused(absl::StrCat("its Python version cannot be told (", file->path, ")"));
+      return std::nullopt;
+    }
+    evidence->set_python_version(absl::StrCat("3.", minor));
+    std::optional<PythonLayout> layout = LayoutFromDebugOffsets(memory, runtime);
+    if (!layout) layout = LayoutOf(minor);
+    if (!layout) {
+      evidence->set_python_refused(absl::StrCat("Python 3.", minor, " keeps its frames in a way that is not known; 3.",
+                                                kOldestPython, " to 3.", kNewestPython, " are"));
+      return std::nullopt;
+    }
+    Python python{*layout, ReadPythonThreads(memory, *layout, runtime)};
+    if (python.threads.empty()) evidence->set_python_refused("its list of threads could not be read");
+    return python;
+  }
+  return std::nullopt;
+}
+
+// Which of the interpreter's threads this is. By the kernel's number where the interpreter keeps it (after a fork it
+// may be the parent's), else by the thread's own structure, in which glibc keeps the number.
+const PythonThread* FindThread(const Python& python, const RemoteMemory& memory, const ThreadCapture& thread) {
+  for (const PythonThread& known : python.threads) {
+    if (thread.thread_pointer != 0 && known.thread_id == thread.thread_pointer) return &known;
+    // Where the thread pointer stands behind the structure rather than at its start.
+    if (thread.thread_pointer > known.thread_id && thread.thread_pointer - known.thread_id < 4096) return &known;
+  }
+  constexpr uint64_t kTidInGlibcThread = 720;
+  for (const PythonThread& known : python.threads) {
+    if (known.native_id != 0 && known.native_id == static_cast<uint64_t>(thread.inner_tid)) return &known;
+    int32_t tid = 0;
+    if (known.native_id == 0 && memory.Get(known.thread_id + kTidInGlibcThread, &tid) && tid == thread.inner_tid)
+      return &known;
+  }
+  return nullptr;
+}
+
+struct PythonStack {
+  std::vector<PythonFrameRef> frames;
+  bool truncated = false, holds_lock = false;
+};
+
+class StackChild {
+ public:
+  StackChild(pid_t pid, const StackChildOptions& options, int out)
+      : pid_(pid), options_(options), out_(out), helper_(OpenHelper()), memory_(pid, helper_.get()) {}
+
+  int Run() {
+    if (options_.drop_rights) {
+      // Should memory run out, we go first.
+      const int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+      if (fd >= 0) {
+        (void)!write(fd, "1000", 4);
+        close(fd);
+      }
+    }
+    std::vector<Mapping> maps = ReadMaps(pid_);
+    if (maps.empty() && helper_ != nullptr) maps = ParseMaps(helper_->Maps());
+    if (maps.empty() && access(absl::StrCat("/proc/", pid_).c_str(), F_OK) != 0) {
+      evidence_.set_stacks_refused("the process is gone");
+      return Send() ? 0 : 1;
+    }
+    Unwinder unwinder(pid_, maps, helper_.get());
+    std::optional<Python> python;
+    if (!maps.empty()) python = FindPython(memory_, MappedFiles(maps), &unwinder, &evidence_);
+    Take(maps, python ? &*python : nullptr);
+    if (!Describe(python ? &*python : nullptr)) return 1;
+    if (const std::string why = options_.drop_rights ? DropRights(pid_) : ""; !why.empty()) {
+      // A file that misleads the unwinder must never meet the rights of root.
+      evidence_.set_stacks_refused(absl::StrCat(evidence_.stacks_refused(), evidence_.stacks_refused().empty() ? "" : "; ",
+                                                "native stacks were not unwound: ", why));
+      return Send() ? 0 : 1;
+    }
+    if (!Unwind(&unwinder)) return 1;
+    return AddLines(&unwinder) ? 0 : 1;
+  }
+
+ private:
+  std::unique_ptr<ProcessHelper> OpenHelper() { return ProcessHelper::Open(options_.ring, options_.limit_ns / 4, &no_helper_); }
+
+  std::string Refusal() const {
+    const std::string reason = ExplainPtraceRefusal(ReadPtraceFacts(pid_, capture_.error));
+    if (capture_.error == ESRCH) return reason;
+    if (helper_ != nullptr) return absl::StrCat(reason, ". What is told comes from the recorder's helper in the process");
+    if (!no_helper_.empty()) return absl::StrCat(reason, "; ", no_helper_);
+    return options_.ring < 0 ? reason : absl::StrCat(reason, "; or start the job with LOCKSTEP_HELPER=on, and its recorder tells");
+  }
+
+  bool Send() { return WriteEvidence(out_, evidence_); }
+
+  void Take(const std::vector<Mapping>& maps, const Python* python) {
+    CaptureOptions options;
+    options.may_stop = options_.may_stop;
+    options.total_limit_ns = options_.limit_ns / 3;
+    options.helper = helper_.get();
+    if (options_.kill_self) options.kill_self_after_ns = 45'000'000;
+    options.while_stopped = [&](ThreadCapture* thread) {
+      const PythonThread* known = python == nullptr ? nullptr : FindThread(*python, memory_, *thread);
+      if (known == nullptr) return;
+      PythonStack& stack = python_[thread->tid];
+      stack.holds_lock = known->holds_lock;
+      stack.frames = ReadPythonFrames(memory_, python->layout, known->state, kMostPythonFrames, &stack.truncated);
+    };
+    capture_ = CaptureThreads(pid_, maps, options);
+    evidence_.set_threads_total(static_cast<uint32_t>(capture_.total));
+    for (const ThreadCapture& thread : capture_.threads) {
+      evidence_.set_longest_stop_ns(std::max(evidence_.longest_stop_ns(), thread.stopped_ns));
+    }
+    if (capture_.error != 0) evidence_.set_stacks_refused(CleanUtf8(Refusal(), 2048));
+    if (capture_.threads.empty() && capture_.error == 0)
+      evidence_.set_stacks_refused("the process has no threads any more");
+  }
+
+  // What needs no foreign file: Python's texts, kernel frames, states.
+  bool Describe(const Python* python) {
+    std::optional<PythonCode> code;
+    if (python != nullptr) code.emplace(memory_, python->layout);
+    for (const ThreadCapture& thread : capture_.threads) {
+      ThreadStack* out = evidence_.add_threads();
+      out->set_tid(thread.tid);
+      out->set_inner_tid(thread.inner_tid);
+      out->set_name(CleanUtf8(thread.name, 64));
+      out->set_state(thread.state);
+      out->set_wchan(CleanUtf8(thread.wchan, 256));
+      out->set_refused(CleanUtf8(thread.refused, 512));
+      out->set_stopped_ns(thread.stopped_ns);
+      const auto found = python_.find(thread.tid);
+      if (found != python_.end()) {
+        out->set_holds_interpreter_lock(found->second.holds_lock);
+        out->set_truncated(found->second.truncated);
+        for (const PythonFrameRef& ref : found->second.frames) {
+          if (std::optional<PythonFrame> frame = code->Describe(ref)) {
+            frame->function = CleanUtf8(frame->function, 512);
+            frame->file = CleanUtf8(frame->file, 1024);
+            described_[thread.tid].push_back(std::move(*frame));
+          } else if (ref.outermost_of_call && !described_[thread.tid].empty()) {
+            described_[thread.tid].back().outermost_of_call = true;
+          }
+        }
+      }
+      PutFrames(thread, {}, out);
+    }
+    if (python != nullptr && described_.empty() && evidence_.python_refused().empty()) {
+      evidence_.set_python_refused(capture_.error != 0 ? "reading its memory was refused"
+                                                       : "no thread of it runs Python code");
+    }
+    return Send();
+  }
+
+  void PutFrames(const ThreadCapture& thread, const std::vector<StackFrame>& native, ThreadStack* out) {
+    out->clear_frames();
+    for (const std::string& name : thread.kernel) {
+      StackFrame* frame = out->add_frames();
+      frame->set_kind(StackFrame::KERNEL);
+      frame->set_function(CleanUtf8(name, 256));
+    }
+    const auto python = described_.find(thread.tid);
+    for (StackFrame& frame :
+         MergeStacks(native, python == described_.end() ? std::vector<PythonFrame>() : python->second)) {
+      *out->add_frames() = std::move(frame);
+    }
+  }
+
+  bool Unwind(Unwinder* unwinder) {
+    int64_t sent = MonotonicNs();
+    for (size_t i = 0; i < capture_.threads.size(); ++i) {
+      const ThreadCapture& thread = capture_.threads[i];
+      ThreadStack* out = evidence_.mutable_threads(static_cast<int>(i));
+      if (thread.have_pc) {
+        Unwinder::Addresses addresses = unwinder->Unwind(thread, kMostNativeFrames);
+        std::vector<StackFrame> native;
+        for (uint64_t pc : addresses.pcs) native.push_back(unwinder->Describe(pc));
+        PutFrames(thread, native, out);
+        out->set_truncated(out->truncated() || addresses.truncated);
+        if (!addresses.problem.empty() && !addresses.truncated) {
+          out->set_refused(absl::StrCat(out->refused(), out->refused().empty() ? "" : "; ",
+                                        "ends early: ", CleanUtf8(addresses.problem, 200)));
+        }
+        pcs_.push_back(std::move(addresses.pcs));
+      } else {
+        pcs_.emplace_back();
+      }
+      if (MonotonicNs() - sent > kSendEvery) {
+        SetModules(unwinder);
+        if (!Send()) return false;
+        sent = MonotonicNs();
+      }
+    }
+    SetModules(unwinder);
+    return Send();
+  }
+
+  bool AddLines(Unwinder* unwinder) {
+    // Innermost frames first: they are what people look at if time runs out.
+    std::set<uint64_t> done;
+    for (size_t depth = 0; depth < kMostNativeFrames; ++depth) {
+      for (const std::vector<uint64_t>& pcs : pcs_) {
+        if (depth < pcs.size() && done.insert(pcs[depth]).second) unwinder->AddLine(pcs[depth]);
+      }
+    }
+    for (size_t i = 0; i < capture_.threads.size(); ++i) {
+      if (pcs_[i].empty()) continue;
+      std::vector<StackFrame> native;
+      for (uint64_t pc : pcs_[i]) native.push_back(unwinder->Describe(pc));
+      PutFrames(capture_.threads[i], native, evidence_.mutable_threads(static_cast<int>(i)));
+    }
+    return Send();
+  }
+
+  void SetModules(Unwinder* unwinder) {
+    evidence_.clear_modules();
+    for (StackModule& module : unwinder->Modules()) {
+      module.set_path(CleanUtf8(module.path(), 1024));
+      *evidence_.add_modules() = std::move(module);
+    }
+  }
+
+  const pid_t pid_;
+  const StackChildOptions options_;
+  const int out_;
+  std::string no_helper_;  // why it cannot be asked, if there is one
+  const std::unique_ptr<ProcessHelper> helper_;
+  const ProcessMemory memory_;
+  ProcessEvidence evidence_;
+  Capture capture_;
+  std::map<pid_t, PythonStack> python_;
+  std::map<pid_t, std::vector<PythonFrame>> described_;
+  std::vector<std::vector<uint64_t>> pcs_;
+};
+
+}  // namespace
+
+int RunStackChild(pid_t pid, const StackChildOptions& options, int out) {
+  return StackChild(pid, options, out).Run();
+}
+
+}  // namespace lockstep

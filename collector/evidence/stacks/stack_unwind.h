@@ -1,0 +1,57 @@
+// Call stacks from captured registers and stack memory, by elfutils' libdwfl. Reads ELF and DWARF of a foreign
+// process's files, which may be damaged or hostile: only for processes that may die.
+#ifndef LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_STACK_UNWIND_H_
+#define LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_STACK_UNWIND_H_
+
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collector/evidence/stacks/proc_maps.h"
+#include "collector/evidence/stacks/stack_capture.h"
+#include "proto/process.pb.h"
+
+namespace lockstep {
+
+class ProcessHelper;
+
+class Unwinder {
+ public:
+  // Opens the files that hold code: later ones need no more rights than to read. Symbols are taken from the files
+  // themselves and from separate debug files below /usr/lib/debug of this host and of the process's.
+  // `helper` may be null, and must outlive it.
+  Unwinder(pid_t pid, const std::vector<Mapping>& maps, const ProcessHelper* helper = nullptr);
+  ~Unwinder();
+
+  // Addresses of the frames, innermost first, at most `limit`. `problem`: why it ends early; empty: it does not.
+  struct Addresses {
+    std::vector<uint64_t> pcs;  // already inside the calling instruction
+    bool truncated = false;
+    std::string problem;
+  };
+  Addresses Unwind(const ThreadCapture& thread, size_t limit);
+
+  // Function, module and offset of an address; remembered.
+  const StackFrame& Describe(uint64_t pc);
+  // Adds source file and line where there is DWARF; may take long.
+  void AddLine(uint64_t pc);
+
+  // The files that described frames are in; StackFrame::module counts from 1.
+  std::vector<StackModule> Modules() const;
+  // Address of a symbol of a mapped file; 0: it has none of that name.
+  uint64_t Symbol(const MappedFile& file, const std::string& name);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// "std::vector<float>::push_back(float const&)" -> "std::vector<float>::push_back": what people know it by, at most
+// `limit` characters.
+std::string ShortFunction(const std::string& symbol, size_t limit = 200);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_EVIDENCE_STACKS_STACK_UNWIND_H_

@@ -1,0 +1,257 @@
+#include "collector/host/proc.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+
+namespace lockstep {
+namespace {
+
+int64_t ClockNs(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return time.tv_sec * 1'000'000'000LL + time.tv_nsec;
+}
+
+std::string ProcPath(pid_t pid, const char* name) {
+  return absl::StrCat("/proc/", pid, "/", name);
+}
+
+int64_t ReadIoBytes(pid_t pid) {
+  const std::string text = ReadSmallFile(ProcPath(pid, "io"));
+  if (text.empty()) return -1;
+  int64_t total = 0;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    int64_t value = 0;
+    const size_t colon = line.find(':');
+    if (colon == line.npos) continue;
+    const absl::string_view name = line.substr(0, colon);
+    if ((name == "rchar" || name == "wchar") && absl::SimpleAtoi(line.substr(colon + 1), &value)) total += value;
+  }
+  return total;
+}
+
+}  // namespace
+
+int64_t MonotonicNs() {
+  return ClockNs(CLOCK_MONOTONIC);
+}
+int64_t ThreadCpuNs() {
+  return ClockNs(CLOCK_THREAD_CPUTIME_ID);
+}
+int64_t RealtimeNs() {
+  return ClockNs(CLOCK_REALTIME);
+}
+
+std::string ReadSmallFile(const std::string& path, size_t limit) {
+  std::string text;
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return text;
+  char buffer[8192];
+  ssize_t got;
+  while (text.size() < limit && (got = read(fd, buffer, sizeof buffer)) > 0)
+    text.append(buffer, static_cast<size_t>(got));
+  close(fd);
+  return text;
+}
+
+std::optional<ProcStat> ParseProcStat(const std::string& text) {
+  // The name may hold anything, parentheses too: the fields start after the last one.
+  const size_t close = text.rfind(')');
+  if (close == std::string::npos || close + 2 >= text.size()) return std::nullopt;
+  const std::vector<absl::string_view> fields =
+      absl::StrSplit(absl::string_view(text).substr(close + 2), absl::ByAnyChar(" \n"), absl::SkipEmpty());
+  // fields[0] is field 3 of proc(5).
+  if (fields.size() < 20) return std::nullopt;
+  const auto number = [&](size_t field) {
+    int64_t value = 0;
+    return field - 3 < fields.size() && absl::SimpleAtoi(fields[field - 3], &value) ? value : int64_t{0};
+  };
+  ProcStat stat;
+  stat.state = fields[0][0];
+  stat.parent = static_cast<pid_t>(number(4));
+  stat.cpu_ticks = static_cast<uint64_t>(number(14) + number(15) + number(16) + number(17));
+  stat.start_ticks = static_cast<uint64_t>(number(22));
+  if (stat.state == 'Z' && fields.size() >= 50) stat.wait_status = static_cast<int>(number(52));
+  return stat;
+}
+
+std::optional<ProcStat> ReadProcStat(pid_t pid) {
+  const std::string text = ReadSmallFile(ProcPath(pid, "stat"));
+  if (text.empty()) return std::nullopt;
+  return ParseProcStat(text);
+}
+
+std::optional<int> ReadWaitStatus(pid_t pid, int pidfd) {
+  const std::optional<ProcStat> stat = ReadProcStat(pid);
+  if (stat && stat->state == 'Z' && stat->wait_status >= 0) return stat->wait_status;
+  // The kernel's struct pidfd_info as first released; the headers here may be older than the kernel.
+  struct PidfdInfo {
+    uint64_t mask, cgroup;
+    uint32_t ids[11];
+    int32_t exit_code;
+  };
+  static_assert(sizeof(PidfdInfo) == 64);
+  constexpr uint64_t kExit = 1u << 3;
+  PidfdInfo info{};
+  info.mask = kExit;
+  if (pidfd < 0 || ioctl(pidfd, _IOWR(0xff, 11, PidfdInfo), &info) != 0 || (info.mask & kExit) == 0)
+    return std::nullopt;
+  return info.exit_code;
+}
+
+Activity ReadActivity(pid_t pid) {
+  Activity activity;
+  const std::optional<ProcStat> stat = ReadProcStat(pid);
+  if (!stat || stat->state == 'Z') return activity;
+  activity.valid = true;
+  activity.mono_ns = MonotonicNs();
+  uint64_t ticks = stat->cpu_ticks;
+  activity.io_bytes = ReadIoBytes(pid);
+  // A rank that waits for its own helper (a checkpoint writer, a copy tool) is as busy as the helper is.
+  for (pid_t child : Descendants(pid)) {
+    if (const std::optional<ProcStat> below = ReadProcStat(child)) ticks += below->cpu_ticks;
+    const int64_t io = ReadIoBytes(child);
+    if (io > 0 && activity.io_bytes >= 0) activity.io_bytes += io;
+  }
+  static const int64_t kTickNs = 1'000'000'000 / std::max(1L, sysconf(_SC_CLK_TCK));
+  activity.cpu_ns = static_cast<int64_t>(ticks) * kTickNs;
+  return activity;
+}
+
+std::vector<pid_t> Descendants(pid_t root) {
+  std::multimap<pid_t, pid_t> children;
+  DIR* dir = opendir("/proc");
+  if (dir == nullptr) return {};
+  while (const dirent* entry = readdir(dir)) {
+    int pid = 0;
+    if (!absl::SimpleAtoi(entry->d_name, &pid)) continue;
+    if (const std::optional<ProcStat> stat = ReadProcStat(pid)) children.emplace(stat->parent, pid);
+  }
+  closedir(dir);
+  std::vector<pid_t> found = {root};
+  for (size_t at = 0; at < found.size(); ++at) {
+    const auto [first, last] = children.equal_range(found[at]);
+    for (auto child = first; child != last; ++child) {
+      if (std::find(found.begin(), found.end(), child->second) == found.end()) found.push_back(child->second);
+    }
+  }
+  found.erase(found.begin());
+  return found;
+}
+
+std::string ReadWchan(pid_t pid) {
+  std::string text = ReadSmallFile(ProcPath(pid, "wchan"), 256);
+  absl::StripAsciiWhitespace(&text);
+  return text == "0" ? "" : text;
+}
+
+std::vector<std::string> ReadKernelStack(pid_t pid) {
+  std::vector<std::string> frames;
+  for (absl::string_view line : absl::StrSplit(ReadSmallFile(ProcPath(pid, "stack")), '\n', absl::SkipEmpty())) {
+    // "[<0>] hrtimer_nanosleep+0x8d/0x120"
+    const size_t space = line.find(' ');
+    if (space != line.npos) frames.push_back(absl::StrCat("[kernel] ", line.substr(space + 1)));
+  }
+  if (!frames.empty()) return frames;
+  std::string call = ReadSmallFile(ProcPath(pid, "syscall"), 256);
+  absl::StripAsciiWhitespace(&call);
+  if (call.empty()) return frames;
+  if (call == "running") return {"running in user space"};
+  const std::string number = call.substr(0, call.find(' '));
+  frames.push_back(number == "-1" ? "blocked outside a system call" : absl::StrCat("in system call ", number));
+  return frames;
+}
+
+SleepingThreads ReadThreadsInD(pid_t pid) {
+  constexpr int kMostThreads = 1024;
+  SleepingThreads found;
+  DIR* dir = opendir(ProcPath(pid, "task").c_str());
+  if (dir == nullptr) return found;
+  int looked = 0;
+  while (const dirent* entry = readdir(dir)) {
+    int tid = 0;
+    if (!absl::SimpleAtoi(entry->d_name, &tid) || ++looked > kMostThreads) continue;
+    const std::string folder = absl::StrCat(ProcPath(pid, "task"), "/", tid);
+    const std::optional<ProcStat> stat = ParseProcStat(ReadSmallFile(folder + "/stat"));
+    if (!stat || stat->state != 'D') continue;
+    if (found.count++ > 0) continue;
+    found.wchan = ReadSmallFile(folder + "/wchan", 256);
+    absl::StripAsciiWhitespace(&found.wchan);
+    if (found.wchan == "0") found.wchan.clear();
+  }
+  closedir(dir);
+  return found;
+}
+
+std::vector<std::string> ReadWrittenFiles(pid_t pid, size_t limit) {
+  constexpr int kMostDescriptors = 1024;
+  std::vector<std::string> files;
+  DIR* dir = opendir(ProcPath(pid, "fd").c_str());
+  if (dir == nullptr) return files;
+  int looked = 0;
+  while (const dirent* entry = readdir(dir)) {
+    int fd = 0;
+    if (!absl::SimpleAtoi(entry->d_name, &fd) || ++looked > kMostDescriptors) continue;
+    char path[4096];
+    const ssize_t size = readlink(absl::StrCat(ProcPath(pid, "fd"), "/", fd).c_str(), path, sizeof path);
+    if (size <= 0 || path[0] != '/') continue;  // sockets, pipes and the like
+    const absl::string_view name(path, static_cast<size_t>(size));
+    bool device = false;
+    for (absl::string_view folder : {"/dev/", "/proc/", "/sys/", "/memfd:"}) device |= name.substr(0, folder.size()) == folder;
+    if (device) continue;
+    int64_t flags = 0;  // "pos:\t0\nflags:\t0100001\n"
+    for (absl::string_view line : absl::StrSplit(ReadSmallFile(absl::StrCat(ProcPath(pid, "fdinfo"), "/", fd)), '\n')) {
+      if (line.substr(0, 6) == "flags:") flags = strtoll(std::string(line.substr(6)).c_str(), nullptr, 8);
+    }
+    if ((flags & O_ACCMODE) == O_RDONLY) continue;
+    files.emplace_back(name);
+    if (files.size() >= limit) break;
+  }
+  closedir(dir);
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::optional<Mapped> ReadMapped(pid_t pid, const std::string& library) {
+  const std::string maps = ReadSmallFile(ProcPath(pid, "maps"), 16 << 20);
+  if (maps.empty()) return std::nullopt;
+  Mapped mapped;
+  const std::string own = library.substr(library.rfind('/') + 1);
+  for (absl::string_view line : absl::StrSplit(maps, '\n', absl::SkipEmpty())) {
+    const size_t slash = line.rfind('/');
+    if (slash == line.npos) continue;
+    const absl::string_view name = line.substr(slash + 1);
+    if (name == own) mapped.lockstep = true;
+    if (name.substr(0, 7) == "libnccl" || name.substr(0, 7) == "librccl") mapped.nccl = true;
+    if (name.substr(0, 3) == "ld-" || name.substr(0, 5) == "libc.") mapped.dynamic = true;
+  }
+  return mapped;
+}
+
+std::optional<std::string> ReadEnvironment(pid_t pid, const std::string& name) {
+  const std::string text = ReadSmallFile(ProcPath(pid, "environ"), 4 << 20);
+  for (absl::string_view entry : absl::StrSplit(text, '\0', absl::SkipEmpty())) {
+    if (entry.size() > name.size() && entry[name.size()] == '=' && entry.substr(0, name.size()) == name) {
+      return std::string(entry.substr(name.size() + 1));
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,78 @@
+// What /proc tells about processes. Everything here is a snapshot: a process may be gone a moment later.
+#ifndef LOCKSTEP_COLLECTOR_HOST_PROC_H_
+#define LOCKSTEP_COLLECTOR_HOST_PROC_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+
+// CLOCK_MONOTONIC and CLOCK_REALTIME in nanoseconds.
+int64_t MonotonicNs();
+int64_t RealtimeNs();
+// CPU time of the calling thread.
+int64_t ThreadCpuNs();
+
+struct ProcStat {
+  char state = '?';
+  pid_t parent = 0;
+  uint64_t cpu_ticks = 0;  // user and system time, children that were waited for included
+  uint64_t start_ticks = 0;
+  int wait_status = -1;  // of a zombie, as waitpid gives it; -1 not shown to us
+};
+std::optional<ProcStat> ReadProcStat(pid_t pid);
+// The same from the text of a stat file, for names with spaces and parentheses.
+std::optional<ProcStat> ParseProcStat(const std::string& text);
+
+// How a process ended that is not ours to wait for, as waitpid gives it: from /proc while it is a zombie, from its
+// pidfd (Linux 6.15 and later) when somebody has reaped it already.
+std::optional<int> ReadWaitStatus(pid_t pid, int pidfd);
+
+// CPU and I/O used so far by a process and everything below it.
+struct Activity {
+  bool valid = false;
+  int64_t mono_ns = 0;
+  int64_t cpu_ns = 0;
+  int64_t io_bytes = 0;  // -1: /proc/PID/io may not be read
+};
+Activity ReadActivity(pid_t pid);
+
+// All processes whose chain of parents leads to `root`, without it; parents come before children.
+std::vector<pid_t> Descendants(pid_t root);
+
+// First line of /proc/PID/wchan; empty when it may not be read or the process runs.
+std::string ReadWchan(pid_t pid);
+// Kernel frames (where readable) or the system call of the process's main thread, innermost first.
+std::vector<std::string> ReadKernelStack(pid_t pid);
+
+// Threads of a process in uninterruptible sleep, and where in the kernel the first of them is (empty: not shown). Looks
+// at no more than 1,024 threads.
+struct SleepingThreads {
+  uint32_t count = 0;
+  std::string wchan;
+};
+SleepingThreads ReadThreadsInD(pid_t pid);
+// Files on disk that it has open for writing, at most `limit`, of its first 1,024 descriptors. Asks the kernel for names
+// and flags only, never for the files themselves: a look at one on a server that is away would not come back.
+std::vector<std::string> ReadWrittenFiles(pid_t pid, size_t limit = 32);
+
+// Whether the process has a file mapped whose name starts with `prefix` ("libnccl"); nullopt: maps may not be read.
+struct Mapped {
+  bool lockstep = false;
+  bool nccl = false;
+  bool dynamic = false;  // a dynamic loader is mapped at all
+};
+std::optional<Mapped> ReadMapped(pid_t pid, const std::string& library);
+// Value of NAME in the process's initial environment; nullopt: not set or not readable.
+std::optional<std::string> ReadEnvironment(pid_t pid, const std::string& name);
+
+// Whole small file; empty when it cannot be read.
+std::string ReadSmallFile(const std::string& path, size_t limit = 1 << 20);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_HOST_PROC_H_

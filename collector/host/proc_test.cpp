@@ -1,0 +1,112 @@
+#include "collector/host/proc.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "collector/host/process_sample.h"
+
+namespace lockstep {
+namespace {
+
+TEST(ProcTest, NamesWithSpacesAndParentheses) {
+  std::string text = "4242 (a) R (b) 1 S 17 4242";
+  const auto bad = ParseProcStat(text);
+  EXPECT_FALSE(bad.has_value()) << "too few fields";
+  text = "4242 (x) R (y) T 17 1 1 0 -1 4194304 0 0 0 0 10 20 3 4 20 0 5 0 987654 1 2";
+  for (int i = 0; i < 28; ++i) text += " 0";
+  const auto stat = ParseProcStat(text);
+  ASSERT_TRUE(stat.has_value());
+  EXPECT_EQ(stat->state, 'T');
+  EXPECT_EQ(stat->parent, 17);
+  EXPECT_EQ(stat->cpu_ticks, 37u);
+  EXPECT_EQ(stat->start_ticks, 987654u);
+  EXPECT_EQ(stat->wait_status, -1);
+}
+
+TEST(ProcTest, SeesItselfAndItsChildren) {
+  int pipe_fds[2];
+  ASSERT_EQ(pipe(pipe_fds), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    char byte;
+    close(pipe_fds[1]);
+    (void)!read(pipe_fds[0], &byte, 1);
+    _exit(3);
+  }
+  close(pipe_fds[0]);
+  const std::vector<pid_t> below = Descendants(getpid());
+  EXPECT_NE(std::find(below.begin(), below.end(), child), below.end());
+  EXPECT_TRUE(ReadActivity(child).valid);
+  const auto mapped = ReadMapped(child, "/x/liblockstep.so");
+  ASSERT_TRUE(mapped.has_value());
+  EXPECT_TRUE(mapped->dynamic);
+  EXPECT_FALSE(mapped->lockstep);
+  close(pipe_fds[1]);
+  siginfo_t info{};
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
+  const auto stat = ReadProcStat(child);
+  ASSERT_TRUE(stat.has_value());
+  EXPECT_EQ(stat->state, 'Z');
+  EXPECT_EQ(WEXITSTATUS(stat->wait_status), 3) << "a zombie shows how it ended";
+  EXPECT_FALSE(ReadActivity(child).valid);
+  const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
+  EXPECT_EQ(WEXITSTATUS(ReadWaitStatus(child, -1).value_or(0)), 3);
+  waitpid(child, nullptr, 0);
+  // Older kernels do not tell what became of a process that was reaped; none may tell something wrong.
+  EXPECT_EQ(WEXITSTATUS(ReadWaitStatus(child, pidfd).value_or(3 << 8)), 3);
+  EXPECT_EQ(ReadWaitStatus(child, -1), std::nullopt);
+  close(pidfd);
+  EXPECT_FALSE(ReadProcStat(child).has_value());
+}
+
+TEST(ProcTest, FilesOpenForWriting) {
+  const std::string folder = ::testing::TempDir();
+  const std::string written = folder + "proc_test_checkpoint.pt", read_only = folder + "proc_test_input.bin";
+  const int out = open(written.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  const int in = open(read_only.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0600);
+  ASSERT_GE(out, 0);
+  ASSERT_GE(in, 0);
+  char real[4096];
+  const ssize_t size = readlink(("/proc/self/fd/" + std::to_string(out)).c_str(), real, sizeof real);
+  ASSERT_GT(size, 0);
+  const std::vector<std::string> files = ReadWrittenFiles(getpid());
+  EXPECT_EQ(std::count(files.begin(), files.end(), std::string(real, static_cast<size_t>(size))), 1);
+  for (const std::string& file : files) EXPECT_EQ(file.find("proc_test_input"), file.npos);
+  EXPECT_LE(ReadWrittenFiles(getpid(), 1).size(), 1u);
+  close(out);
+  close(in);
+  unlink(written.c_str());
+  unlink(read_only.c_str());
+  EXPECT_EQ(ReadThreadsInD(getpid()).count, 0u);
+}
+
+TEST(ProcTest, TwoLooksGiveTwoStacks) {
+  ProcessSampler sampler;
+  Process process;
+  sampler.Sample(getpid(), &process);
+  EXPECT_TRUE(process.stack_later.empty());
+  const std::vector<std::string> first = process.stack;
+  sampler.Sample(getpid(), &process);
+  EXPECT_EQ(process.stack, first);
+  EXPECT_EQ(process.stack_later.empty(), first.empty());
+  EXPECT_GE(process.cpu_ns_between_samples, 0);
+}
+
+TEST(ProcTest, ReadsEnvironmentOfAProcess) {
+  EXPECT_EQ(ReadEnvironment(getpid(), "SURELY_NOT_SET_BY_ANYBODY"), std::nullopt);
+  if (getenv("PATH") != nullptr) {
+    EXPECT_TRUE(ReadEnvironment(getpid(), "PATH").has_value());
+  }
+}
+
+}  // namespace
+}  // namespace lockstep

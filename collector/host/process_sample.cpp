@@ -1,0 +1,73 @@
+#include "collector/host/process_sample.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analyzer/evidence/redact.h"
+
+namespace lockstep {
+namespace {
+
+// The earlier sample is replaced when it is this old, so that differences tell of the last seconds only.
+constexpr int64_t kOldestSample = 2'000'000'000;
+constexpr int64_t kLeastGap = 900'000'000;  // less tells nothing of CPU that is counted in ticks
+constexpr double kIdleCpuShare = 0.05;
+constexpr double kIdleBytesPerSecond = 4096;
+
+}  // namespace
+
+bool AtWork(int64_t gap_ns, int64_t cpu_ns, int64_t io_bytes) {
+  if (gap_ns <= 0) return false;
+  const double seconds = static_cast<double>(gap_ns) / 1e9;
+  return static_cast<double>(cpu_ns) > kIdleCpuShare * seconds * 1e9 || static_cast<double>(io_bytes) > kIdleBytesPerSecond * seconds;
+}
+
+void ProcessSampler::Forget() {
+  older_ = Activity();
+  older_stack_.clear();
+  idle_since_ns_ = 0;
+}
+
+void ProcessSampler::Sample(pid_t pid, Process* process) {
+  const std::optional<ProcStat> stat = ReadProcStat(pid);
+  const Activity now = ReadActivity(pid);
+  if (!stat || !now.valid) return;
+  // A look at its stacks makes it stand for a moment; a debugger is still there the next time.
+  const bool traced = stat->state == 't';
+  if (!traced || traced_) process->state = std::string(1, stat->state);
+  traced_ = traced;
+  if (older_.valid) {
+    process->sample_gap_ns = now.mono_ns - older_.mono_ns;
+    process->cpu_ns_between_samples = now.cpu_ns - older_.cpu_ns;
+    process->io_bytes_between_samples = now.io_bytes < 0 || older_.io_bytes < 0 ? -1 : now.io_bytes - older_.io_bytes;
+    if (AtWork(process->sample_gap_ns, process->cpu_ns_between_samples, process->io_bytes_between_samples)) {
+      idle_since_ns_ = 0;
+    } else if (idle_since_ns_ == 0 && process->sample_gap_ns >= kLeastGap) {
+      idle_since_ns_ = older_.mono_ns;
+    }
+  }
+  process->wchan = ReadWchan(pid);
+  // A thread that keeps the process from going on need not be its main one.
+  const SleepingThreads sleeping = ReadThreadsInD(pid);
+  process->threads_in_d = sleeping.count;
+  if (stat->state != 'D' && !sleeping.wchan.empty()) process->wchan = sleeping.wchan;
+  process->written_files = ReadWrittenFiles(pid);
+  for (std::string& file : process->written_files) file = HostRedaction().Path(file);
+  // Better stacks than the kernel's have been taken.
+  if (process->evidence != nullptr && !process->stack.empty()) {
+    if (!older_.valid || now.mono_ns - older_.mono_ns >= kOldestSample) older_ = now;
+    return;
+  }
+  std::vector<std::string> stack = ReadKernelStack(pid);
+  process->stack = older_.valid ? older_stack_ : stack;
+  process->stack_later = older_.valid ? stack : std::vector<std::string>();
+  if (!older_.valid || now.mono_ns - older_.mono_ns >= kOldestSample) {
+    older_ = now;
+    older_stack_ = std::move(stack);
+  }
+  process->stack_refused = process->stack.empty() ? "the kernel does not show the stack of this process" : "";
+}
+
+}  // namespace lockstep

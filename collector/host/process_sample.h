@@ -1,0 +1,38 @@
+// Two looks at a process, at least a second apart: is it doing anything?
+#ifndef LOCKSTEP_COLLECTOR_HOST_PROCESS_SAMPLE_H_
+#define LOCKSTEP_COLLECTOR_HOST_PROCESS_SAMPLE_H_
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "analyzer/model/bundle.h"
+#include "collector/host/proc.h"
+
+namespace lockstep {
+
+// More than threads that only keep watch (a framework's watchdog) take: a little CPU, a line now and then.
+bool AtWork(int64_t gap_ns, int64_t cpu_ns, int64_t io_bytes);
+
+class ProcessSampler {
+ public:
+  // Writes state letter, CPU and I/O since an earlier call, wait channel, threads in uninterruptible sleep, files open for
+  // writing, and, unless there is better evidence, the kernel stacks of that earlier call (`stack`) and of now
+  // (`stack_later`) into *process. Nothing is written when the process is gone.
+  void Sample(pid_t pid, Process* process);
+  // It made progress: what was seen before counts no longer.
+  void Forget();
+  // Since when samples a second or more apart have seen it do nothing (monotonic); 0: they have not, or it was seen at work.
+  int64_t idle_since_ns() const { return idle_since_ns_; }
+
+ private:
+  Activity older_;
+  int64_t idle_since_ns_ = 0;
+  bool traced_ = false;
+  std::vector<std::string> older_stack_;
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_HOST_PROCESS_SAMPLE_H_

@@ -1,0 +1,55 @@
+// A group whose members may read a collector's incidents (--group). Without one they are their owner's alone.
+#ifndef LOCKSTEP_COLLECTOR_HOST_READING_GROUP_H_
+#define LOCKSTEP_COLLECTOR_HOST_READING_GROUP_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace lockstep {
+
+// A number, or a name of /etc/group (a directory service's groups are given by number). Fails where there is no such group,
+// or where this process may not give files to it: it is neither root's nor a member's.
+absl::StatusOr<gid_t> FindReadingGroup(const std::string& name);
+
+// Gives incidents to the group: folders 2750, files readable and no more. One thread owns it.
+class IncidentSharer {
+ public:
+  explicit IncidentSharer(gid_t group) : group_(group) {}
+  // FOLDER itself (names only), and every incident of ours in it that has changed since the last call. Links are not
+  // followed, and other users' files left alone. The first error; the others are tried all the same.
+  absl::Status Share(const std::string& folder);
+
+  // One incident, whatever its name is.
+  absl::Status ShareOne(const std::string& folder);
+
+ private:
+  absl::Status ShareIncident(int parent, const std::string& name, const std::string& shown);
+
+  const gid_t group_;
+  std::map<std::string, int64_t> shared_;  // incident -> when its folder was last written to
+};
+
+// Incident folders of any name, of a process that makes a few. What comes to lie in one after Add (its index) is given at the end.
+class SharedIncidents {
+ public:
+  void SetGroup(gid_t group) { group_ = group; }
+  // Gives what is there now to the group, if there is one.
+  absl::Status Add(const std::string& folder);
+  ~SharedIncidents();
+
+ private:
+  std::optional<gid_t> group_;
+  std::vector<std::string> folders_;
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_HOST_READING_GROUP_H_

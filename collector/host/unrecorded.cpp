@@ -1,0 +1,111 @@
+#include "collector/host/unrecorded.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <optional>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace lockstep {
+
+namespace {
+
+// Class and machine of an ELF file; empty: it is none, or cannot be read.
+std::string Machine(const std::string& path) {
+  char header[20] = {};
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return "";
+  const ssize_t got = read(fd, header, sizeof(header));
+  close(fd);
+  if (got != sizeof(header) || memcmp(header, ELFMAG, SELFMAG) != 0) return "";
+  return std::string(1, header[EI_CLASS]) + std::string(header + 18, 2);
+}
+
+// AT_SECURE of the process: its loader honours no path of LD_PRELOAD.
+bool IsPrivileged(pid_t pid) {
+  std::ifstream file(absl::StrCat("/proc/", pid, "/auxv"), std::ios::binary);
+  unsigned long pair[2];
+  while (file.read(reinterpret_cast<char*>(pair), sizeof(pair)) && pair[0] != AT_NULL) {
+    if (pair[0] == AT_SECURE) return pair[1] != 0;
+  }
+  return false;
+}
+
+}  // namespace
+
+void Unrecorded::Look(const std::vector<pid_t>& processes) {
+  constexpr size_t kMostProcesses = 4096;
+  for (pid_t pid : processes) {
+    const std::optional<Mapped> mapped = ReadMapped(pid, library_);
+    if (!mapped || seen_.size() >= kMostProcesses) continue;
+    Seen& seen = seen_[pid];
+    seen.mapped.lockstep |= mapped->lockstep;
+    seen.mapped.nccl |= mapped->nccl;
+    seen.mapped.dynamic |= mapped->dynamic;
+    const std::optional<std::string> preload = ReadEnvironment(pid, "LD_PRELOAD");
+    const std::optional<std::string> hook = ReadEnvironment(pid, "LOCKSTEP_HOOK");
+    if (hook) seen.hook = *hook;
+    const std::string machine = Machine(absl::StrCat("/proc/", pid, "/exe")), own = Machine(library_);
+    seen.other_machine = !machine.empty() && !own.empty() && machine != own;
+    seen.privileged = IsPrivileged(pid);
+    seen.preload_kept = preload && preload->find(library_) != std::string::npos;
+  }
+}
+
+std::string Unrecorded::Reason(const std::string& switched_off) const {
+  if (!switched_off.empty()) return switched_off;
+  size_t other_machine = 0, privileged = 0, hook_off = 0, symbols = 0, loaded = 0, without = 0, fixed = 0, dropped = 0, nccl = 0;
+  for (const auto& [pid, seen] : seen_) {
+    nccl += seen.mapped.nccl ? 1 : 0;
+    hook_off += seen.mapped.lockstep && absl::EqualsIgnoreCase(seen.hook, "off") ? 1 : 0;
+    symbols += seen.mapped.lockstep && seen.mapped.nccl && absl::EqualsIgnoreCase(seen.hook, "symbols") ? 1 : 0;
+    if (seen.mapped.lockstep) {
+      ++loaded;
+      continue;
+    }
+    ++without;
+    other_machine += seen.other_machine ? 1 : 0;
+    privileged += seen.privileged ? 1 : 0;
+    if (!seen.mapped.dynamic) ++fixed;
+    if (seen.mapped.dynamic && !seen.preload_kept) ++dropped;
+  }
+  if (hook_off > 0) return "LOCKSTEP_HOOK=off is set";
+  if (symbols > 0) {
+    return absl::StrCat("NCCL was loaded in ", symbols, symbols == 1 ? " process" : " processes",
+                        ", but LOCKSTEP_HOOK=symbols sees linked calls only: where a program opens NCCL by hand (ctypes, vLLM, "
+                        "JAX, nccl4py) set LOCKSTEP_HOOK=dlsym");
+  }
+  if (nccl > 0 && loaded > 0) return "NCCL was loaded, but no communicator was made or no ring could be";
+  if (without > 0 && loaded == 0) {
+    const char* why = other_machine > 0 ? "the program and the library are of different architectures: take the liblockstep.so of the program's (LOCKSTEP_LIBRARY)"
+                      : fixed > 0       ? "the program is linked statically"
+                      : privileged > 0  ? "it is a set-user-ID program or has capabilities of its own, and for such LD_PRELOAD is not honoured"
+                      : dropped > 0     ? "LD_PRELOAD was dropped on the way to it"
+                                        : "LD_PRELOAD was not honoured";
+    return absl::StrCat("the recorder was not loaded in ", without, without == 1 ? " process: " : " processes: ", why);
+  }
+  if (loaded > 0) {
+    return absl::StrCat("no NCCL library was loaded in ", loaded, loaded == 1 ? " process" : " processes",
+                        " (no NCCL call, or NCCL is linked statically)");
+  }
+  if (seen_.empty()) return "the job's processes ended before they could be looked at: whether the recorder was loaded, or NCCL, is not known";
+  return "no NCCL call was made (or NCCL is linked statically)";
+}
+
+pid_t Unrecorded::Telling(const std::vector<pid_t>& living) const {
+  pid_t with_recorder = 0;
+  for (pid_t pid : living) {
+    const auto seen = seen_.find(pid);
+    if (seen == seen_.end() || !seen->second.mapped.lockstep) continue;
+    if (seen->second.mapped.nccl) return pid;
+    with_recorder = pid;   // the last: launchers come before what they launch
+  }
+  return with_recorder;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,40 @@
+// Finds out why a job left no records.
+#ifndef LOCKSTEP_COLLECTOR_HOST_UNRECORDED_H_
+#define LOCKSTEP_COLLECTOR_HOST_UNRECORDED_H_
+
+#include <sys/types.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "collector/host/proc.h"
+
+namespace lockstep {
+
+class Unrecorded {
+ public:
+  explicit Unrecorded(std::string library) : library_(std::move(library)) {}
+
+  // Looks at live processes of the job; call it now and then while there are no rings.
+  void Look(const std::vector<pid_t>& processes);
+  // One clause: why there may be no records. `switched_off`: by what recording was; empty: it was not.
+  std::string Reason(const std::string& switched_off) const;
+  // Of `living`, one that a look into says most about: in which NCCL is loaded, else one with the recorder; 0: there is none of these.
+  pid_t Telling(const std::vector<pid_t>& living) const;
+
+ private:
+  struct Seen {
+    Mapped mapped;
+    bool preload_kept = false;
+    std::string hook;  // LOCKSTEP_HOOK
+    bool other_machine = false;  // the program is of another architecture than the library
+    bool privileged = false;     // set-user-ID and the like: the loader leaves LD_PRELOAD alone
+  };
+  const std::string library_;
+  std::map<pid_t, Seen> seen_;
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_HOST_UNRECORDED_H_

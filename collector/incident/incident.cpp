@@ -1,0 +1,190 @@
+#include "collector/incident/incident.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "analyzer/util/atomic_file.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/formats/lsd/writer.h"
+#include "analyzer/evidence/redact.h"
+#include "analyzer/report/report.h"
+#include "collector/host/proc.h"
+#include "proto/dump.pb.h"
+
+namespace lockstep {
+namespace {
+
+absl::Status MakeFolder(const std::string& folder) {
+  for (size_t slash = folder.find('/', 1); slash != std::string::npos; slash = folder.find('/', slash + 1)) {
+    mkdir(folder.substr(0, slash).c_str(), 0777);
+  }
+  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) return FileError("make", folder, errno);
+  struct stat info {};
+  if (stat(folder.c_str(), &info) != 0) return FileError("open", folder, errno);
+  if (!S_ISDIR(info.st_mode)) return FileError("use", folder, ENOTDIR);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::string DumpFileName(const std::string& host) {
+  std::string name;
+  for (char c : host) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+                       c == '-' || (c == '.' && !name.empty());
+    name.push_back(plain ? c : '_');
+  }
+  return (name.empty() ? "unknown-host" : name.substr(0, 128)) + ".lsd";
+}
+
+namespace {
+
+// "20260131-235959", local time.
+std::string TimeText(int64_t real_ns) {
+  const time_t seconds = static_cast<time_t>(real_ns / 1'000'000'000);
+  tm parts{};
+  localtime_r(&seconds, &parts);
+  char text[32];
+  strftime(text, sizeof text, "%Y%m%d-%H%M%S", &parts);
+  return text;
+}
+
+nlohmann::json ReadJson(const std::string& path) {
+  return nlohmann::json::parse(ReadSmallFile(path, 64 << 20), nullptr, /*allow_exceptions=*/false);
+}
+
+std::string TextOf(const nlohmann::json& object, const char* key) {
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  return object.is_object() && found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+}  // namespace
+
+absl::StatusOr<EarlierIncident> SetEarlierIncidentAside(const std::string& folder) {
+  struct stat info {};
+  if (lstat((folder + "/manifest.json").c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return EarlierIncident();
+  const nlohmann::json manifest = ReadJson(folder + "/manifest.json");
+  if (TextOf(ReadJson(folder + "/verdict.json"), "verdict") == "HEALTHY") {
+    std::vector<std::string> names = {"manifest.json", "verdict.json", "verdict.txt", "report.html", "decisions.jsonl", "index.lsi"};
+    if (manifest.is_object() && manifest.contains("nodes") && manifest["nodes"].is_array()) {
+      for (const nlohmann::json& node : manifest["nodes"]) names.push_back(TextOf(node, "file"));
+    }
+    for (const std::string& name : names) {
+      if (!name.empty() && name.find('/') == std::string::npos) unlink((folder + "/" + name).c_str());
+    }
+    return EarlierIncident{"", true};
+  }
+  int64_t taken_ns = static_cast<int64_t>(info.st_mtim.tv_sec) * 1'000'000'000;
+  if (manifest.is_object() && manifest.contains("captured_real_ns") && manifest["captured_real_ns"].is_number_integer()) {
+    taken_ns = manifest["captured_real_ns"].get<int64_t>();
+  }
+  std::string plain = folder;
+  while (plain.size() > 1 && plain.back() == '/') plain.pop_back();
+  const std::string wanted = absl::StrCat(plain, ".", TimeText(taken_ns));
+  std::string name = wanted;
+  for (int extra = 2; lstat(name.c_str(), &info) == 0; ++extra) name = absl::StrCat(wanted, "-", extra);
+  if (rename(plain.c_str(), name.c_str()) != 0) return FileError("move the earlier incident out of", folder, errno);
+  return EarlierIncident{name, false};
+}
+
+std::string WhyNoIncidentFolder(const std::string& folder) {
+  if (folder.empty()) return "";
+  std::string there = folder;
+  struct stat info {};
+  while (stat(there.c_str(), &info) != 0) {
+    if (errno != ENOENT) return strerror(errno);
+    const size_t slash = there.find_last_of('/');
+    if (slash == std::string::npos) {
+      there.assign(1, '.');
+    } else {
+      there.resize(std::max<size_t>(slash, 1));
+    }
+  }
+  if (!S_ISDIR(info.st_mode)) return absl::StrCat(there, " is no folder");
+  if (access(there.c_str(), W_OK | X_OK) != 0) return absl::StrCat(there, ": ", strerror(errno));
+  return "";
+}
+
+std::string DefaultIncidentFolder(const std::string& job, int64_t real_ns) {
+  return absl::StrCat("lockstep-incident-", job, "-", TimeText(real_ns));
+}
+
+absl::Status WriteIncident(const std::string& folder, const Bundle& bundle, const Verdict& verdict,
+                           const IncidentFacts& facts) {
+  if (absl::Status status = MakeFolder(folder); !status.ok()) return status;
+  std::map<std::string, std::vector<size_t>> hosts;
+  for (size_t i = 0; i < bundle.ranks.size(); ++i) hosts[bundle.ranks[i].host].push_back(i);
+
+  absl::Status result;  // the first error; later files are still tried, for some evidence is better than none
+  const auto note = [&result](absl::Status status) {
+    if (result.ok()) result = std::move(status);
+  };
+  note(WriteFileSafely(folder + "/verdict.txt", ReportText(verdict, bundle)));
+  if (!facts.decisions.empty()) note(WriteFileSafely(folder + "/decisions.jsonl", absl::StrJoin(facts.decisions, "\n") + "\n"));
+  note(WriteFileSafely(folder + "/verdict.json", ReportJson(verdict)));
+
+  nlohmann::ordered_json nodes = nlohmann::ordered_json::array();
+  std::set<std::string> names;
+  for (const auto& [host, ranks] : hosts) {
+    std::string name = DumpFileName(host);
+    for (int extra = 2; !names.insert(name).second; ++extra) name = absl::StrCat(extra, "-", DumpFileName(host));
+    DumpHeader header;
+    header.set_format_version(1);
+    header.set_min_reader_version(1);
+    header.set_tool_version(LOCKSTEP_VERSION);
+    header.set_host(host);
+    const auto place = std::lower_bound(bundle.places.begin(), bundle.places.end(), host,
+                                        [](const HostPlace& p, const std::string& name) { return p.host < name; });
+    if (place != bundle.places.end() && place->host == host) {
+      header.set_rack(place->rack);
+      header.set_leaf_switch(place->leaf_switch);
+    }
+    header.set_boot_id(bundle.ranks[ranks[0]].boot_id);
+    header.set_job(facts.job);
+    header.set_restart_count(bundle.ranks[ranks[0]].restart_count);
+    header.set_captured_real_ns(facts.captured_real_ns);
+    header.set_ranks_expected(bundle.ranks_expected);
+    note(WriteLsd(bundle, ranks, header, absl::StrCat(folder, "/", name)));
+    nlohmann::ordered_json node;
+    node["host"] = host;
+    node["file"] = name;
+    for (size_t index : ranks) node["ranks"].push_back(bundle.ranks[index].rank);
+    nodes.push_back(std::move(node));
+  }
+  note(WriteFileSafely(folder + "/report.html", ReportHtml(verdict, bundle)));
+
+  nlohmann::ordered_json manifest;
+  manifest["format"] = 1;
+  manifest["tool_version"] = LOCKSTEP_VERSION;
+  manifest["job"] = facts.job;
+  manifest["ranks_expected"] = bundle.ranks_expected;
+  manifest["known_stalled"] = bundle.known_stalled;
+  manifest["stalled_ns"] = bundle.stalled_ns;
+  manifest["captured_real_ns"] = facts.captured_real_ns;
+  manifest["nodes"] = std::move(nodes);
+  manifest["command"] = facts.command;
+  nlohmann::ordered_json exits = nlohmann::ordered_json::array();
+  for (const ExitRecord& exit : facts.exits) {
+    exits.push_back({{"rank", exit.rank}, {"pid", exit.pid}, {"status", exit.text}});
+  }
+  manifest["processes"] = std::move(exits);
+  if (const std::string redacted = RedactionOf(bundle); !redacted.empty()) manifest["redacted"] = redacted;
+  if (!facts.note.empty()) manifest["note"] = facts.note;
+  // A command line is bytes, not necessarily UTF-8.
+  note(WriteFileSafely(folder + "/manifest.json",
+                       manifest.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n"));
+  return result;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,55 @@
+// Writes the incident folder.
+#ifndef LOCKSTEP_COLLECTOR_INCIDENT_INCIDENT_H_
+#define LOCKSTEP_COLLECTOR_INCIDENT_INCIDENT_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "analyzer/model/bundle.h"
+#include "proto/verdict.pb.h"
+
+namespace lockstep {
+
+struct ExitRecord {
+  int rank = -1;  // -1: the command itself, not a rank started by us
+  int pid = 0;
+  std::string text;  // "exited 0", "killed by signal 9", "running"
+};
+
+struct IncidentFacts {
+  std::string job;
+  std::vector<std::string> command;
+  std::vector<ExitRecord> exits;
+  int64_t captured_real_ns = 0;
+  std::string note;  // e.g. why nothing was recorded; may be empty
+  std::vector<std::string> decisions;  // JSON lines (decision_log.h), written as decisions.jsonl; empty: no such file
+};
+
+// Writes manifest.json, verdict.json, verdict.txt, report.html and one HOST.lsd per host of the bundle into `folder`,
+// which is made (0700) when it is missing. Each file gets a temporary name, is flushed to disk and renamed; the
+// manifest comes last, so a folder with a manifest is whole. On error the message names the file.
+absl::Status WriteIncident(const std::string& folder, const Bundle& bundle, const Verdict& verdict,
+                           const IncidentFacts& facts);
+
+// Name of a host's file in the folder: the host's, made safe, with ".lsd".
+std::string DumpFileName(const std::string& host);
+
+struct EarlierIncident {
+  std::string moved_to;   // of one that found something; empty: there was none
+  bool replaced = false;  // one of a healthy job: its files are removed
+};
+// Makes room in `folder` for a new incident: an earlier one that found something is renamed to FOLDER.DATE-TIME, the moment
+// it was taken; the files of one that was healthy are removed. Other files in it, and folders without a manifest, are left alone.
+absl::StatusOr<EarlierIncident> SetEarlierIncidentAside(const std::string& folder);
+
+// Why `folder` (made where absent) can hold no incident, as far as that shows without writing; empty: nothing speaks against it.
+std::string WhyNoIncidentFolder(const std::string& folder);
+
+// "lockstep-incident-JOB-20260131-235959" under the current folder.
+std::string DefaultIncidentFolder(const std::string& job, int64_t real_ns);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_INCIDENT_INCIDENT_H_

@@ -1,0 +1,248 @@
+#include "collector/incident/store.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <set>
+#include <sstream>
+
+namespace lockstep {
+namespace {
+
+std::string Packed(const std::string& raw) {
+  ZSTD_CCtx* context = ZSTD_createCCtx();
+  ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
+  std::string packed(ZSTD_compressBound(raw.size()), '\0');
+  packed.resize(ZSTD_compress2(context, packed.data(), packed.size(), raw.data(), raw.size()));
+  ZSTD_freeCCtx(context);
+  return packed;
+}
+
+Chunk Piece(int id, const std::string& host, uint64_t offset, const std::string& raw, bool last, uint64_t request = 1) {
+  Chunk chunk;
+  std::string bytes = std::to_string(id);
+  bytes.resize(16, 'x');
+  chunk.set_id(bytes);
+  chunk.set_host(host);
+  chunk.set_file(host + ".lsd");
+  chunk.set_offset(offset);
+  chunk.set_data(Packed(raw));
+  chunk.set_raw_bytes(static_cast<uint32_t>(raw.size()));
+  chunk.set_last(last);
+  chunk.set_request(request);
+  return chunk;
+}
+
+std::string Content(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+class IncidentStoreTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/lockstep-store-test-XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    folder_ = name;
+    Reopen();
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void Reopen() {
+    store_.reset();
+    auto store = IncidentStore::Open(folder_, limits_);
+    ASSERT_TRUE(store.ok()) << store.status();
+    store_ = std::move(*store);
+  }
+  IncidentStore::Put Take(const Chunk& chunk) { return store_->Take(chunk, &why_); }
+  size_t Commit() {
+    auto ids = store_->Commit();
+    EXPECT_TRUE(ids.ok()) << ids.status();
+    return ids.ok() ? ids->size() : 0;
+  }
+  std::string folder_, why_;
+  StoreLimits limits_;
+  std::unique_ptr<IncidentStore> store_;
+};
+
+using Put = IncidentStore::Put;
+
+TEST_F(IncidentStoreTest, AFileGetsItsNameWhenAllOfItIsOnDisk) {
+  EXPECT_EQ(Take(Piece(2, "a", 3, "def", true)), Put::kTaken);
+  EXPECT_EQ(Commit(), 1u);
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/a.lsd"));
+  EXPECT_EQ(Take(Piece(1, "a", 0, "abc", false)), Put::kTaken);
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/a.lsd")) << "before the commit";
+  EXPECT_EQ(Commit(), 1u);
+  EXPECT_EQ(Content(folder_ + "/a.lsd"), "abcdef");
+  EXPECT_EQ(Take(Piece(1, "a", 0, "abc", false)), Put::kDuplicate);
+  EXPECT_EQ(store_->ids(), 2u);
+}
+
+TEST_F(IncidentStoreTest, WhatWasCommittedOutlivesTheProcessAndWhatWasNotComesAgain) {
+  Take(Piece(1, "a", 0, "abc", false));
+  Commit();
+  Take(Piece(2, "a", 3, "def", true));
+  Reopen();  // as after a kill before the commit
+  EXPECT_EQ(Take(Piece(1, "a", 0, "abc", false)), Put::kDuplicate);
+  EXPECT_EQ(Take(Piece(2, "a", 3, "def", true)), Put::kTaken);
+  EXPECT_EQ(Commit(), 1u);
+  EXPECT_EQ(Content(folder_ + "/a.lsd"), "abcdef");
+  Reopen();
+  ASSERT_EQ(store_->Files().size(), 1u);
+  EXPECT_TRUE(store_->Files()[0].whole);
+  EXPECT_EQ(Take(Piece(3, "a", 0, "xyz", true)), Put::kRefused) << "a whole file is not written over";
+}
+
+// Evidence gives way to everything at the end; killed then, the next process finds its ledger and no file.
+TEST_F(IncidentStoreTest, AFileThatGaveWayKeepsNobodyFromTakingTheRestUp) {
+  Take(Piece(1, "a.evidence", 0, "abc", true));
+  Take(Piece(2, "b", 0, "def", false));
+  EXPECT_EQ(Commit(), 2u);
+  std::filesystem::remove(folder_ + "/a.evidence.lsd");
+  Reopen();
+  EXPECT_EQ(Take(Piece(1, "a.evidence", 0, "abc", true)), Put::kDuplicate);
+  EXPECT_EQ(Take(Piece(3, "b", 3, "ghi", true)), Put::kTaken);
+  EXPECT_EQ(Commit(), 1u);
+  EXPECT_EQ(Content(folder_ + "/b.lsd"), "defghi");
+}
+
+TEST_F(IncidentStoreTest, ATornLedgerLosesOnlyItsTornLine) {
+  Take(Piece(1, "a", 0, "abc", false));
+  Commit();
+  Take(Piece(2, "a", 3, "def", false));
+  Commit();
+  store_.reset();
+  const std::string whole = Content(folder_ + "/.ledger");
+  for (size_t cut = 1; cut < 40; cut += 7) {
+    std::ofstream(folder_ + "/.ledger", std::ios::trunc | std::ios::binary) << whole.substr(0, whole.size() - cut);
+    Reopen();
+    EXPECT_EQ(store_->ids(), 1u) << cut;
+    EXPECT_EQ(Take(Piece(1, "a", 0, "abc", false)), Put::kDuplicate);
+    EXPECT_EQ(Take(Piece(2, "a", 3, "def", false)), Put::kTaken);
+    EXPECT_EQ(Commit(), 1u);
+    EXPECT_EQ(Content(folder_ + "/.ledger"), whole);
+  }
+}
+
+TEST_F(IncidentStoreTest, HostileChunksAreRefused) {
+  limits_.host = 1000;
+  limits_.incident = 1500;
+  Reopen();
+  for (const std::string& name : {std::string(".."), std::string("../x.lsd"), std::string("/etc/x.lsd"), std::string(".x.lsd"),
+                                  std::string("verdict.json"), std::string("digests.lsd"), std::string("a b.lsd"),
+                                  std::string(".lsd"), std::string(200, 'a') + ".lsd", std::string("x\0.lsd", 6)}) {
+    Chunk chunk = Piece(1, "a", 0, "abc", true);
+    chunk.set_file(name);
+    EXPECT_EQ(Take(chunk), Put::kRefused) << name;
+  }
+  Chunk chunk = Piece(1, "a", 0, "abc", true);
+  chunk.set_id("short");
+  EXPECT_EQ(Take(chunk), Put::kRefused);
+  chunk = Piece(1, "a", UINT64_MAX - 1, "abc", true);
+  EXPECT_EQ(Take(chunk), Put::kRefused);
+  chunk = Piece(1, "a", 0, "abc", true);
+  chunk.set_raw_bytes(2);
+  EXPECT_EQ(Take(chunk), Put::kRefused);
+  chunk.set_raw_bytes(UINT32_MAX);
+  EXPECT_EQ(Take(chunk), Put::kRefused);
+  chunk = Piece(1, "a", 0, "abc", true);
+  chunk.mutable_data()->back() ^= 1;
+  EXPECT_EQ(Take(chunk), Put::kRefused) << "its checksum does not fit";
+  EXPECT_EQ(Take(Piece(1, "a", 0, std::string(600, 'a'), false)), Put::kTaken);
+  EXPECT_EQ(Take(Piece(2, "a", 600, std::string(600, 'a'), false)), Put::kRefused) << "more than a host may send";
+  EXPECT_EQ(Take(Piece(3, "b", 0, std::string(800, 'a'), false)), Put::kTaken);
+  EXPECT_EQ(Take(Piece(4, "c", 0, std::string(200, 'a'), false)), Put::kRefused) << "more than an incident may hold";
+  EXPECT_EQ(Commit(), 2u);
+}
+
+TEST_F(IncidentStoreTest, HostsThatNameTheirFilesAlikeKeepOneEach) {
+  Take(Piece(1, "a", 0, "first", true));
+  Chunk other = Piece(2, "b", 0, "second", true);
+  other.set_file("a.lsd");
+  Take(other);
+  EXPECT_EQ(Commit(), 2u);
+  EXPECT_EQ(Content(folder_ + "/a.lsd"), "first");
+  EXPECT_EQ(Content(folder_ + "/2-a.lsd"), "second");
+}
+
+TEST_F(IncidentStoreTest, AnAgentThatLostItsSpoolMayBeginAFileAnew) {
+  Take(Piece(1, "a", 0, "abc", false));
+  Commit();
+  EXPECT_EQ(Take(Piece(11, "a", 0, "uvw", false)), Put::kTaken);
+  EXPECT_EQ(Take(Piece(12, "a", 3, "xyz", true)), Put::kTaken);
+  EXPECT_EQ(Commit(), 2u);
+  EXPECT_EQ(Content(folder_ + "/a.lsd"), "uvwxyz");
+  Reopen();
+  EXPECT_EQ(store_->ids(), 3u);
+  EXPECT_EQ(Content(folder_ + "/a.lsd"), "uvwxyz");
+}
+
+TEST_F(IncidentStoreTest, ALaterRequestReplacesAnEarlierOne) {
+  Take(Piece(1, "a", 0, "evidence", true, 1));
+  Commit();
+  Take(Piece(2, "a", 0, "everything", true, 2));
+  Commit();
+  EXPECT_EQ(Content(folder_ + "/a.lsd"), "everything");
+  Take(Piece(3, "a", 0, "old", true, 0));
+  Commit();
+  EXPECT_EQ(Content(folder_ + "/a.lsd"), "everything");
+}
+
+TEST_F(IncidentStoreTest, AFullDiskIsNotAcknowledgedAndMayBeTriedAgain) {
+  limits_.reserve = UINT64_MAX / 2;
+  Reopen();
+  EXPECT_EQ(Take(Piece(1, "a", 0, "abc", true)), Put::kLater);
+  EXPECT_NE(why_.find("full"), std::string::npos);
+  EXPECT_EQ(Commit(), 0u);
+  limits_.reserve = 0;
+  Reopen();
+  EXPECT_EQ(Take(Piece(1, "a", 0, "abc", true)), Put::kTaken);
+  EXPECT_EQ(Commit(), 1u);
+}
+
+// Chunks in any order, some twice, the store opened anew at any moment: every file is whole in the end, every id there once.
+TEST_F(IncidentStoreTest, AnyOrderAndAnyRestartGivesTheSameFiles) {
+  std::mt19937 random(7);
+  std::map<std::string, std::string> want;
+  std::vector<Chunk> chunks;
+  int id = 0;
+  for (int host = 0; host < 12; ++host) {
+    const std::string name = "node" + std::to_string(host);
+    const int pieces = 1 + static_cast<int>(random() % 6);
+    for (int piece = 0; piece < pieces; ++piece) {
+      const std::string raw(1 + random() % 5000, static_cast<char>('a' + (host + piece) % 26));
+      chunks.push_back(Piece(++id, name, want[name].size(), raw, piece + 1 == pieces));
+      want[name] += raw;
+    }
+  }
+  std::set<std::string> acknowledged;
+  for (int round = 0; acknowledged.size() < chunks.size(); ++round) {
+    ASSERT_LT(round, 1000);
+    std::shuffle(chunks.begin(), chunks.end(), random);
+    for (size_t i = 0; i < chunks.size() / 3; ++i) {
+      if (Take(chunks[i]) == Put::kDuplicate) {
+        EXPECT_EQ(acknowledged.count(chunks[i].id()), 1u);
+      }
+    }
+    if (random() % 2 == 0) {
+      auto ids = store_->Commit();
+      ASSERT_TRUE(ids.ok());
+      for (const std::string& done : *ids) EXPECT_TRUE(acknowledged.insert(done).second);
+    }
+    if (random() % 3 == 0) Reopen();
+    EXPECT_EQ(store_->ids(), acknowledged.size());
+  }
+  for (const auto& [host, content] : want) EXPECT_EQ(Content(folder_ + "/" + host + ".lsd"), content) << host;
+}
+
+}  // namespace
+}  // namespace lockstep

@@ -1,4 +1,0 @@
-// The front command of verbs that are programs of their own.
-#include "collector/front.h"
-
-int main(int argc, char** argv) { return lockstep::Front(argc, argv, {}); }

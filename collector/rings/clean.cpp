@@ -1,0 +1,250 @@
+#include "collector/rings/clean.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "collector/rings/owner.h"
+#include "recorder/ring/reader.h"
+
+namespace lockstep {
+namespace {
+
+// A ring that is still without its magic is being made, which takes a millisecond.
+constexpr int64_t kUnfinishedAfter = 3600;
+
+// Names in files of others may hold control characters.
+std::string Printable(std::string text) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  return text;
+}
+
+// "5G", "500M", "0".
+bool ParseBytes(std::string_view text, uint64_t* bytes) {
+  int shift = 0;
+  if (const size_t unit = std::string_view("KMGT").find(text.empty() ? ' ' : text.back()); unit != std::string_view::npos) {
+    shift = 10 * (static_cast<int>(unit) + 1);
+    text.remove_suffix(1);
+  }
+  uint64_t value = 0;
+  if (text.empty() || text.size() > 9) return false;
+  for (const char c : text) {
+    if (c < '0' || c > '9') return false;
+    value = value * 10 + static_cast<uint64_t>(c - '0');
+  }
+  if (value > UINT64_MAX >> shift) return false;
+  *bytes = value << shift;
+  return true;
+}
+
+// Seconds since anything was recorded; from the wall clock of the recording, since the ring may be of an earlier boot.
+int64_t QuietFor(const ring::Snapshot& snapshot, int64_t modified) {
+  int64_t last = std::max(snapshot.process.created_mono_ns, snapshot.process.stopped_ns);
+  for (const ring::CommSnapshot& comm : snapshot.comms) last = std::max({last, comm.issued_ns, comm.ended_ns, comm.ready_ns});
+  for (const ring::ThreadSnapshot& thread : snapshot.threads) last = std::max(last, thread.last_call_ns);
+  const int64_t offset = snapshot.process.created_real_ns - snapshot.process.created_mono_ns;
+  const int64_t at = snapshot.process.created_real_ns > 0 ? (last + offset) / 1'000'000'000 : modified;
+  return time(nullptr) - at;
+}
+
+std::string What(const ring::ProcessInfo& process) {
+  std::string text;
+  if (process.rank >= 0) text += "rank " + std::to_string(process.rank) + " of ";
+  return Printable(text + "job " + (process.job.empty() ? "?" : process.job));
+}
+
+class Cleaner {
+ public:
+  Cleaner(const CleanOptions& options, FILE* out, Cleaned* cleaned) : options_(options), out_(out), cleaned_(cleaned) {}
+
+  void Folder(int fd, const std::string& path, int depth) {
+    DIR* dir = fdopendir(dup(fd));
+    if (dir == nullptr) return;
+    std::vector<std::string> names;
+    while (const dirent* entry = readdir(dir)) names.push_back(entry->d_name);
+    closedir(dir);
+    std::sort(names.begin(), names.end());
+    for (const std::string& name : names) {
+      if (name == "." || name == "..") continue;
+      const std::string shown = Printable(path + "/" + name);
+      struct stat info {};
+      if (fstatat(fd, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+      const bool is_ring = name.size() > 5 && name.compare(name.size() - 5, 5, ".ring") == 0;
+      if (S_ISDIR(info.st_mode) && depth == 0) {
+        const int inner = openat(fd, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (inner < 0) continue;
+        Folder(inner, path + "/" + name, 1);
+        close(inner);
+        // Only what is empty goes; a recorder that has just made it makes it again or says why not.
+        if (!options_.dry_run && MayGo(fd, info.st_uid) && removed_here_ > 0) unlinkat(fd, name.c_str(), AT_REMOVEDIR);
+        removed_here_ = 0;
+      } else if (is_ring) {
+        Ring(fd, name, shown, info);
+      }
+    }
+  }
+
+ private:
+  void Keep(const std::string& shown, const std::string& why) {
+    ++cleaned_->kept;
+    if (out_ != nullptr) fprintf(out_, "kept %s: %s\n", shown.c_str(), why.c_str());
+  }
+
+  // Of this user; or of whom the folder belongs to, who could remove it as well.
+  bool MayGo(int folder, uid_t owner) const {
+    if (!options_.any_owner) return owner == geteuid();
+    struct stat info {};
+    return fstat(folder, &info) == 0 && info.st_uid == owner;
+  }
+
+  void Ring(int folder, const std::string& name, const std::string& shown, const struct stat& listed) {
+    if (!S_ISREG(listed.st_mode)) return Keep(shown, "no regular file");
+    if (!MayGo(folder, listed.st_uid)) return Keep(shown, "another user's");
+    const int fd = openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct stat info {};
+    if (fd < 0 || fstat(fd, &info) != 0 || info.st_ino != listed.st_ino || info.st_dev != listed.st_dev) {
+      if (fd >= 0) close(fd);
+      return Keep(shown, "it cannot be opened");
+    }
+    ring::Snapshot snapshot;
+    ring::ReadOptions read;
+    read.digest_only = true;
+    std::string error, why;
+    bool remove = false;
+    int64_t quiet_s = 0;
+    if (!ring::ReadRing(fd, read, &snapshot, &error)) {
+      quiet_s = time(nullptr) - info.st_mtime;
+      remove = quiet_s > std::max(kUnfinishedAfter, options_.older_than_s);
+      why = remove ? "never finished" : Printable(error);
+    } else {
+      const RingOwnerFacts owner = FindRingOwner(snapshot.process, {info.st_dev, info.st_ino, name});
+      remove = owner.owner == RingOwner::kGone || owner.owner == RingOwner::kReplaced;
+      why = What(snapshot.process) + ", " + owner.text;
+      quiet_s = QuietFor(snapshot, info.st_mtime);
+      // The clock of time() lags behind the recorder's by a tick, and both can be set back: an age may be negative.
+      if (remove && options_.older_than_s > 0 && quiet_s < options_.older_than_s) {
+        remove = false;
+        why += ", but not long enough ago";
+      }
+    }
+    close(fd);
+    if (!remove) return Keep(shown, why);
+    // Still the file that was looked at.
+    struct stat again {};
+    const bool same = fstatat(folder, name.c_str(), &again, AT_SYMLINK_NOFOLLOW) == 0 && again.st_ino == info.st_ino &&
+                      again.st_dev == info.st_dev;
+    if (!options_.dry_run && (!same || unlinkat(folder, name.c_str(), 0) != 0)) {
+      ++cleaned_->failed;
+      if (out_ != nullptr) fprintf(out_, "cannot remove %s: %s\n", shown.c_str(), same ? strerror(errno) : "it has changed meanwhile");
+      return;
+    }
+    ++cleaned_->removed;
+    ++removed_here_;
+    cleaned_->bytes += static_cast<uint64_t>(info.st_blocks) * 512;
+    cleaned_->dead.push_back({quiet_s, static_cast<uint64_t>(info.st_blocks) * 512});
+    if (out_ != nullptr) fprintf(out_, "%s %s: %s\n", options_.dry_run ? "would remove" : "removed", shown.c_str(), why.c_str());
+  }
+
+  const CleanOptions& options_;
+  FILE* out_;
+  Cleaned* cleaned_;
+  int removed_here_ = 0;
+};
+
+}  // namespace
+
+bool ParseAge(std::string_view text, int64_t* seconds) {
+  int64_t value = 0;
+  size_t i = 0;
+  for (; i < text.size() && text[i] >= '0' && text[i] <= '9' && i < 9; ++i) value = value * 10 + (text[i] - '0');
+  if (i == 0) return false;
+  const std::string_view unit = text.substr(i);
+  const int64_t factor = unit.empty() || unit == "s" ? 1 : unit == "m" ? 60 : unit == "h" ? 3600 : unit == "d" ? 86400 : 0;
+  *seconds = value * factor;
+  return factor != 0;
+}
+
+bool ParseCleanOptions(int argc, char** argv, CleanOptions* options, std::string* error) {
+  for (int i = 1; i < argc; ++i) {
+    std::string option = argv[i], value;
+    const size_t equals = option.find('=');
+    const bool attached = equals != std::string::npos && option.rfind("--", 0) == 0;
+    if (attached) {
+      value = option.substr(equals + 1);
+      option.resize(equals);
+    }
+    if (option == "--help" || option == "-h") {
+      options->help = true;
+    } else if (option == "--dry-run") {
+      options->dry_run = true;
+    } else if (option == "--incidents" || option == "--keep" || option == "--keep-bytes") {
+      if (!attached && i + 1 < argc) value = argv[++i];
+      const bool age = option == "--keep", bytes = option == "--keep-bytes";
+      if (option == "--incidents") options->incidents = value;
+      if (value.empty() || (age && !ParseAge(value, &options->keep_s)) || (bytes && !ParseBytes(value, &options->keep_bytes))) {
+        *error = option + (age ? " takes an age such as 7d, or 0" : bytes ? " takes a number of bytes like 500M or 5G, or 0" : " takes the name of a folder");
+        *error += " (lockstep clean --help shows the options)";
+        return false;
+      }
+    } else if (option == "--dir" || option == "--older-than") {
+      if (!attached && i + 1 < argc) value = argv[++i];
+      if (option == "--dir") options->folder = value;
+      if (value.empty() || (option == "--older-than" && !ParseAge(value, &options->older_than_s))) {
+        *error = option + (option == "--dir" ? " takes the name of a folder" : " takes an age such as 90s, 10m, 36h or 7d");
+        *error += " (lockstep clean --help shows the options)";
+        return false;
+      }
+    } else {
+      *error = "unknown argument '" + Printable(option) + "' (lockstep clean --help shows the options)";
+      return false;
+    }
+  }
+  return true;
+}
+
+const char* CleanHelp() {
+  return R"(Usage: lockstep clean [OPTIONS]
+
+Removes the ring files that no process writes any more. Those of running processes, of processes that cannot be seen
+from here (in another container) and of other users are kept, each with the reason.
+
+  --dir DIR         where the rings are (LOCKSTEP_DIR, else /dev/shm/lockstep-UID)
+  --older-than AGE  only rings in which nothing was recorded for so long: 90s, 10m, 36h, 7d
+  --incidents DIR   also incidents in this folder (a collector's --out): those older than --keep, and the oldest beyond
+                    --keep-bytes; never the newest, one that is still being gathered, or what holds other files; a
+                    folder that is not there is an error
+  --keep AGE        so old may incidents be (default 7d; 0: however old)
+  --keep-bytes N    so much may they take together (default 5G; 0: however much)
+  --dry-run         say what would be removed
+)";
+}
+
+bool CleanRings(const CleanOptions& options, FILE* out, Cleaned* cleaned, std::string* error) {
+  std::string folder = options.folder;
+  const char* set = getenv("LOCKSTEP_DIR");
+  if (folder.empty()) folder = set != nullptr && *set != 0 ? set : "/dev/shm/lockstep-" + std::to_string(geteuid());
+  while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
+  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) {
+    if (errno == ENOENT && options.folder.empty()) return true;  // nothing was ever recorded
+    const bool link = errno == ELOOP || errno == ENOTDIR;
+    *error = Printable(folder) + ": " + (link ? "is no folder, or a link: name the folder itself" : strerror(errno));
+    return false;
+  }
+  Cleaner(options, out, cleaned).Folder(fd, folder, 0);
+  close(fd);
+  return true;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,49 @@
+// `lockstep clean`: removes the rings that no process writes any more.
+#ifndef LOCKSTEP_COLLECTOR_RINGS_CLEAN_H_
+#define LOCKSTEP_COLLECTOR_RINGS_CLEAN_H_
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lockstep {
+
+struct CleanOptions {
+  std::string folder;           // empty: LOCKSTEP_DIR, else the recorder's default
+  int64_t older_than_s = 0;     // only rings in which nothing was recorded for so long
+  std::string incidents;        // a folder with incidents, to be cleaned too; empty: none
+  int64_t keep_s = 7 * 86400;   // of these; 0: however old
+  uint64_t keep_bytes = uint64_t{5} << 30;  // 0: however large
+  bool dry_run = false;
+  bool help = false;
+  bool any_owner = false;       // for root: rings of whoever the folders that hold them belong to
+};
+
+// "90", "10m", "36h", "7d", in seconds; false: it is none.
+bool ParseAge(std::string_view text, int64_t* seconds);
+
+// False with one line in `error`.
+bool ParseCleanOptions(int argc, char** argv, CleanOptions* options, std::string* error);
+const char* CleanHelp();
+
+struct DeadRing {
+  int64_t quiet_s = 0;  // since anything was recorded
+  uint64_t bytes = 0;   // of memory
+};
+
+struct Cleaned {
+  int removed = 0, kept = 0, failed = 0;
+  uint64_t bytes = 0;
+  std::vector<DeadRing> dead;  // each that was, or with dry_run would be, removed
+};
+
+// Looks at FOLDER/*.ring and FOLDER/*/*.ring. Never follows a link, never touches another user's file, never removes the
+// ring of a process that may be running. Says what it did, a line a ring (`out` null: nothing), and removes job folders that
+// are empty then. False when the folder cannot be used.
+bool CleanRings(const CleanOptions& options, FILE* out, Cleaned* cleaned, std::string* error);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_RINGS_CLEAN_H_

@@ -1,0 +1,261 @@
+// Stale rings: told from those of living processes whatever numbers they bear, and removed without touching anything else.
+#include "collector/rings/clean.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "recorder/ring/layout.h"
+
+namespace lockstep {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class CleanTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char folder[] = "/tmp/lockstep_clean_XXXXXX";
+    ASSERT_NE(mkdtemp(folder), nullptr);
+    folder_ = folder;
+    options_.folder = folder_ + "/rings";
+    std::filesystem::create_directory(options_.folder);
+    // A ring of a process that has ended, to make others from.
+    Run("calls 3");
+    ASSERT_THAT(Rings(), SizeIs(1));
+    model_ = folder_ + "/model";
+    std::filesystem::rename(Rings()[0], model_);
+  }
+  void TearDown() override {
+    for (const pid_t child : children_) {
+      kill(child, SIGKILL);
+      waitpid(child, nullptr, 0);
+    }
+    std::filesystem::remove_all(folder_);
+  }
+  void Run(const std::string& mode) const {
+    ASSERT_EQ(std::system(Command(mode).c_str()), 0);
+  }
+  std::string Command(const std::string& mode) const {
+    return "LOCKSTEP_DIR='" + options_.folder + "' LOCKSTEP_JOB=train LOCKSTEP_RING_KIB=512 RANK=3 LD_PRELOAD='" LOCKSTEP_LIBRARY
+           "' '" LOCKSTEP_DEATHS_PROGRAM "' " + mode + " >'" + folder_ + "/out' 2>&1";
+  }
+  // A host that records until it is killed; returns when its ring is whole.
+  void StartHost(const std::string& mode) {
+    const pid_t child = fork();
+    if (child == 0) {
+      execl("/bin/sh", "sh", "-c", ("exec env " + Command(mode)).c_str(), nullptr);
+      _exit(127);
+    }
+    children_.push_back(child);
+    for (int i = 0; i < 3000; ++i) {
+      for (const std::string& path : Rings()) {
+        ring::Header header;
+        std::ifstream file(path);
+        if (file.read(reinterpret_cast<char*>(&header), sizeof(header)) && header.pid == child &&
+            memcmp(header.magic, ring::kMagic, sizeof(ring::kMagic)) == 0) {
+          return;
+        }
+      }
+      usleep(10000);
+    }
+    FAIL() << "no ring appeared";
+  }
+  std::vector<std::string> Rings() const {
+    std::vector<std::string> paths;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(options_.folder)) {
+      if (entry.is_regular_file()) paths.push_back(entry.path());
+    }
+    return paths;
+  }
+  // A copy of the model with another header.
+  std::string Forge(const std::string& name, const std::function<void(ring::Header*)>& change) const {
+    const std::string path = options_.folder + "/" + name;
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+    std::filesystem::copy_file(model_, path);
+    ring::Header header;
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.read(reinterpret_cast<char*>(&header), sizeof(header));
+    change(&header);
+    file.seekp(0);
+    file.write(reinterpret_cast<const char*>(&header), sizeof(header));
+    return path;
+  }
+  std::string Clean(bool expected = true) {
+    const std::string report = folder_ + "/report";
+    FILE* out = fopen(report.c_str(), "w");
+    cleaned_ = Cleaned();
+    EXPECT_EQ(CleanRings(options_, out, &cleaned_, &error_), expected) << error_;
+    fclose(out);
+    std::ifstream file(report);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  std::string folder_, model_, error_;
+  CleanOptions options_;
+  Cleaned cleaned_;
+  std::vector<pid_t> children_;
+};
+
+TEST_F(CleanTest, RingsOfLivingProcessesStay) {
+  StartHost("until /nowhere");
+  const std::string stale = Forge("train.0/host.1.0.ring", [](ring::Header*) {});
+  options_.dry_run = true;
+  EXPECT_THAT(Clean(), HasSubstr("would remove " + stale + ": rank 3 of job train, pid "));
+  EXPECT_THAT(Rings(), SizeIs(2));
+  options_.dry_run = false;
+  const std::string report = Clean();
+  EXPECT_THAT(report, HasSubstr("removed " + stale));
+  EXPECT_THAT(report, HasSubstr(": rank 3 of job train, pid " + std::to_string(children_[0]) + " is running\n"));
+  EXPECT_EQ(cleaned_.removed, 1);
+  EXPECT_EQ(cleaned_.kept, 1);
+  EXPECT_GE(cleaned_.bytes, 512u << 10);
+  ASSERT_THAT(Rings(), SizeIs(1));
+  // And once it is gone, so is the ring, and its folder.
+  kill(children_[0], SIGKILL);
+  waitpid(children_[0], nullptr, 0);
+  children_.clear();
+  EXPECT_THAT(Clean(), HasSubstr(" is gone\n"));
+  EXPECT_THAT(Rings(), IsEmpty());
+  EXPECT_FALSE(std::filesystem::exists(options_.folder + "/train.0"));
+}
+
+TEST_F(CleanTest, NumbersThatAreUsedAgainDoNotDeceive) {
+  StartHost("until /nowhere");
+  const pid_t living = children_[0];
+  const std::string live = Rings().at(0);
+  ring::Header own;
+  std::ifstream(live).read(reinterpret_cast<char*>(&own), sizeof(own));
+  // The same pid: of an earlier process, of an earlier boot, of another container, of the program it was before exec.
+  Forge("job.0/start.ring", [&](ring::Header* h) { h->pid = living, h->start_ticks = own.start_ticks - 1; });
+  Forge("job.1/boot.ring", [&](ring::Header* h) {
+    h->pid = living, h->start_ticks = own.start_ticks;
+    h->boot_id[0] = h->boot_id[0] == 'a' ? 'b' : 'a';
+  });
+  Forge("job.2/exec.ring", [&](ring::Header* h) { h->pid = living, h->start_ticks = own.start_ticks; });
+  Forge("job.3/container.ring", [&](ring::Header* h) {
+    h->pid = living, h->start_ticks = own.start_ticks;
+    h->pid_namespace_inode = 1;
+  });
+  const std::string report = Clean();
+  EXPECT_THAT(report, HasSubstr("start.ring: rank 3 of job train, pid " + std::to_string(living) +
+                                " is gone (its number is another process's now)"));
+  EXPECT_THAT(report, HasSubstr("boot.ring: rank 3 of job train, of an earlier boot"));
+  EXPECT_THAT(report, HasSubstr("exec.ring: rank 3 of job train, pid " + std::to_string(living) + " runs another program now"));
+  struct stat space {};
+  ASSERT_EQ(stat("/proc/self/ns/pid", &space), 0);
+  const bool sees_all = space.st_ino == 0xEFFFFFFC;
+  EXPECT_THAT(report, HasSubstr(sees_all ? "of another container is gone" : "which cannot be seen from here"));
+  EXPECT_EQ(cleaned_.removed, sees_all ? 4 : 3);
+  EXPECT_TRUE(std::filesystem::exists(live));
+}
+
+TEST_F(CleanTest, ALivingProcessOfAnotherContainerIsFound) {
+  struct stat space {};
+  if (stat("/proc/self/ns/pid", &space) != 0 || space.st_ino != 0xEFFFFFFC) GTEST_SKIP() << "not in the host's pid namespace";
+  if (geteuid() != 0 || std::system("unshare -p -f true 2>/dev/null") != 0) GTEST_SKIP() << "no namespaces of one's own here";
+  const pid_t child = fork();
+  if (child == 0) {
+    execl("/bin/sh", "sh", "-c", ("exec unshare -m -p -f --mount-proc --kill-child sh -c '" + [&] {
+            std::string quoted;
+            for (char c : Command("until /nowhere")) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+            return quoted;
+          }() + "'").c_str(), nullptr);
+    _exit(127);
+  }
+  children_.push_back(child);
+  std::string report;
+  for (int i = 0; i < 1000 && report.find("of another container is running") == std::string::npos; ++i) {
+    usleep(20000);
+    options_.dry_run = true;
+    report = Clean();
+  }
+  EXPECT_THAT(report, HasSubstr("of another container is running"));
+  options_.dry_run = false;
+  Clean();
+  EXPECT_THAT(Rings(), SizeIs(1));
+}
+
+TEST_F(CleanTest, LinksAndOtherUsersFilesAreLeftAlone) {
+  const std::string outside = folder_ + "/outside";
+  std::filesystem::create_directory(outside);
+  std::filesystem::copy_file(model_, outside + "/precious.ring");
+  std::filesystem::create_directory_symlink(outside, options_.folder + "/linked.0");
+  std::filesystem::create_symlink(outside + "/precious.ring", options_.folder + "/link.ring");
+  std::filesystem::create_directory(options_.folder + "/folder.ring");
+  ASSERT_EQ(mkfifo((options_.folder + "/pipe.ring").c_str(), 0600), 0);
+  std::ofstream(options_.folder + "/notes.txt") << "not ours";
+  std::ofstream(options_.folder + "/noise.ring") << "not a ring";
+  if (geteuid() == 0) {
+    const std::string others = Forge("others.0/host.ring", [](ring::Header*) {});
+    ASSERT_EQ(chown(others.c_str(), 65534, 65534), 0);
+  }
+  const std::string report = Clean();
+  EXPECT_EQ(cleaned_.removed, 0) << report;
+  EXPECT_TRUE(std::filesystem::exists(outside + "/precious.ring"));
+  EXPECT_TRUE(std::filesystem::is_symlink(options_.folder + "/link.ring"));
+  EXPECT_TRUE(std::filesystem::exists(options_.folder + "/noise.ring")) << "it may be one that is only being made";
+  if (geteuid() == 0) {
+    EXPECT_THAT(report, HasSubstr("host.ring: another user's\n"));
+  }
+  const std::string link = folder_ + "/way";
+  std::filesystem::create_directory_symlink(options_.folder, link);
+  options_.folder = link;
+  Clean(false);
+  EXPECT_THAT(error_, HasSubstr("name the folder itself"));
+}
+
+TEST_F(CleanTest, OnlyOldOnesWhenAsked) {
+  Forge("job.0/fresh.ring", [](ring::Header*) {});
+  options_.older_than_s = 3600;
+  EXPECT_THAT(Clean(), HasSubstr("not long enough ago"));
+  options_.older_than_s = 0;
+  Clean();
+  EXPECT_EQ(cleaned_.removed, 1);
+  // Whatever the clock says since: a ring may be younger than now.
+  Forge("job.0/future.ring", [](ring::Header* h) {
+    for (ring::ClockTriple& triple : h->triples) {
+      if (triple.ticks == 0) continue;
+      triple.real_ns += 5'000'000'000;
+      triple.check = ring::ClockCheck(triple);
+    }
+  });
+  Clean();
+  EXPECT_EQ(cleaned_.removed, 1);
+  EXPECT_THAT(Rings(), IsEmpty());
+}
+
+TEST_F(CleanTest, Arguments) {
+  auto parse = [&](std::vector<const char*> words) {
+    words.insert(words.begin(), "clean");
+    CleanOptions options;
+    const bool good = ParseCleanOptions(static_cast<int>(words.size()), const_cast<char**>(words.data()), &options, &error_);
+    options_ = options;
+    return good;
+  };
+  EXPECT_TRUE(parse({"--dir", "/x", "--older-than=36h", "--dry-run"}));
+  EXPECT_EQ(options_.folder, "/x");
+  EXPECT_EQ(options_.older_than_s, 36 * 3600);
+  EXPECT_TRUE(options_.dry_run);
+  for (const char* age : {"x", "", "-1", "3w", "99999999999999999999"}) EXPECT_FALSE(parse({"--older-than", age})) << age;
+  EXPECT_FALSE(parse({"--dir"}));
+  EXPECT_FALSE(parse({"/x"}));
+  EXPECT_THAT(error_, HasSubstr("--help"));
+}
+
+}  // namespace
+}  // namespace lockstep

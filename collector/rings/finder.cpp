@@ -1,0 +1,599 @@
+#include "collector/rings/finder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "analyzer/util/time_units.h"
+#include "collector/host/proc.h"
+#include "recorder/ring/layout.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int64_t kPause = 20 * kMs;       // between looks at folders that change
+constexpr int64_t kListAgain = 2000 * kMs; // folders without a watch
+constexpr int64_t kSweep = 30'000 * kMs;   // every folder, whatever inotify said
+constexpr int64_t kCostShare = 200;        // looks at processes take at most this part of one core
+// A look at a path takes microseconds; one that takes so long will perhaps never end.
+constexpr int64_t kStuck = 3000 * kMs;
+constexpr auto kEndWait = std::chrono::milliseconds(500);
+constexpr size_t kMostFolders = 8192, kMostEntries = 16384, kMostSeen = 65536, kMostWanted = 1024;
+constexpr size_t kMostFoldersOfUser = 1024, kMostWaiting = 4096;
+constexpr size_t kMostEnvironment = 256 << 10;
+constexpr uint32_t kWatched = IN_CREATE | IN_MOVED_TO | IN_ONLYDIR;
+// A container of which no process is seen any more in so many looks is let go.
+constexpr int kForgetContainer = 3;
+
+bool IsRingName(absl::string_view name) {
+  return name.size() > 5 && name.substr(name.size() - 5) == ".ring" && name.size() < 200;
+}
+
+// "lockstep-1000", as the recorder names the default folder.
+bool IsDefaultName(absl::string_view name) {
+  constexpr absl::string_view kPrefix = "lockstep-";
+  return name.substr(0, kPrefix.size()) == kPrefix && name.size() > kPrefix.size() && name.size() < 24 &&
+         name.find_first_not_of("0123456789", kPrefix.size()) == name.npos;
+}
+
+// `path` as a process with this root sees it: links are followed, but never out of the root.
+int OpenInRoot(int root, const std::string& path) {
+  open_how how{};
+  how.flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+  how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+  return static_cast<int>(syscall(SYS_openat2, root, path.c_str(), &how, sizeof how));
+}
+
+class Finder : public std::enable_shared_from_this<Finder> {
+ public:
+  explicit Finder(const RingFinderOptions& options) : options_(options) {}
+
+  // By whoever of its owner and its thread comes last.
+  ~Finder() {
+    for (auto& [id, folder] : folders_) close(folder.fd);
+    for (auto& [id, container] : containers_) {
+      if (container.root >= 0) close(container.root);
+    }
+    for (const FoundRing& ring : found_) close(ring.fd);
+    for (int fd : {inotify_, event_, stop_event_}) {
+      if (fd >= 0) close(fd);
+    }
+  }
+
+  absl::Status Begin() {
+    event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    stop_event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (event_ < 0 || stop_event_ < 0) return absl::UnavailableError(absl::StrCat("cannot make an eventfd: ", strerror(errno)));
+    inotify_ = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);  // without one, folders are listed again and again
+    struct stat info {};
+    own_mounts_ = stat("/proc/self/ns/mnt", &info) == 0 ? info.st_ino : 0;
+    std::thread([self = shared_from_this()] {
+      self->Work();
+      std::lock_guard lock(self->mutex_);
+      self->ended_ = true;
+      self->end_.notify_all();
+    }).detach();
+    return absl::OkStatus();
+  }
+
+  void End() {
+    stop_ = true;
+    Signal(stop_event_);
+    std::unique_lock lock(mutex_);
+    end_.wait_for(lock, kEndWait, [this] { return ended_; });
+  }
+
+  int fd() const { return event_; }
+
+  bool Next(FoundRing* out) {
+    std::lock_guard lock(mutex_);
+    if (found_.empty()) {
+      uint64_t count = 0;
+      while (read(event_, &count, sizeof count) > 0) {
+      }
+      return false;
+    }
+    *out = std::move(found_.front());
+    found_.pop_front();
+    return true;
+  }
+
+  RingFinderCounters counters() const {
+    std::lock_guard lock(mutex_);
+    RingFinderCounters counters = counters_;
+    const int64_t for_ns = at_since_ns_ == 0 ? 0 : MonotonicNs() - at_since_ns_;
+    if (for_ns > kStuck) {
+      counters.stuck_ns = for_ns;
+      counters.stuck_at = at_;
+    }
+    return counters;
+  }
+
+  bool settled() const { return settled_; }
+
+ private:
+  using Identity = std::pair<dev_t, ino_t>;
+  // A mount namespace's number is used again as soon as it is free, and whoever makes a container is in its namespace before its /dev/shm is
+  // its own. That is held open while it is looked at, so its numbers are nobody else's. All zero: the agent's own surroundings.
+  struct ContainerId {
+    ino_t mounts = 0;
+    Identity shared;
+    auto operator<=>(const ContainerId&) const = default;
+  };
+  // kShared: holds lockstep-UID folders of several users, and much else.
+  enum class Level { kShared = 0, kTop = 1, kJob = 2 };
+  struct Folder {
+    int fd = -1;  // O_PATH
+    std::string path;
+    Level level = Level::kTop;
+    ContainerId container;
+    uid_t uid = 0;
+    int watch = -1;
+    bool dirty = true;
+  };
+  struct Container {
+    int root = -1;
+    int unseen = 0;
+  };
+  struct Known {
+    ContainerId container;
+    std::pair<dev_t, ino_t> program;  // what it runs; zeros where that is not shown
+    int looks = 0;
+  };
+  struct Wanted {  // a LOCKSTEP_DIR that did not exist yet
+    pid_t pid = 0;
+    ContainerId container;
+    std::string path;
+  };
+
+  static void Signal(int event) {
+    const uint64_t one = 1;
+    if (write(event, &one, sizeof one) < 0) return;  // full: it is readable already
+  }
+
+  // The thread is about to touch a path that is somebody else's: a server that is away may hold it there.
+  class At {
+   public:
+    At(Finder* finder, const std::string& path) : finder_(finder), outermost_(finder->Enter(path)) {
+      if (finder_->options_.before_path) finder_->options_.before_path(path);
+    }
+    ~At() {
+      if (outermost_) finder_->Leave();
+    }
+    At(const At&) = delete;
+    At& operator=(const At&) = delete;
+
+   private:
+    Finder* const finder_;
+    const bool outermost_;
+  };
+
+  bool Enter(const std::string& path) {
+    std::lock_guard lock(mutex_);
+    const bool outermost = at_since_ns_ == 0;
+    at_ = path;
+    at_since_ns_ = MonotonicNs();
+    return outermost;
+  }
+
+  void Leave() {
+    std::lock_guard lock(mutex_);
+    at_since_ns_ = 0;
+  }
+
+  template <typename Change>
+  void Count(Change change) {
+    std::lock_guard lock(mutex_);
+    change(&counters_);
+  }
+
+  bool Allowed(uid_t uid) const { return options_.all_users || uid == geteuid(); }
+
+  // Takes `fd` over.
+  void AddFolder(int fd, std::string path, Level level, const ContainerId& container) {
+    if (fd < 0) return;
+    struct stat info {};
+    if (fstat(fd, &info) != 0 || !S_ISDIR(info.st_mode)) {
+      close(fd);
+      return;
+    }
+    const Identity id(info.st_dev, info.st_ino);
+    size_t& of_user = folders_of_[info.st_uid];
+    if (folders_.contains(id) || folders_.size() >= kMostFolders || (level == Level::kJob && of_user >= kMostFoldersOfUser)) {
+      close(fd);
+      return;
+    }
+    ++of_user;
+    Folder folder;
+    folder.fd = fd;
+    folder.path = std::move(path);
+    folder.level = level;
+    folder.container = container;
+    folder.uid = info.st_uid;
+    // Watched before it is listed: what appears in between is seen by one of them.
+    if (inotify_ >= 0) folder.watch = inotify_add_watch(inotify_, absl::StrCat("/proc/self/fd/", fd).c_str(), kWatched);
+    if (folder.watch >= 0) watches_[folder.watch] = id;
+    folders_[id] = std::move(folder);
+    dirty_ = true;
+  }
+
+  void Drop(std::map<Identity, Folder>::iterator at) {
+    Folder& folder = at->second;
+    if (folder.watch >= 0) {
+      inotify_rm_watch(inotify_, folder.watch);
+      watches_.erase(folder.watch);
+    }
+    close(folder.fd);
+    --folders_of_[folder.uid];
+    folders_.erase(at);
+  }
+
+  void List(const Identity& id) {
+    const auto at = folders_.find(id);
+    if (at == folders_.end()) return;
+    const int dirfd_of = at->second.fd;
+    const Level level = at->second.level;
+    const ContainerId container = at->second.container;
+    const std::string path = at->second.path;
+    const At here(this, path);
+    struct stat info {};
+    if (fstat(dirfd_of, &info) != 0 || info.st_nlink == 0) {
+      Drop(at);
+      return;
+    }
+    at->second.dirty = false;
+    const int own = openat(dirfd_of, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR* dir = own >= 0 ? fdopendir(own) : nullptr;
+    if (dir == nullptr) {
+      if (own >= 0) close(own);
+      return;
+    }
+    size_t entries = 0;
+    while (const dirent* entry = readdir(dir)) {
+      const absl::string_view name = entry->d_name;
+      if (name == "." || name == "..") continue;
+      if (++entries > kMostEntries) {
+        Count([](RingFinderCounters* c) { ++c->refused_many; });
+        break;
+      }
+      if (level == Level::kShared) {
+        if (!IsDefaultName(name) || (!options_.all_users && name != absl::StrCat("lockstep-", geteuid()))) continue;
+        Descend(dirfd_of, path, entry->d_name, Level::kTop, container);
+      } else if (IsRingName(name)) {
+        Examine(dirfd_of, path, entry->d_name);
+      } else if (level == Level::kTop && (entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN)) {
+        Descend(dirfd_of, path, entry->d_name, Level::kJob, container);
+      }
+    }
+    closedir(dir);
+  }
+
+  void Descend(int parent, const std::string& path, const char* name, Level level, const ContainerId& container) {
+    const int fd = openat(parent, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) return;
+    struct stat info {};
+    if (fstat(fd, &info) != 0 || folders_.contains(Identity(info.st_dev, info.st_ino)) || !Allowed(info.st_uid)) {
+      close(fd);
+      return;
+    }
+    AddFolder(fd, absl::StrCat(path, "/", name), level, container);
+  }
+
+  void Examine(int parent, const std::string& folder, const char* name) {
+    // Looked at before it is opened: opening a device or a pipe may do something.
+    const int place = openat(parent, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (place < 0) return;
+    struct stat info {};
+    if (fstat(place, &info) != 0) {
+      close(place);
+      return;
+    }
+    const auto key = std::make_tuple(info.st_dev, info.st_ino, std::string(name));
+    if (seen_.contains(key)) {
+      close(place);
+      return;
+    }
+    const auto refuse = [&](uint64_t RingFinderCounters::*counter) {
+      if (seen_.size() < kMostSeen) seen_.insert(key);
+      Count([counter](RingFinderCounters* c) { ++(c->*counter); });
+      close(place);
+    };
+    if (!S_ISREG(info.st_mode)) return refuse(&RingFinderCounters::refused_kind);
+    if (!Allowed(info.st_uid)) return refuse(&RingFinderCounters::refused_owner);
+    if ((info.st_mode & 0022) != 0) return refuse(&RingFinderCounters::refused_mode);
+    if (info.st_size > static_cast<off_t>(ring::kMaxFileBytes + ring::kPage)) return refuse(&RingFinderCounters::refused_size);
+    if (seen_.size() >= kMostSeen) {
+      ForgetGone();
+      if (seen_.size() >= kMostSeen) return refuse(&RingFinderCounters::refused_many);
+    }
+    FoundRing ring;
+    ring.fd = open(absl::StrCat("/proc/self/fd/", place).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    close(place);
+    if (ring.fd < 0) return;
+    ring.path = absl::StrCat(folder, "/", name);
+    ring.name = name;
+    ring.uid = info.st_uid;
+    ring.device = info.st_dev;
+    ring.inode = info.st_ino;
+    std::lock_guard lock(mutex_);
+    if (found_.size() >= kMostWaiting) {  // the agent is stuck: found again later
+      ++counters_.refused_many;
+      close(ring.fd);
+      return;
+    }
+    seen_.insert(key);
+    ++counters_.found;
+    found_.push_back(std::move(ring));
+    Signal(event_);
+  }
+
+  // Numbers of files are used again; what was seen is only kept to save work.
+  void ForgetGone() { seen_.clear(); }
+
+  void LookAtProcesses() {
+    std::vector<pid_t> pids;
+    if (DIR* dir = opendir("/proc")) {
+      while (const dirent* entry = readdir(dir)) {
+        pid_t pid = 0;
+        if (absl::SimpleAtoi(entry->d_name, &pid) && pid > 0) pids.push_back(pid);
+      }
+      closedir(dir);
+    }
+    std::sort(pids.begin(), pids.end());
+    for (auto& [id, container] : containers_) ++container.unseen;
+    absl::flat_hash_map<pid_t, Known> known;
+    known.reserve(pids.size());
+    for (const pid_t pid : pids) {
+      Known& now = known[pid];
+      if (const auto before = known_.find(pid); before != known_.end()) now = before->second;
+      // Twice: between fork and exec a process still shows its parent's environment. And anew when it runs another program: a shell
+      // that prepares a job becomes it after any time, then with its own variables, perhaps in another namespace.
+      struct stat program {};
+      if (stat(absl::StrCat("/proc/", pid, "/exe").c_str(), &program) == 0 && now.program != std::pair(program.st_dev, program.st_ino)) {
+        now.program = {program.st_dev, program.st_ino};
+        now.looks = 0;
+      }
+      if (now.looks < 2) {
+        LookAtProcess(pid, &now);
+        ++now.looks;
+      }
+      if (const auto container = containers_.find(now.container); container != containers_.end()) container->second.unseen = 0;
+    }
+    known_ = std::move(known);
+    std::erase_if(wanted_, [this](const Wanted& wanted) { return !known_.contains(wanted.pid) || TryWanted(wanted); });
+    for (auto at = containers_.begin(); at != containers_.end();) {
+      const auto next = std::next(at);
+      if (at->second.unseen > kForgetContainer) {
+        // What was found in it stays open with whoever took it; the folders would keep its memory for nothing.
+        for (auto folder = folders_.begin(); folder != folders_.end();) {
+          const auto after = std::next(folder);
+          if (folder->second.container == at->first) Drop(folder);
+          folder = after;
+        }
+        if (at->second.root >= 0) close(at->second.root);
+        containers_.erase(at);
+      }
+      at = next;
+    }
+  }
+
+  void LookAtProcess(pid_t pid, Known* known) {
+    const std::string process = absl::StrCat("/proc/", pid);
+    const At here(this, process);
+    struct stat info {};
+    if (stat((process + "/ns/mnt").c_str(), &info) != 0) return;  // gone, a stranger's, or a thread of the kernel
+    known->container = info.st_ino == own_mounts_ ? ContainerId() : LookAtContainer(process, info.st_ino);
+    const std::string environment = ReadSmallFile(process + "/environ", kMostEnvironment);
+    for (absl::string_view entry : absl::StrSplit(environment, '\0', absl::SkipEmpty())) {
+      constexpr absl::string_view kName = "LOCKSTEP_DIR=";
+      if (entry.substr(0, kName.size()) != kName) continue;
+      const std::string path(entry.substr(kName.size()));
+      if (path.empty() || path[0] != '/' || path.size() > 4000) break;
+      const Wanted wanted{pid, known->container, path};
+      const bool again = std::any_of(wanted_.begin(), wanted_.end(), [&](const Wanted& w) { return w.container == wanted.container && w.path == path; });
+      if (!again && !TryWanted(wanted) && wanted_.size() < kMostWanted) wanted_.push_back(wanted);
+      break;
+    }
+  }
+
+  // The container as this process sees it.
+  ContainerId LookAtContainer(const std::string& process, ino_t mounts) {
+    ContainerId id{mounts, {}};
+    const int root = open((process + "/root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (root < 0) return id;
+    const int shared = OpenInRoot(root, "/dev/shm");
+    struct stat info {};
+    if (shared >= 0 && fstat(shared, &info) == 0) id.shared = {info.st_dev, info.st_ino};
+    Container& container = containers_[id];
+    if (container.root >= 0) close(container.root);
+    container.root = root;
+    AddFolder(shared, "/dev/shm", Level::kShared, id);
+    return id;
+  }
+
+  bool TryWanted(const Wanted& wanted) {
+    int root = -1;
+    bool own = false;
+    if (const auto container = containers_.find(wanted.container); container != containers_.end()) {
+      root = container->second.root;
+    } else if (wanted.container == ContainerId()) {
+      // Not of the own root: the process may have another one (chroot).
+      root = open(absl::StrCat("/proc/", wanted.pid, "/root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+      own = true;
+    }
+    if (root < 0) return false;
+    const At here(this, wanted.path);
+    const int fd = OpenInRoot(root, wanted.path);
+    if (own) close(root);
+    if (fd < 0) return false;
+    AddFolder(fd, wanted.path, Level::kTop, wanted.container);
+    return true;
+  }
+
+  void ReadEvents() {
+    alignas(8) char buffer[16384];
+    for (ssize_t got = 0; (got = read(inotify_, buffer, sizeof buffer)) > 0;) {
+      for (ssize_t at = 0; at + static_cast<ssize_t>(sizeof(inotify_event)) <= got;) {
+        const auto* event = reinterpret_cast<const inotify_event*>(buffer + at);
+        at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
+        if ((event->mask & IN_Q_OVERFLOW) != 0) {
+          for (auto& [id, folder] : folders_) folder.dirty = true;
+          dirty_ = true;
+          continue;
+        }
+        const auto watch = watches_.find(event->wd);
+        if (watch == watches_.end()) continue;
+        if ((event->mask & IN_IGNORED) != 0) {  // unmounted, or removed
+          const auto folder = folders_.find(watch->second);
+          watches_.erase(watch);
+          if (folder != folders_.end()) folder->second.watch = -1;
+          continue;
+        }
+        const auto folder = folders_.find(watch->second);
+        if (folder == folders_.end()) continue;
+        // In /dev/shm everybody makes files all the time.
+        if (folder->second.level == Level::kShared && !IsDefaultName(event->len > 0 ? event->name : "")) continue;
+        folder->second.dirty = dirty_ = true;
+      }
+    }
+  }
+
+  void ListDirty() {
+    // Listing one may add others.
+    while (dirty_ && !stop_) {
+      dirty_ = false;
+      std::vector<Identity> due;
+      for (const auto& [id, folder] : folders_) {
+        if (folder.dirty) due.push_back(id);
+      }
+      for (const Identity& id : due) List(id);
+    }
+  }
+
+  void Work() {
+    for (const std::string& path : options_.folders) wanted_named_.push_back(path);
+    if (options_.folders.empty()) AddFolder(open("/dev/shm", O_PATH | O_DIRECTORY | O_CLOEXEC), "/dev/shm", Level::kShared, {});
+    int64_t next_look = 0, next_sweep = MonotonicNs() + kSweep, next_again = 0;
+    while (!stop_) {
+      const int64_t begin_cpu = ThreadCpuNs();
+      int64_t now = MonotonicNs();
+      std::erase_if(wanted_named_, [this](const std::string& path) {
+        const At here(this, path);
+        const int fd = open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (fd >= 0) AddFolder(fd, path, Level::kTop, {});
+        return fd >= 0;
+      });
+      if (inotify_ >= 0) ReadEvents();
+      if (options_.containers && options_.folders.empty() && now >= next_look) {
+        LookAtProcesses();
+        {
+          std::lock_guard lock(mutex_);
+          ++counters_.looks;
+        }
+        next_look = MonotonicNs() + std::max(options_.look_ns, kCostShare * (ThreadCpuNs() - begin_cpu));
+      }
+      const bool sweep = now >= next_sweep, again = now >= next_again;
+      uint64_t unwatched = 0;
+      for (auto& [id, folder] : folders_) {
+        unwatched += folder.watch < 0 ? 1 : 0;
+        if (sweep || (again && folder.watch < 0)) folder.dirty = dirty_ = true;
+      }
+      if (sweep) next_sweep = now + kSweep;
+      if (again) next_again = now + kListAgain;
+      ListDirty();
+      if (!settled_) {
+        settled_ = true;
+        Signal(event_);
+      }
+      Count([&](RingFinderCounters* c) {
+        c->folders = folders_.size();
+        c->containers = containers_.size();
+        c->unwatched = unwatched;
+        c->cpu_ns = ThreadCpuNs();
+      });
+      now = MonotonicNs();
+      int64_t wake = std::min(next_sweep, next_again);
+      if (options_.containers && options_.folders.empty()) wake = std::min(wake, next_look);
+      if (!wanted_named_.empty()) wake = std::min(wake, now + 200 * kMs);
+      pollfd fds[2] = {{stop_event_, POLLIN, 0}, {inotify_, POLLIN, 0}};
+      poll(fds, 2, static_cast<int>(std::clamp<int64_t>((wake - now) / kMs + 1, 1, 60'000)));
+      // Changes come in crowds; one look does for all.
+      if (fds[1].revents != 0) {
+        pollfd stopped{stop_event_, POLLIN, 0};
+        poll(&stopped, 1, static_cast<int>(kPause / kMs));
+      }
+    }
+  }
+
+  const RingFinderOptions options_;
+  std::atomic<bool> stop_ = false, settled_ = false;
+  int inotify_ = -1, event_ = -1, stop_event_ = -1;
+  ino_t own_mounts_ = 0;
+
+  // The thread's own.
+  std::map<Identity, Folder> folders_;
+  std::map<uid_t, size_t> folders_of_;
+  absl::flat_hash_map<int, Identity> watches_;
+  std::map<ContainerId, Container> containers_;
+  absl::flat_hash_map<pid_t, Known> known_;
+  std::vector<Wanted> wanted_;
+  std::vector<std::string> wanted_named_;
+  std::set<std::tuple<dev_t, ino_t, std::string>> seen_;
+  bool dirty_ = false;
+
+  mutable std::mutex mutex_;
+  std::condition_variable end_;
+  bool ended_ = false;
+  std::string at_;           // where the thread is, and since when (0: nowhere)
+  int64_t at_since_ns_ = 0;
+  std::deque<FoundRing> found_;
+  RingFinderCounters counters_;
+};
+
+class Owner final : public RingFinder {
+ public:
+  explicit Owner(std::shared_ptr<Finder> finder) : finder_(std::move(finder)) {}
+  ~Owner() override { finder_->End(); }
+  int fd() const override { return finder_->fd(); }
+  bool Next(FoundRing* out) override { return finder_->Next(out); }
+  RingFinderCounters counters() const override { return finder_->counters(); }
+  bool settled() const override { return finder_->settled(); }
+
+ private:
+  const std::shared_ptr<Finder> finder_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RingFinder>> RingFinder::Start(const RingFinderOptions& options) {
+  auto finder = std::make_shared<Finder>(options);
+  if (absl::Status status = finder->Begin(); !status.ok()) return status;
+  return std::make_unique<Owner>(std::move(finder));
+}
+
+}  // namespace lockstep

@@ -1,0 +1,70 @@
+// Finds ring files of a host: in the default places (/dev/shm/lockstep-UID), in what LOCKSTEP_DIR of its processes says,
+// and in containers with mounts of their own, through /proc/PID/root. Folders are held open from discovery, so a container
+// that goes away takes nothing with it. A thread of its own does it: a path may lie on a file system that does not answer.
+//
+// Everything found is hostile: folders and files are opened without following links out of the container, only regular
+// files of at most the largest ring's size that nobody but their owner may write are taken, and the numbers of folders,
+// files and looks are bounded.
+#ifndef LOCKSTEP_COLLECTOR_RINGS_FINDER_H_
+#define LOCKSTEP_COLLECTOR_RINGS_FINDER_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace lockstep {
+
+struct RingFinderOptions {
+  // Watched instead of the default places (each as a LOCKSTEP_DIR); empty: the default places, and LOCKSTEP_DIR of
+  // processes that may be looked at.
+  std::vector<std::string> folders;
+  bool containers = true;          // look at processes at all; without it the default places alone
+  bool all_users = false;          // rings of every user; else of the own one
+  int64_t look_ns = 2'000'000'000; // from one look at the processes to the next, at least; more where they cost more
+  std::function<void(const std::string& path)> before_path;  // for tests: called before a path of somebody else's is touched
+};
+
+struct FoundRing {
+  int fd = -1;  // the receiver's to close
+  std::string path;  // for messages; of a container as the container calls it
+  std::string name;  // without folders
+  uid_t uid = 0;
+  dev_t device = 0;
+  ino_t inode = 0;
+};
+
+struct RingFinderCounters {
+  uint64_t folders = 0, containers = 0;  // now
+  uint64_t found = 0;
+  uint64_t looks = 0;                    // at every process
+  uint64_t refused_kind = 0, refused_owner = 0, refused_mode = 0, refused_size = 0, refused_many = 0;
+  uint64_t unwatched = 0;                // folders that are listed again and again: no inotify watch was to be had
+  int64_t cpu_ns = 0;
+  int64_t stuck_ns = 0;  // a file system has not answered for so long, and no rings are found; 0: they are
+  std::string stuck_at;  // the path
+};
+
+class RingFinder {
+ public:
+  // The destructor waits a moment for the thread; one that a file system holds is left behind with what it has.
+  static absl::StatusOr<std::unique_ptr<RingFinder>> Start(const RingFinderOptions& options);
+  virtual ~RingFinder() = default;
+
+  // Readable (poll) when a ring was found.
+  virtual int fd() const = 0;
+  virtual bool Next(FoundRing* out) = 0;
+  virtual RingFinderCounters counters() const = 0;
+  // Rings that were there at the start have been found.
+  virtual bool settled() const = 0;
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_RINGS_FINDER_H_

@@ -1,0 +1,127 @@
+#include "collector/rings/folder.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace lockstep {
+namespace {
+
+constexpr char kPrefix[] = "lockstep-run-";
+// The recorder takes at most a sixteenth of what is free and needs 512 KiB: below this it would only forward.
+constexpr uint64_t kLeastFree = 16 * 512 * 1024;
+
+void RemoveTree(int parent, const char* name, int depth) {
+  if (unlinkat(parent, name, 0) == 0 || depth > 8) return;
+  const int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (fd < 0) return;
+  if (DIR* dir = fdopendir(fd)) {
+    while (const dirent* entry = readdir(dir)) {
+      const std::string_view child = entry->d_name;
+      if (child != "." && child != "..") RemoveTree(fd, entry->d_name, depth + 1);
+    }
+    closedir(dir);
+  } else {
+    close(fd);
+  }
+  unlinkat(parent, name, AT_REMOVEDIR);
+}
+
+}  // namespace
+
+void RemoveRingFolder(const std::string& path) {
+  if (path.empty()) return;
+  RemoveTree(AT_FDCWD, path.c_str(), 0);
+}
+
+int SweepRingFolders(const std::string& parent, int min_age_seconds) {
+  int removed = 0;
+  DIR* dir = opendir(parent.c_str());
+  if (dir == nullptr) return 0;
+  while (const dirent* entry = readdir(dir)) {
+    if (strncmp(entry->d_name, kPrefix, sizeof kPrefix - 1) != 0) continue;
+    const int fd = openat(dirfd(dir), entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) continue;
+    struct stat info {};
+    // The age keeps away from a folder whose owner has not locked it yet.
+    if (fstat(fd, &info) == 0 && info.st_uid == geteuid() && time(nullptr) - info.st_mtime >= min_age_seconds &&
+        flock(fd, LOCK_EX | LOCK_NB) == 0) {
+      RemoveTree(dirfd(dir), entry->d_name, 0);
+      ++removed;
+    }
+    close(fd);
+  }
+  closedir(dir);
+  return removed;
+}
+
+absl::StatusOr<RingFolder> MakeRingFolderUnder(const std::string& parent, bool needs_tmpfs) {
+  struct statfs info {};
+  if (statfs(parent.c_str(), &info) != 0) {
+    return absl::UnavailableError(absl::StrCat(parent, ": ", strerror(errno)));
+  }
+  if (needs_tmpfs && info.f_type != TMPFS_MAGIC && info.f_type != RAMFS_MAGIC) {
+    return absl::UnavailableError(absl::StrCat(parent, " is not in memory (no tmpfs)"));
+  }
+  const uint64_t free_bytes = static_cast<uint64_t>(info.f_bavail) * static_cast<uint64_t>(info.f_bsize);
+  // A ramfs, and a tmpfs without a limit, report no size.
+  if (info.f_blocks != 0 && free_bytes < kLeastFree) {
+    return absl::ResourceExhaustedError(absl::StrCat(parent, " is full (", free_bytes / 1024, " KiB free)"));
+  }
+  char real[PATH_MAX];
+  if (realpath(parent.c_str(), real) == nullptr) {
+    return absl::UnavailableError(absl::StrCat(parent, ": ", strerror(errno)));
+  }
+  RingFolder folder;
+  std::string name = absl::StrCat(real, "/", kPrefix, geteuid(), "-XXXXXX");
+  if (mkdtemp(name.data()) == nullptr) {
+    return absl::UnavailableError(absl::StrCat(parent, " cannot be written: ", strerror(errno)));
+  }
+  folder.path = name;
+  folder.lock_fd = open(name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (folder.lock_fd < 0 || flock(folder.lock_fd, LOCK_EX | LOCK_NB) != 0) {
+    const int error = errno;
+    if (folder.lock_fd >= 0) close(folder.lock_fd);
+    RemoveRingFolder(name);
+    return absl::UnavailableError(absl::StrCat(name, " cannot be locked: ", strerror(error)));
+  }
+  return folder;
+}
+
+absl::StatusOr<RingFolder> MakeRingFolder(const std::string& wanted) {
+  constexpr int kSweepAgeSeconds = 60;
+  if (!wanted.empty()) {
+    absl::StatusOr<RingFolder> folder = MakeRingFolderUnder(wanted, false);
+    if (folder.ok()) {
+      SweepRingFolders(wanted, kSweepAgeSeconds);
+      return folder;
+    }
+    return absl::UnavailableError(absl::StrCat("LOCKSTEP_DIR: ", folder.status().message()));
+  }
+  const char* temporary = getenv("TMPDIR");
+  std::string tried;
+  for (const std::string& parent :
+       {std::string("/dev/shm"), std::string(temporary != nullptr ? temporary : ""), std::string("/tmp")}) {
+    if (parent.empty()) continue;
+    SweepRingFolders(parent, kSweepAgeSeconds);
+    absl::StatusOr<RingFolder> folder = MakeRingFolderUnder(parent, true);
+    if (folder.ok()) return folder;
+    absl::StrAppend(&tried, tried.empty() ? "" : "; ", folder.status().message());
+  }
+  return absl::UnavailableError(tried);
+}
+
+}  // namespace lockstep

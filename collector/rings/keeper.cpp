@@ -1,0 +1,250 @@
+#include "collector/rings/keeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/util/time_units.h"
+#include "collector/host/proc.h"
+#include "collector/rings/folder.h"
+
+namespace lockstep {
+namespace {
+
+std::vector<char*> Pointers(const std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+class KeeperProcess {
+ public:
+  KeeperProcess(const LaunchPlan& plan, int fd, pid_t group) : plan_(plan), fd_(fd), group_(group) {}
+
+  [[noreturn]] void Run() {
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    prctl(PR_SET_NAME, "lockstep-keeper");
+    // Its own group: a terminal's Ctrl-C, or a kill of the job's group, must leave somebody to clean up.
+    setpgid(0, 0);
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, nullptr);
+    signal(SIGCHLD, SIG_DFL);
+    sigset_t child;
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    const int signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+    for (size_t i = 0; i < plan_.environments.size(); ++i) StartOne(i);
+    KeeperEvent done;
+    done.kind = KeeperEvent::kAllStarted;
+    Send(done);
+    // The job may close or replace its streams; the keeper must not hold a pipe open that somebody reads to its end.
+    const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null >= 0) {
+      for (int stream = 0; stream < 3; ++stream) dup2(null, stream);
+    }
+    pollfd fds[2] = {{fd_, POLLIN, 0}, {signals, POLLIN, 0}};
+    bool orderly = false;
+    for (;;) {
+      Reap();
+      if (poll(fds, 2, -1) < 0 && errno != EINTR) break;
+      if (fds[1].revents != 0) {
+        signalfd_siginfo info;
+        while (read(signals, &info, sizeof info) > 0) {
+        }
+      }
+      if (fds[0].revents != 0) {
+        char word = 0;
+        orderly = recv(fd_, &word, 1, 0) > 0;
+        break;
+      }
+    }
+    EndDescendants(orderly ? 2 * kSecond : 0, 15 * kSecond);
+    RemoveRingFolder(plan_.ring_folder);
+    _exit(0);
+  }
+
+ private:
+  void Send(const KeeperEvent& event) {
+    // A watcher that is slow or gone must not block the keeper for good: the socket's buffer holds thousands of events.
+    while (send(fd_, &event, sizeof event, MSG_NOSIGNAL) < 0 && errno == EINTR) {
+    }
+  }
+
+  void StartOne(size_t index) {
+    KeeperEvent event;
+    event.child = static_cast<int32_t>(index);
+    int report[2];
+    const pid_t keeper = getpid();
+    pid_t pid = -1;
+    int error = 0;
+    if (pipe2(report, O_CLOEXEC) == 0) {
+      pid = fork();
+      if (pid < 0) error = errno;
+      if (pid == 0) Exec(index, report[1], keeper);
+      close(report[1]);
+      if (pid > 0 && read(report[0], &error, sizeof error) != sizeof error) error = 0;
+      close(report[0]);
+    } else {
+      error = errno;
+    }
+    event.kind = error == 0 ? KeeperEvent::kStarted : KeeperEvent::kStartFailed;
+    event.pid = pid;
+    event.error = error;
+    event.mono_ns = MonotonicNs();
+    pids_.push_back(error == 0 ? pid : -1);
+    Send(event);
+  }
+
+  [[noreturn]] void Exec(size_t index, int report, pid_t keeper) {
+    setpgid(0, group_);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != keeper) _exit(1);
+    // Where Yama allows ptrace to ancestors alone, the watcher's helper may look at it all the same.
+    prctl(PR_SET_PTRACER, watcher_, 0, 0, 0);
+    signal(SIGCHLD, plan_.sigchld_ignored ? SIG_IGN : SIG_DFL);
+    signal(SIGPIPE, plan_.sigpipe_ignored ? SIG_IGN : SIG_DFL);
+    sigprocmask(SIG_SETMASK, &plan_.signal_mask, nullptr);
+    std::vector<char*> arguments = Pointers(plan_.command);
+    std::vector<char*> environment = Pointers(plan_.environments[index]);
+    execvpe(arguments[0], arguments.data(), environment.data());
+    const int error = errno;
+    if (write(report, &error, sizeof error) != sizeof error) _exit(126);
+    _exit(127);
+  }
+
+  void Reap() {
+    for (;;) {
+      siginfo_t info{};
+      if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG) != 0 || info.si_pid == 0) return;
+      KeeperEvent event;
+      event.kind = KeeperEvent::kEnded;
+      event.pid = info.si_pid;
+      event.code = info.si_code;
+      event.status = info.si_status;
+      event.mono_ns = MonotonicNs();
+      for (size_t i = 0; i < pids_.size(); ++i) {
+        if (pids_[i] == info.si_pid) {
+          event.child = static_cast<int32_t>(i);
+          pids_[i] = -1;
+        }
+      }
+      Send(event);
+    }
+  }
+
+  const LaunchPlan& plan_;
+  const int fd_;
+  const pid_t group_;
+  const pid_t watcher_ = getppid();
+  std::vector<pid_t> pids_;
+};
+
+}  // namespace
+
+int EndDescendants(int64_t grace_ns, int64_t limit_ns) {
+  const int64_t start = MonotonicNs();
+  bool asked = false;
+  for (;;) {
+    while (waitpid(-1, nullptr, WNOHANG) > 0) {
+    }
+    std::vector<pid_t> left;
+    for (pid_t pid : Descendants(getpid())) {
+      const std::optional<ProcStat> stat = ReadProcStat(pid);
+      if (stat && stat->state != 'Z' && stat->state != 'X') left.push_back(pid);
+    }
+    if (left.empty()) return 0;
+    const int64_t spent = MonotonicNs() - start;
+    if (spent > limit_ns) return static_cast<int>(left.size());
+    const bool force = spent >= grace_ns;
+    for (pid_t pid : left) {
+      if (force) {
+        kill(pid, SIGKILL);
+      } else if (!asked) {
+        kill(pid, SIGTERM);
+        kill(pid, SIGCONT);
+      }
+    }
+    asked = true;
+    const timespec pause{0, 10'000'000};
+    nanosleep(&pause, nullptr);
+  }
+}
+
+absl::StatusOr<Keeper> Keeper::Start(const LaunchPlan& plan, int lock_fd) {
+  int sockets[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) {
+    return absl::UnavailableError(absl::StrCat("cannot make a socket pair: ", strerror(errno)));
+  }
+  const pid_t group = getpgrp();
+  const pid_t pid = fork();
+  if (pid < 0) {
+    const int error = errno;
+    close(sockets[0]);
+    close(sockets[1]);
+    return absl::UnavailableError(absl::StrCat("cannot start the keeper process: ", strerror(error)));
+  }
+  if (pid == 0) {
+    close(sockets[0]);
+    (void)lock_fd;  // inherited, and with it the lock
+    KeeperProcess(plan, sockets[1], group).Run();
+  }
+  close(sockets[1]);
+  fcntl(sockets[0], F_SETFL, O_NONBLOCK);
+  return Keeper(pid, sockets[0]);
+}
+
+Keeper::Keeper(Keeper&& other) noexcept : pid_(std::exchange(other.pid_, -1)), fd_(std::exchange(other.fd_, -1)) {}
+
+Keeper::~Keeper() {
+  Finish();
+}
+
+std::optional<KeeperEvent> Keeper::Next(bool* gone) {
+  *gone = false;
+  if (fd_ < 0) return std::nullopt;
+  KeeperEvent event;
+  for (;;) {
+    const ssize_t got = recv(fd_, &event, sizeof event, 0);
+    if (got == static_cast<ssize_t>(sizeof event)) return event;
+    if (got < 0 && errno == EINTR) continue;
+    if (got == 0 || (got < 0 && errno != EAGAIN)) *gone = true;
+    return std::nullopt;
+  }
+}
+
+void Keeper::Finish() {
+  if (fd_ >= 0) {
+    const char word = 'e';
+    while (send(fd_, &word, 1, MSG_NOSIGNAL) < 0 && errno == EINTR) {
+    }
+    // Its last events are taken off the socket, so that it cannot wait for us while we wait for it.
+    for (bool gone = false; !gone;) {
+      pollfd wait = {fd_, POLLIN, 0};
+      poll(&wait, 1, -1);
+      while (Next(&gone)) {
+      }
+    }
+  }
+  if (pid_ > 0) {
+    while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+    }
+    pid_ = -1;
+  }
+  if (fd_ >= 0) close(fd_);
+  fd_ = -1;
+}
+
+}  // namespace lockstep

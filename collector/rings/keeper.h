@@ -1,0 +1,69 @@
+// The keeper: a small process between `lockstep run` and the job. It starts the ranks, reaps everything the job leaves
+// (it is their subreaper) and, when `lockstep run` is gone - however it went - ends the job's processes and removes the
+// ring folder.
+#ifndef LOCKSTEP_COLLECTOR_RINGS_KEEPER_H_
+#define LOCKSTEP_COLLECTOR_RINGS_KEEPER_H_
+
+#include <signal.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace lockstep {
+
+struct LaunchPlan {
+  std::vector<std::string> command;
+  std::vector<std::vector<std::string>> environments;  // one process each, "NAME=value"
+  std::string ring_folder;                             // removed at the end; empty: none
+  sigset_t signal_mask;                                // the job's, as `lockstep run` was started with
+  bool sigchld_ignored = false, sigpipe_ignored = false;
+};
+
+struct KeeperEvent {
+  enum Kind : int32_t { kStarted = 1, kStartFailed = 2, kEnded = 3, kAllStarted = 4 };
+  int32_t kind = 0;
+  int32_t child = -1;  // index into environments; -1: a process the job left behind
+  int32_t pid = 0;
+  int32_t error = 0;   // kStartFailed: errno of the exec
+  int32_t code = 0;    // kEnded: CLD_EXITED, CLD_KILLED, CLD_DUMPED
+  int32_t status = 0;  // exit code or signal
+  int64_t mono_ns = 0;
+};
+
+// Owned by the thread that watches the job. Not thread-safe.
+class Keeper {
+ public:
+  // Forks; call before any thread is started. `lock_fd` (or -1) stays open in the keeper.
+  static absl::StatusOr<Keeper> Start(const LaunchPlan& plan, int lock_fd);
+
+  Keeper(Keeper&& other) noexcept;
+  Keeper& operator=(Keeper&&) = delete;
+  // Finish(), if it was not called.
+  ~Keeper();
+
+  // Readable when there is an event, or when the keeper is gone.
+  int fd() const { return fd_; }
+  pid_t pid() const { return pid_; }
+  // The next event; nullopt: none now. `gone` is set when the keeper itself has ended.
+  std::optional<KeeperEvent> Next(bool* gone);
+  // Has what is left of the job ended (SIGTERM, then SIGKILL) and the ring folder removed, and waits for that.
+  void Finish();
+
+ private:
+  Keeper(pid_t pid, int fd) : pid_(pid), fd_(fd) {}
+  pid_t pid_;
+  int fd_;
+};
+
+// Ends every descendant of the calling process: SIGTERM (and SIGCONT) first when grace_ns > 0, SIGKILL after it. Reaps
+// children. Gives up after `limit_ns` (processes in uninterruptible sleep). Returns how many were left.
+int EndDescendants(int64_t grace_ns, int64_t limit_ns);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_RINGS_KEEPER_H_

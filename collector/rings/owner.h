@@ -1,0 +1,39 @@
+// Whether the process that wrote a ring still writes it. Numbers of processes are used again, by other jobs, after a
+// reboot and in other containers: pid, start time, boot and pid namespace tell them apart, and the mapping tells a
+// process that has become another program since.
+#ifndef LOCKSTEP_COLLECTOR_RINGS_OWNER_H_
+#define LOCKSTEP_COLLECTOR_RINGS_OWNER_H_
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "recorder/ring/snapshot.h"
+
+namespace lockstep {
+
+// The pid namespace of a process, as the number of its inode; 0: not known. `process`: "/proc/PID".
+uint64_t PidNamespace(const std::string& process);
+
+enum class RingOwner {
+  kLives,
+  kGone,      // ended, or of an earlier boot
+  kReplaced,  // lives, but as another program that does not write this ring
+  kUnknown,   // in a container that cannot be looked into from here, or it may not be looked at
+};
+
+struct RingOwnerFacts {
+  RingOwner owner = RingOwner::kUnknown;
+  std::string text;  // "pid 4711 is gone"
+};
+
+struct RingFile {
+  dev_t device = 0;
+  ino_t inode = 0;
+  std::string name;  // without its folder
+};
+RingOwnerFacts FindRingOwner(const ring::ProcessInfo& process, const RingFile& file);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_RINGS_OWNER_H_

@@ -1,0 +1,212 @@
+#include "collector/rings/process.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "collector/host/proc.h"
+#include "collector/rings/owner.h"
+
+namespace lockstep {
+namespace {
+
+// nullopt: the maps may not be read. By number or by name: some file systems show others' numbers in maps, and a container has other
+// paths, but the file's own name holds a random number.
+std::optional<bool> Maps(const std::string& process, const FoundRing& ring) {
+  const std::string maps = ReadSmallFile(process + "/maps", 32 << 20);
+  if (maps.empty()) return std::nullopt;
+  for (absl::string_view line : absl::StrSplit(maps, '\n', absl::SkipEmpty())) {
+    if (line.find(ring.name) != line.npos) return true;
+    unsigned major_number = 0, minor_number = 0;
+    unsigned long long number = 0;
+    if (line.find(absl::StrCat(" ", ring.inode)) != line.npos &&
+        sscanf(std::string(line).c_str(), "%*s %*s %*s %x:%x %llu", &major_number, &minor_number, &number) == 3 &&
+        number == ring.inode && makedev(major_number, minor_number) == ring.device) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// "Name:\t1 2 3" of /proc/PID/status.
+std::vector<int64_t> NumbersOf(const std::string& status, const std::string& name) {
+  std::vector<int64_t> numbers;
+  const size_t at = status.find(absl::StrCat("\n", name, ":"));
+  if (at == status.npos) return numbers;
+  const std::string line = status.substr(at + 1, status.find('\n', at + 1) - at - 1);
+  for (absl::string_view word : absl::StrSplit(line.substr(name.size() + 1), absl::ByAnyChar(" \t"), absl::SkipEmpty())) {
+    int64_t number = 0;
+    if (absl::SimpleAtoi(std::string(word), &number)) numbers.push_back(number);
+  }
+  return numbers;
+}
+
+bool IsIt(pid_t pid, const ring::ProcessInfo& info, const FoundRing& ring) {
+  const std::string process = absl::StrCat("/proc/", pid);
+  const std::optional<ProcStat> stat = ReadProcStat(pid);
+  if (!stat || stat->state == 'Z' || stat->state == 'X') return false;
+  if (info.start_ticks != 0 && stat->start_ticks != info.start_ticks) return false;
+  const std::vector<int64_t> uids = NumbersOf(ReadSmallFile(process + "/status", 16384), "Uid");
+  // All of them: a program that runs with another's rights shows its caller nothing.
+  if (uids.empty() || std::any_of(uids.begin(), uids.end(), [&](int64_t uid) { return uid != static_cast<int64_t>(ring.uid); })) return false;
+  const std::optional<bool> maps = Maps(process, ring);
+  return !maps || *maps;
+}
+
+class Watcher final : public EndWatcher {
+ public:
+  ~Watcher() override {
+    stop_ = true;
+    Signal(stop_event_);
+    if (thread_.joinable()) thread_.join();
+    for (const auto& [key, watched] : watched_) close(watched.pidfd);
+    for (int fd : {epoll_, event_, stop_event_}) {
+      if (fd >= 0) close(fd);
+    }
+  }
+
+  absl::Status Begin() {
+    epoll_ = epoll_create1(EPOLL_CLOEXEC);
+    event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    stop_event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = UINT64_MAX;
+    if (epoll_ < 0 || event_ < 0 || stop_event_ < 0 || epoll_ctl(epoll_, EPOLL_CTL_ADD, stop_event_, &event) != 0) {
+      return absl::UnavailableError(absl::StrCat("cannot watch processes: ", strerror(errno)));
+    }
+    thread_ = std::thread([this] { Work(); });
+    return absl::OkStatus();
+  }
+
+  bool Add(pid_t pid, int pidfd, uint64_t key) override {
+    std::lock_guard lock(mutex_);
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = key;
+    watched_[key] = {pid, pidfd};
+    if (epoll_ctl(epoll_, EPOLL_CTL_ADD, pidfd, &event) == 0) return true;
+    watched_.erase(key);
+    close(pidfd);
+    return false;
+  }
+
+  int fd() const override { return event_; }
+
+  bool Next(SeenEnd* out) override {
+    std::lock_guard lock(mutex_);
+    if (ends_.empty()) {
+      uint64_t count = 0;
+      while (read(event_, &count, sizeof count) > 0) {
+      }
+      return false;
+    }
+    *out = ends_.front();
+    ends_.pop_front();
+    return true;
+  }
+
+ private:
+  struct Watched {
+    pid_t pid = 0;
+    int pidfd = -1;
+  };
+
+  static void Signal(int event) {
+    const uint64_t one = 1;
+    if (write(event, &one, sizeof one) < 0) return;  // full: it is readable already
+  }
+
+  void Work() {
+    int64_t last = 0;
+    while (!stop_) {
+      // The kernel lists them in the order in which they became ready.
+      epoll_event events[64];
+      const int count = epoll_wait(epoll_, events, 64, -1);
+      if (count < 0 && errno != EINTR) return;
+      const int64_t mono = MonotonicNs(), real = RealtimeNs();
+      for (int i = 0; i < count; ++i) {
+        const uint64_t key = events[i].data.u64;
+        Watched watched;
+        {
+          std::lock_guard lock(mutex_);
+          const auto found = watched_.find(key);
+          if (found == watched_.end()) continue;
+          watched = found->second;
+        }
+        SeenEnd end;
+        end.key = key;
+        end.wait_status = ReadWaitStatus(watched.pid, watched.pidfd);
+        end.mono_ns = last = std::max(mono, last + 1);
+        end.real_ns = real;
+        std::lock_guard lock(mutex_);
+        epoll_ctl(epoll_, EPOLL_CTL_DEL, watched.pidfd, nullptr);
+        close(watched.pidfd);
+        watched_.erase(key);
+        ends_.push_back(end);
+        Signal(event_);
+      }
+    }
+  }
+
+  std::atomic<bool> stop_ = false;
+  int epoll_ = -1, event_ = -1, stop_event_ = -1;
+  std::thread thread_;
+  std::mutex mutex_;
+  std::map<uint64_t, Watched> watched_;
+  std::deque<SeenEnd> ends_;
+};
+
+}  // namespace
+
+std::optional<pid_t> FindRingProcess(const ring::ProcessInfo& info, const FoundRing& ring) {
+  if (info.pid <= 0) return std::nullopt;
+  static const uint64_t own_namespace = PidNamespace("/proc/self");
+  if (info.pid_namespace_inode == 0 || info.pid_namespace_inode == own_namespace) {
+    if (IsIt(info.pid, info, ring)) return info.pid;
+    return std::nullopt;
+  }
+  DIR* dir = opendir("/proc");
+  if (dir == nullptr) return std::nullopt;
+  std::optional<pid_t> found;
+  while (const dirent* entry = readdir(dir)) {
+    pid_t pid = 0;
+    if (!absl::SimpleAtoi(entry->d_name, &pid) || pid <= 0) continue;
+    const std::string process = absl::StrCat("/proc/", pid);
+    if (PidNamespace(process) != info.pid_namespace_inode) continue;
+    // Its own number for itself is the last one.
+    const std::vector<int64_t> numbers = NumbersOf(ReadSmallFile(process + "/status", 16384), "NSpid");
+    if (numbers.empty() || numbers.back() != info.pid || !IsIt(pid, info, ring)) continue;
+    found = pid;
+    break;
+  }
+  closedir(dir);
+  return found;
+}
+
+absl::StatusOr<std::unique_ptr<EndWatcher>> EndWatcher::Start() {
+  auto watcher = std::make_unique<Watcher>();
+  if (absl::Status status = watcher->Begin(); !status.ok()) return status;
+  return watcher;
+}
+
+}  // namespace lockstep

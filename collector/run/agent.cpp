@@ -1,0 +1,322 @@
+#include "collector/run/agent.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "collector/detect/ends.h"
+#include "collector/evidence/evidence.h"
+#include "collector/rings/snapshot_merge.h"
+#include "recorder/ring/reader.h"
+
+namespace lockstep {
+namespace {
+
+constexpr size_t kMostRings = 4096;
+constexpr int kMostDepth = 2;
+
+uint64_t OwnPidNamespace() {
+  struct stat info {};
+  return stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
+}
+
+// The thread that issues most of the operations, as the process numbers it; 0: none does.
+pid_t BusiestThread(const ring::Snapshot& digest) {
+  const auto busiest = std::max_element(digest.threads.begin(), digest.threads.end(),
+                                        [](const ring::ThreadSnapshot& a, const ring::ThreadSnapshot& b) { return a.calls < b.calls; });
+  return busiest == digest.threads.end() ? 0 : busiest->tid;
+}
+
+}  // namespace
+
+Agent::~Agent() {
+  for (const auto& ring : rings_) {
+    if (ring->fd >= 0) close(ring->fd);
+    if (ring->pidfd >= 0) close(ring->pidfd);
+  }
+  if (inotify_ >= 0) close(inotify_);
+  if (epoll_ >= 0) close(epoll_);
+}
+
+absl::Status Agent::Watch(const std::string& folder) {
+  root_ = folder;
+  epoll_ = epoll_create1(EPOLL_CLOEXEC);
+  inotify_ = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+  if (epoll_ < 0 || inotify_ < 0) {
+    return absl::UnavailableError(absl::StrCat("cannot watch ", folder, ": ", strerror(errno)));
+  }
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = UINT64_MAX;
+  epoll_ctl(epoll_, EPOLL_CTL_ADD, inotify_, &event);
+  Scan(root_, 0);
+  return absl::OkStatus();
+}
+
+void Agent::Scan(const std::string& folder, int depth) {
+  // The watch is set before the folder is listed: what appears in between is seen by one of them.
+  if (watched_.count(folder) == 0) {
+    const int watch =
+        inotify_add_watch(inotify_, folder.c_str(), IN_CREATE | IN_MOVED_TO | IN_ONLYDIR | IN_DONT_FOLLOW);
+    if (watch >= 0) watched_[folder] = watch;
+  }
+  DIR* dir = opendir(folder.c_str());
+  if (dir == nullptr) return;
+  while (const dirent* entry = readdir(dir)) {
+    const std::string name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    if (absl::EndsWith(name, ".ring")) {
+      Open(absl::StrCat(folder, "/", name));
+    } else if (entry->d_type == DT_DIR && depth < kMostDepth) {
+      Scan(absl::StrCat(folder, "/", name), depth + 1);
+    }
+  }
+  closedir(dir);
+}
+
+void Agent::Open(const std::string& path) {
+  if (slots_.count(path) != 0 || rings_.size() >= kMostRings) return;
+  const int fd = open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return;
+  struct stat info {};
+  if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid()) {
+    close(fd);
+    return;
+  }
+  auto ring = std::make_unique<Ring>();
+  ring->slot = static_cast<int32_t>(rings_.size());
+  ring->path = path;
+  ring->fd = fd;
+  slots_[path] = ring->slot;
+  rings_.push_back(std::move(ring));
+  ReadDigest(rings_.back().get());
+}
+
+void Agent::ReadDigest(Ring* ring) {
+  ring::ReadOptions options;
+  options.digest_only = true;
+  ring::Snapshot digest;
+  if (!ring::ReadRing(ring->fd, options, &digest, &ring->error)) return;  // perhaps not written yet: tried again
+  ring->digest = std::move(digest);
+  ring->readable = true;
+  if (!ring->followed) Follow(ring);
+  if (!ring->alive) return;
+  if (ring->marks == nullptr && HasMarks(ring->digest)) ring->marks = marks_.Add(ring->fd, geteuid());
+  if (ring->marks != nullptr) ring->marks->Know(ring->digest);
+}
+
+void Agent::Follow(Ring* ring) {
+  ring->followed = true;
+  const ring::ProcessInfo& info = ring->digest.process;
+  static const uint64_t own_namespace = OwnPidNamespace();
+  if (info.pid <= 0 || (info.pid_namespace_inode != 0 && info.pid_namespace_inode != own_namespace)) return;
+  const auto end = ends_.find(info.pid);
+  ring->pidfd = static_cast<int>(syscall(SYS_pidfd_open, info.pid, 0));
+  const std::optional<ProcStat> stat = ReadProcStat(info.pid);
+  // Numbers are used again: an end that was seen may be an earlier process's, a process that is there a later one.
+  const bool same = stat && (info.start_ticks == 0 ? end == ends_.end() : stat->start_ticks == info.start_ticks);
+  if (!same) {
+    if (ring->pidfd >= 0) close(ring->pidfd);
+    ring->pidfd = -1;
+    MarkEnded(ring, end != ends_.end() ? end->second : ProcessEnd{Life::kGone, 0, 0, MonotonicNs()});
+    return;
+  }
+  ring->process.life = Life::kRunning;
+  ring->process.state = std::string(1, stat->state);
+  if (ring->pidfd >= 0) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = static_cast<uint64_t>(ring->slot);
+    epoll_ctl(epoll_, EPOLL_CTL_ADD, ring->pidfd, &event);
+  }
+}
+
+void Agent::MarkEnded(Ring* ring, const ProcessEnd& end) {
+  Process& process = ring->process;
+  const bool known = process.life == Life::kExited || process.life == Life::kKilled;
+  if (!known) {
+    process.life = end.life;
+    process.exit_code = end.exit_code;
+    process.signal = end.signal;
+    process.ended_mono_ns = end.mono_ns;
+    process.state.clear();
+  }
+  if (ring->pidfd >= 0) {
+    epoll_ctl(epoll_, EPOLL_CTL_DEL, ring->pidfd, nullptr);
+    close(ring->pidfd);
+    ring->pidfd = -1;
+  }
+  if (!ring->alive) return;
+  ring->alive = false;
+  // Nobody writes host records any more: this is the last word of the process, taken into our own memory at once.
+  ring::Snapshot whole;
+  if (ring::ReadRing(ring->fd, {}, &whole, &ring->error)) {
+    ring->digest = whole;
+    ring->last = std::move(whole);
+  }
+  if (ring->marks != nullptr) {
+    marks_.Remove(ring->marks);
+    ring->marks->SeeLast(ring->digest);
+  }
+}
+
+void Agent::Ended(pid_t pid, const ProcessEnd& end) {
+  ends_[pid] = end;
+  for (const auto& ring : rings_) {
+    if (ring->readable && ring->followed && ring->digest.process.pid == pid && ring->process.life != Life::kUnknown) {
+      MarkEnded(ring.get(), end);
+    }
+  }
+}
+
+void Agent::Handle() {
+  epoll_event events[64];
+  const int count = epoll_wait(epoll_, events, 64, 0);
+  bool appeared = false;
+  for (int i = 0; i < count; ++i) {
+    if (events[i].data.u64 == UINT64_MAX) {
+      appeared = true;
+      char buffer[16384] __attribute__((aligned(8)));
+      while (read(inotify_, buffer, sizeof buffer) > 0) {
+      }
+      continue;
+    }
+    Ring* ring = rings_[events[i].data.u64].get();
+    ProcessEnd end;
+    end.mono_ns = MonotonicNs();
+    if (const std::optional<int> status = ReadWaitStatus(ring->digest.process.pid, ring->pidfd)) {
+      if (WIFEXITED(*status)) {
+        end.life = Life::kExited;
+        end.exit_code = WEXITSTATUS(*status);
+      } else if (WIFSIGNALED(*status)) {
+        end.life = Life::kKilled;
+        end.signal = WTERMSIG(*status);
+      }
+    }
+    MarkEnded(ring, end);
+  }
+  if (appeared) Scan(root_, 0);
+}
+
+int64_t Agent::Sample() {
+  const int64_t start = ThreadCpuNs();
+  for (const auto& ring : rings_) {
+    if (ring->alive) ReadDigest(ring.get());
+  }
+  return ThreadCpuNs() - start;
+}
+
+void Agent::Inspect(const std::vector<int32_t>& slots) {
+  for (const auto& ring : rings_) {
+    if (!ring->alive || ring->process.life != Life::kRunning) continue;
+    const pid_t pid = ring->digest.process.pid;
+    const std::optional<ProcStat> stat = ReadProcStat(pid);
+    if (!stat) continue;
+    Process& process = ring->process;
+    const std::string before = process.state;
+    process.state = std::string(1, stat->state);
+    const bool wanted = std::find(slots.begin(), slots.end(), ring->slot) != slots.end();
+    if (wanted) ring->sampler.Sample(pid, &process);
+    // It stands for the moment in which we look, no longer.
+    if (process.state == "t" && ring->look.busy()) process.state = before;
+    if (!wanted) continue;
+    ring->look.Continue(pid, BusiestThread(ring->digest), &process, ring->fd);
+  }
+}
+
+void Agent::FinishInspection(const std::vector<int32_t>& slots, int64_t limit_ns) {
+  const int64_t end = MonotonicNs() + limit_ns;
+  for (int32_t slot : slots) {
+    if (slot < 0 || static_cast<size_t>(slot) >= rings_.size()) continue;
+    Ring* ring = rings_[static_cast<size_t>(slot)].get();
+    ring->look.Finish(std::max<int64_t>(end - MonotonicNs(), 0), BusiestThread(ring->digest), &ring->process);
+  }
+}
+
+size_t Agent::readable() const {
+  return static_cast<size_t>(std::count_if(rings_.begin(), rings_.end(), [](const auto& r) { return r->readable; }));
+}
+
+std::vector<DigestView> Agent::Views() const {
+  std::vector<DigestView> views;
+  for (const auto& ring : rings_) {
+    if (!ring->readable) continue;
+    DigestView view = ViewOf(ring->digest);
+    view.slot = ring->slot;
+    view.alive = ring->alive;
+    const Process& process = ring->process;
+    view.ended_badly = !ring->alive && (process.life != Life::kExited || process.exit_code != 0);
+    views.push_back(std::move(view));
+  }
+  return views;
+}
+
+std::vector<const ring::Snapshot*> Agent::Digests() const {
+  std::vector<const ring::Snapshot*> digests;
+  for (const auto& ring : rings_) digests.push_back(&ring->digest);
+  return digests;
+}
+
+int32_t Agent::SlotOf(const std::string& path) const {
+  const auto found = slots_.find(path);
+  return found == slots_.end() ? -1 : found->second;
+}
+
+std::vector<RingInput> Agent::Collect(bool whole) {
+  std::vector<RingInput> inputs;
+  std::optional<ProcessEvidence> log;
+  for (const auto& ring : rings_) {
+    if (!ring->readable) continue;
+    RingInput input;
+    input.path = ring->path;
+    input.process = ring->process;
+    if (!whole) {
+      input.snapshot = ring->digest;
+    } else if (ring->last) {
+      // The host's part is over; the GPU may still have written since.
+      ring::ReadOptions marks;
+      marks.digest_only = true;
+      ring::Snapshot later;
+      std::string error;
+      if (ring::ReadRing(ring->fd, marks, &later, &error)) AddLateMarks(later, &*ring->last);
+      input.snapshot = *ring->last;
+    } else if (!ring::ReadRing(ring->fd, {}, &input.snapshot, &ring->error)) {
+      input.snapshot = ring->digest;
+      input.snapshot.problems.push_back(absl::StrCat("only its digest could be read: ", ring->error));
+    }
+    if (whole && !ring->alive && EndedBadly(input.process)) {
+      if (!log) log = ReadLogAfterEnd();
+      AddLogAfterEnd(*log, &input.process);
+    }
+    if (whole && ring->kept) MergeEarlierOps(*ring->kept, &input.snapshot);
+    if (ring->marks != nullptr) ring->marks->Fill(&input.snapshot);
+    inputs.push_back(std::move(input));
+  }
+  return inputs;
+}
+
+void Agent::Keep(const std::vector<int32_t>& slots) {
+  for (int32_t slot : slots) {
+    Ring* ring = rings_[static_cast<size_t>(slot)].get();
+    ring::Snapshot whole;
+    if (!ring->readable || !ring::ReadRing(ring->fd, {}, &whole, &ring->error)) continue;
+    if (ring->marks != nullptr) ring->marks->Fill(&whole);
+    if (ring->kept) MergeEarlierOps(*ring->kept, &whole);
+    ring->kept = std::move(whole);
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,107 @@
+// The agent's part: finds the rings of this host, follows their processes, reads digests and whole rings. It decides
+// nothing; what it hands out are plain values, so that a transport may stand between it and the collector.
+#ifndef LOCKSTEP_COLLECTOR_RUN_AGENT_H_
+#define LOCKSTEP_COLLECTOR_RUN_AGENT_H_
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "analyzer/formats/ring/loader.h"
+#include "collector/detect/digest_view.h"
+#include "collector/rings/mark_sampler.h"
+#include "collector/host/proc.h"
+#include "collector/evidence/process_look.h"
+#include "collector/host/process_sample.h"
+
+namespace lockstep {
+
+// How a process ended, from whoever reaped it.
+struct ProcessEnd {
+  Life life = Life::kGone;
+  int32_t exit_code = 0, signal = 0;
+  int64_t mono_ns = 0;
+};
+
+// Not thread-safe: one thread owns it.
+class Agent {
+ public:
+  Agent() = default;
+  Agent(const Agent&) = delete;
+  Agent& operator=(const Agent&) = delete;
+  ~Agent();
+
+  // Watches `folder` and the folders below it. Rings there already are found at once.
+  absl::Status Watch(const std::string& folder);
+  // Readable (poll) when a ring appeared or a process ended; then call Handle().
+  int fd() const { return epoll_; }
+  void Handle();
+  // What a reaper saw; may come before or after the ring was found.
+  void Ended(pid_t pid, const ProcessEnd& end);
+
+  // Reads the digests of all rings whose process lives. Returns the CPU time it took, nanoseconds.
+  int64_t Sample();
+  // State letter of every live process; CPU, I/O and wait channel of those in `slots` too, the former as differences to a
+  // sample at least a second older, and in the background their stacks and what else evidence.h gathers.
+  void Inspect(const std::vector<int32_t>& slots);
+  // Waits for evidence of these that is on its way, at most `limit_ns` in all.
+  void FinishInspection(const std::vector<int32_t>& slots, int64_t limit_ns);
+
+  size_t size() const { return rings_.size(); }
+  // Rings that have been read at least once.
+  size_t readable() const;
+  std::vector<DigestView> Views() const;
+  std::vector<const ring::Snapshot*> Digests() const;  // one per slot; never null
+  const Process& process(int32_t slot) const { return rings_[static_cast<size_t>(slot)]->process; }
+  const ring::Snapshot& digest(int32_t slot) const { return rings_[static_cast<size_t>(slot)]->digest; }
+  int32_t SlotOf(const std::string& path) const;  // -1: unknown
+
+  // Everything known: whole rings (operations that were kept before they were overwritten included), or digests.
+  std::vector<RingInput> Collect(bool whole);
+  // Reads these rings whole now and keeps their operations for every later Collect(true).
+  void Keep(const std::vector<int32_t>& slots);
+
+ private:
+  struct Ring {
+    int32_t slot = 0;
+    std::string path;
+    int fd = -1;
+    int pidfd = -1;
+    bool readable = false;
+    bool followed = false;  // its process was looked for
+    bool alive = true;
+    ring::Snapshot digest;
+    std::optional<ring::Snapshot> last;  // the whole ring after its process ended
+    std::optional<ring::Snapshot> kept;
+    Process process;
+    ProcessSampler sampler;
+    ProcessLook look;
+    std::shared_ptr<MarkTimes> marks;  // null: it has none, or not yet
+    std::string error;
+  };
+
+  void Scan(const std::string& folder, int depth);
+  void Open(const std::string& path);
+  void Follow(Ring* ring);
+  void MarkEnded(Ring* ring, const ProcessEnd& end);
+  void ReadDigest(Ring* ring);
+
+  int epoll_ = -1;
+  int inotify_ = -1;
+  std::string root_;
+  std::map<std::string, int> watched_;
+  std::map<std::string, int32_t> slots_;
+  std::vector<std::unique_ptr<Ring>> rings_;
+  std::map<pid_t, ProcessEnd> ends_;
+  MarkSampler marks_;
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_RUN_AGENT_H_

@@ -1,0 +1,197 @@
+#include "collector/run/join.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/report/report.h"
+#include "analyzer/util/time_units.h"
+#include "collector/common/own_programs.h"
+#include "collector/host/proc.h"
+#include "collector/common/say.h"
+#include "collector/wire/tool_client.h"
+
+namespace lockstep {
+namespace {
+
+// What the agent needs to tell of the last ends; the collector to find the cause of a bad end and to get everything.
+constexpr int kMostKin = 64;
+constexpr int64_t kMoment = 2 * kSecond, kLongest = 90 * kSecond, kNoWord = 15 * kSecond;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Join>> Join::Start(const JoinOptions& options) {
+  std::unique_ptr<Join> join(new Join());
+  join->options_ = options;
+  (void)!getrandom(&join->instance_, sizeof join->instance_, 0);
+  const char* temporary = getenv("TMPDIR");
+  join->spool_ = absl::StrCat(temporary != nullptr && *temporary != '\0' ? temporary : "/tmp", "/lockstep-spool-XXXXXX");
+  if (mkdtemp(join->spool_.data()) == nullptr) {
+    return absl::UnavailableError(absl::StrCat("no place for the agent's spool, ", join->spool_, ": ", strerror(errno)));
+  }
+  std::vector<std::string> words = options.agent.empty() ? OwnProgram("agent") : std::vector<std::string>{options.agent};
+  const std::string program = words[0];
+  words.insert(words.end(), {"--collector", options.collector, "--rings", options.ring_folder, "--spool", join->spool_});
+  if (options.late_after_ns > 0) {
+    words.push_back("--late-after");
+    words.push_back(absl::StrCat(static_cast<double>(options.late_after_ns) / 1e9));
+  }
+  words.insert(words.end(), {"--redact", RedactLevelName(options.redact)});
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  int failed[2];
+  if (pipe2(failed, O_CLOEXEC) != 0) return absl::UnavailableError(absl::StrCat("cannot start ", program, ": ", strerror(errno)));
+  const pid_t parent = getpid();
+  join->agent_ = fork();
+  if (join->agent_ == 0) {
+    // Nothing but system calls.
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+    // A group of its own: a terminal's Ctrl-C is the job's; the agent stays to tell of its end. It does not outlive a run that is killed.
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) _exit(127);
+    execv(argv[0], argv.data());
+    const int why = errno;
+    (void)!write(failed[1], &why, sizeof why);
+    _exit(127);
+  }
+  int error = join->agent_ < 0 ? errno : 0;
+  close(failed[1]);
+  if (error == 0 && read(failed[0], &error, sizeof error) != sizeof error) error = 0;
+  close(failed[0]);
+  if (error != 0) {
+    if (join->agent_ > 0) waitpid(join->agent_, nullptr, 0);
+    join->agent_ = 0;
+    return absl::UnavailableError(absl::StrCat("cannot start ", program, ": ", strerror(error)));
+  }
+  ToolOptions tool;
+  tool.collector = options.collector;
+  if (const char* key = getenv("LOCKSTEP_SERVER_KEY"); key != nullptr) tool.server_key = key;
+  const absl::StatusOr<CollectorAddress> address = FindCollector(tool);
+  absl::Status status = address.status();
+  if (status.ok()) {
+    wire::ClientOptions connection;
+    connection.endpoints = {address->endpoint};
+    connection.security = address->security;
+    absl::StatusOr<std::unique_ptr<wire::Client>> client = wire::Client::Connect(connection);
+    status = client.status();
+    if (client.ok()) join->client_ = std::move(*client);
+  }
+  if (!status.ok()) Say(absl::StrCat("what the collector says of this job will not be shown here: ", status.message()));
+  return join;
+}
+
+Join::~Join() {
+  EndAgent();
+}
+
+void Join::EndAgent() {
+  if (agent_ > 0) {
+    kill(agent_, SIGTERM);
+    const int64_t until = MonotonicNs() + 10 * kSecond;
+    while (waitpid(agent_, nullptr, WNOHANG) == 0) {
+      if (MonotonicNs() > until) kill(agent_, SIGKILL);
+      usleep(10'000);
+    }
+  }
+  agent_ = 0;
+  std::error_code ignored;
+  if (!spool_.empty()) std::filesystem::remove_all(spool_, ignored);
+  spool_.clear();
+}
+
+void Join::Step(int64_t mono_ns) {
+  if (client_ == nullptr) return;
+  if (client_->Tick(mono_ns)) {
+    welcome_ = false;
+    Hello hello;
+    hello.set_role(Hello::READER);
+    hello.set_version("run");
+    hello.set_instance(instance_);
+    hello.set_protocol(wire::kProtocol);
+    hello.set_min_protocol(1);
+    if (const auto message = wire::Encode(wire::Type::kHello, hello); message.ok()) client_->Send(*message).IgnoreError();
+  }
+  if (welcome_ && mono_ns - asked_ns_ > (known_ ? 20 * kSecond : kSecond)) {
+    asked_ns_ = mono_ns;
+    ClientRequest request;
+    request.set_kind(ClientRequest::WATCH);
+    request.set_job(options_.job);
+    request.set_request(instance_ | 1);
+    for (const uint64_t comm : options_.kin ? options_.kin() : std::vector<uint64_t>()) {
+      if (request.kin_size() < kMostKin) request.add_kin(comm);
+    }
+    known_ |= request.kin_size() > 0;
+    if (const auto message = wire::Encode(wire::Type::kClientRequest, request); message.ok()) client_->Send(*message).IgnoreError();
+  }
+  while (const std::optional<wire::Message> message = client_->Receive()) {
+    if (message->header.type == wire::Type::kWelcome) {
+      if (!welcome_) asked_ns_ = mono_ns - 60 * kSecond;
+      welcome_ = true;
+      continue;
+    }
+    ClientReply reply;
+    if (message->header.type != wire::Type::kClientReply || !wire::DecodeBody(*message, &reply).ok()) continue;
+    heard_ |= reply.jobs_size() > 0;
+    // Another's may be called alike: until this job has a communicator, nobody can be late in it, and nothing said is taken.
+    if (!known_ || reply.jobs_size() > 1) continue;
+    const Incident* incident = reply.has_incident() ? &reply.incident() : nullptr;
+    for (const JobStatus& job : reply.jobs()) {
+      if (job.state() == "hung") {
+        hung_ = true;
+      } else if (job.state() == "moving" && hung_) {
+        hung_ = false;
+        Say("recovered: the job moves again, says the collector");
+      }
+      over_ = job.state() == "ended";
+      if (incident == nullptr && job.has_last_incident()) incident = &job.last_incident();
+    }
+    if (incident == nullptr) continue;
+    whole_ = incident->whole();
+    verdict_ = incident->verdict().verdict();
+    if (incident->path() == told_ && !told_.empty()) continue;
+    told_ = incident->path();
+    SayBlock(incident->text());
+    if (!told_.empty()) Say(absl::StrCat("incident in ", told_, " on the collector's host"));
+  }
+  if (welcome_ && asked_ns_ < mono_ns - 50 * kSecond) Step(mono_ns);  // the welcome came just now: ask at once
+}
+
+void Join::Finish(bool badly) {
+  const int64_t began = MonotonicNs();
+  bool verdict = !told_.empty();
+  for (;;) {
+    const int64_t now = MonotonicNs();
+    Step(now);
+    verdict |= !told_.empty();
+    const int64_t since = now - began;
+    if (since >= kLongest || (client_ == nullptr && since >= (badly ? kNoWord : kMoment))) break;
+    if (!badly && !hung_ && since >= kMoment) break;
+    if (badly && since >= kNoWord && (!verdict || !heard_)) break;
+    if (verdict && whole_ && since >= kMoment / 2) break;
+    if (waitpid(agent_, nullptr, WNOHANG) == agent_) {
+      agent_ = 0;
+      break;
+    }
+    pollfd polled{fd(), POLLIN, 0};
+    poll(&polled, 1, 100);
+  }
+  EndAgent();
+}
+
+}  // namespace lockstep

@@ -1,0 +1,36 @@
+// Arguments of `lockstep run`.
+#ifndef LOCKSTEP_COLLECTOR_RUN_OPTIONS_H_
+#define LOCKSTEP_COLLECTOR_RUN_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "analyzer/evidence/redact.h"
+
+namespace lockstep {
+
+struct RunOptions {
+  int ranks = 0;    // -n; 0: run the command once, as it is
+  std::string collector;  // endpoint: detection and incidents are that collector's; empty: this process's own
+  std::string out;  // incident folder; empty: made up, and only when there is something to say
+  bool kill_on_hang = false;
+  std::string gpu;  // LOCKSTEP_GPU; empty: the user's, else "watch"
+  bool profiler = false;  // LOCKSTEP_GPU=profiler, and the recorder as NCCL's profiler plugin
+  int64_t late_after_ns = 5'000'000'000;
+  int64_t hang_after_ns = 0;  // 0: not given
+  bool quiet = false;
+  RedactLevel redact = RedactLevel::kNo;  // before anything is written
+  std::string group;  // whose members may read incidents, a name or a number; empty: nobody else
+  bool help = false, version = false;
+  std::vector<std::string> command;
+};
+
+// InvalidArgument with one line that names the argument and how to get help.
+absl::StatusOr<RunOptions> ParseRunOptions(int argc, char** argv);
+const char* RunHelp();
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_RUN_OPTIONS_H_

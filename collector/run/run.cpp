@@ -1,0 +1,456 @@
+#include "collector/run/run.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/evidence/redact.h"
+#include "analyzer/settings/merge.h"
+#include "analyzer/settings/table.h"
+#include "analyzer/util/time_units.h"
+#include "collector/run/agent.h"
+#include "collector/host/environment.h"
+#include "collector/incident/incident.h"
+#include "collector/run/join.h"
+#include "collector/rings/keeper.h"
+#include "collector/host/proc.h"
+#include "collector/host/reading_group.h"
+#include "collector/rings/folder.h"
+#include "collector/common/say.h"
+#include "collector/host/unrecorded.h"
+#include "collector/run/watch.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int kForwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGTSTP};
+constexpr int kStatusNotExecutable = 126, kStatusNotFound = 127, kStatusHung = 90, kStatusDesync = 91;
+// From SIGTERM to SIGKILL when we end a hung job.
+constexpr int64_t kGrace = 5 * kSecond;
+// A job that has recorded nothing for so long is told of: it still starts, or stands in its rendezvous, which no ring shows. Told again each
+// time that twice as long has passed.
+constexpr int64_t kUnrecordedFor = 24;   // times --late-after
+// Without a tick for so long, this process itself was stopped: nobody may be blamed for that time.
+constexpr int64_t kAbsence = 3 * kSecond;
+
+struct Child {
+  int rank = -1;
+  pid_t pid = 0;
+  bool alive = false;
+  bool failed_to_start = false;
+  int error = 0;
+  int code = 0, status = 0;
+  int64_t ended_ns = 0;
+};
+
+// What keeps the recorder from recording on this host or in this job, as the recorder reads it; empty: nothing of the kind.
+std::string WhySwitchedOff() {
+  if (const absl::StatusOr<settings::Merged> merged = settings::Merge("recorder", {}); merged.ok()) {
+    for (const settings::Value& value : merged->values) {
+      bool on = true;
+      if (value.row->key == "record" && settings::ReadFlag(value.text, &on) && !on) {
+        const bool variable = value.from == value.row->variable;
+        return variable ? absl::StrCat("LOCKSTEP=", value.text, " is set") : absl::StrCat("recording is off (record = ", value.text, " in ", value.from, ")");
+      }
+    }
+  }
+  for (const char* file : {"/etc/lockstep/off", "/run/lockstep/off"}) {
+    if (access(file, F_OK) == 0) return absl::StrCat("the file ", file, " is there, which stops recording on this host");
+  }
+  return "";
+}
+
+class Run {
+ public:
+  explicit Run(const RunOptions& options) : options_(options) {}
+
+  int Main() {
+    Environment environment = CurrentEnvironment();
+    std::string key;
+    if (const absl::StatusOr<Redactor> redactor = MakeRedactor(options_.redact, "", &key); redactor.ok()) {
+      SetHostRedaction(*redactor);
+    } else {
+      Say(redactor.status().message());
+      return 2;
+    }
+    if (!options_.group.empty()) {
+      // A variable of the site's must not keep a job from running.
+      const absl::StatusOr<gid_t> group = FindReadingGroup(options_.group);
+      if (group.ok()) {
+        group_ = *group;
+      } else {
+        Say(absl::StrCat(group.status().message(), "; incidents are their owner's alone"));
+      }
+    }
+    job_ = JobName(environment, options_.redact == RedactLevel::kStacks ? "job" : options_.command[0]);
+    // Days later, when there is something to write, is too late to hear of it.
+    if (const std::string why = WhyNoIncidentFolder(options_.out); !why.empty()) Say(absl::StrCat("--out ", options_.out, ": ", why, "; no incident can be kept there"));
+    if (const int status = PrepareRecording(&environment); status != 0) return status;
+    if (const int status = Start(environment); status != 0) return status;
+    Loop();
+    return End();
+  }
+
+ private:
+  // 0, or the exit status for arguments that cannot work.
+  int PrepareRecording(Environment* environment) {
+    switched_off_ = WhySwitchedOff();
+    for (const std::string& wrong : settings::WrongRecorderVariables()) Say(wrong);
+    const absl::StatusOr<std::string> library = FindLibrary(*environment);
+    if (!library.ok()) {
+      Say(library.status().message());
+      return 2;
+    }
+    absl::StatusOr<RingFolder> folder = MakeRingFolder(GetVariable(*environment, "LOCKSTEP_DIR"));
+    if (!folder.ok()) {
+      unusable_ = std::string(folder.status().message());
+      Say(absl::StrCat("not recording: no place for rings: ", unusable_));
+      return 0;
+    }
+    folder_ = *folder;
+    library_ = *library;
+    PrependPreload(environment, library_);
+    SetVariable(environment, "LOCKSTEP_DIR", folder_.path);
+    if (!HasVariable(*environment, "LOCKSTEP_JOB")) SetVariable(environment, "LOCKSTEP_JOB", job_);
+    const int ring_kib = RingKib(options_.ranks, folder_.path);
+    if (ring_kib != 0 && !HasVariable(*environment, "LOCKSTEP_RING_KIB")) {
+      SetVariable(environment, "LOCKSTEP_RING_KIB", absl::StrCat(ring_kib));
+    }
+    if (options_.profiler) {
+      SetVariable(environment, "LOCKSTEP_GPU", "profiler");
+      // A preloaded recorder sees to it by itself, and looks for installed plugins first; a statically linked NCCL has only this.
+      if (GetVariable(*environment, "NCCL_PROFILER_PLUGIN").empty() && !ProfilerIsInstalled(*environment)) {
+        SetVariable(environment, "NCCL_PROFILER_PLUGIN", library_);
+      }
+    } else if (!options_.gpu.empty()) {
+      SetVariable(environment, "LOCKSTEP_GPU", options_.gpu);
+    } else if (!HasVariable(*environment, "LOCKSTEP_GPU")) {
+      SetVariable(environment, "LOCKSTEP_GPU", "watch");
+    }
+    return 0;
+  }
+
+  int Start(const Environment& environment) {
+    LaunchPlan plan;
+    plan.command = options_.command;
+    plan.ring_folder = folder_.path;
+    if (options_.ranks == 0) {
+      plan.environments.push_back(environment);
+    } else {
+      const absl::StatusOr<int> port = FreePort();
+      if (!port.ok()) {
+        Say(port.status().message());
+        RemoveRingFolder(folder_.path);
+        return 1;
+      }
+      for (int rank = 0; rank < options_.ranks; ++rank) {
+        plan.environments.push_back(environment);
+        SetRank(&plan.environments.back(), rank, options_.ranks, *port);
+      }
+    }
+    children_.resize(plan.environments.size());
+    for (size_t i = 0; i < children_.size(); ++i) children_[i].rank = options_.ranks == 0 ? -1 : static_cast<int>(i);
+
+    struct sigaction action {};
+    plan.sigchld_ignored = sigaction(SIGCHLD, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+    plan.sigpipe_ignored = sigaction(SIGPIPE, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+    sigset_t watched;
+    sigemptyset(&watched);
+    for (int signal : kForwarded) {
+      // What we were started to ignore (nohup) stays ignored, here and in the job.
+      if (sigaction(signal, nullptr, &action) == 0 && action.sa_handler != SIG_IGN) sigaddset(&watched, signal);
+    }
+    sigprocmask(SIG_BLOCK, &watched, &plan.signal_mask);
+    signal(SIGCHLD, SIG_DFL);
+    signal(SIGPIPE, SIG_IGN);
+    // Should the keeper be killed, the job's processes come to us.
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    absl::StatusOr<Keeper> keeper = Keeper::Start(plan, folder_.lock_fd);
+    if (!keeper.ok()) {
+      Say(keeper.status().message());
+      RemoveRingFolder(folder_.path);
+      return 1;
+    }
+    keeper_ = std::make_unique<Keeper>(std::move(*keeper));
+    signals_ = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
+
+    WatchOptions watch;
+    watch.limits.late_after = options_.late_after_ns;
+    if (options_.hang_after_ns > 0) {
+      watch.limits.watchdog = options_.hang_after_ns;
+      watch.limits.unseen_after = std::min(watch.limits.unseen_after, options_.hang_after_ns);
+      watch.limits.unseen_init_after = std::min(watch.limits.unseen_init_after, options_.hang_after_ns);
+    }
+    watch.limits.host_stall_after = std::max(watch.limits.host_stall_after, 2 * options_.late_after_ns);
+    watch.limits.gpu_stall_after = std::max(watch.limits.gpu_stall_after, 2 * options_.late_after_ns);
+    watch.limits.warm_up = std::max(watch.limits.warm_up, options_.late_after_ns);
+    watch.job = job_;
+    watch.command = options_.command;
+    watch.out = options_.out;
+    watch.ranks_expected = options_.ranks;
+    watch.launcher = options_.ranks == 0;
+    watch.quiet = options_.quiet;
+    watch.group = group_;
+    watch_ = std::make_unique<Watch>(watch, &agent_);
+    unrecorded_ = std::make_unique<Unrecorded>(library_);
+    if (!folder_.path.empty()) {
+      if (const absl::Status status = agent_.Watch(folder_.path); !status.ok()) Say(status.message());
+    }
+    if (!options_.collector.empty() && !folder_.path.empty()) {
+      JoinOptions join;
+      join.collector = options_.collector;
+      join.ring_folder = folder_.path;
+      join.job = HasVariable(environment, "LOCKSTEP_JOB") ? GetVariable(environment, "LOCKSTEP_JOB") : job_;
+      join.late_after_ns = options_.late_after_ns;
+      join.redact = options_.redact;
+      join.kin = [this] {
+        agent_.Sample();
+        std::vector<uint64_t> comms;
+        for (const ring::Snapshot* digest : agent_.Digests()) {
+          for (const ring::CommSnapshot& comm : digest->comms) {
+            if (comm.id != 0) comms.push_back(comm.id);
+          }
+        }
+        return comms;
+      };
+      absl::StatusOr<std::unique_ptr<Join>> joined = Join::Start(join);
+      if (joined.ok()) {
+        join_ = *std::move(joined);
+      } else {
+        Say(absl::StrCat("the job is not joined to the collector, it is watched here: ", joined.status().message()));
+      }
+    }
+    return 0;
+  }
+
+  bool Running() const {
+    if (keeper_gone_) return false;
+    if (!all_started_) return true;
+    return std::any_of(children_.begin(), children_.end(), [](const Child& child) { return child.alive; });
+  }
+
+  void Loop() {
+    int64_t last = MonotonicNs();
+    int64_t next_look = last + kSecond / 5;
+    while (Running()) {
+      const bool recording = !folder_.path.empty();
+      const int64_t wake =
+          std::min({recording && join_ == nullptr ? watch_->NextTick() : INT64_MAX, kill_at_ != 0 ? kill_at_ : INT64_MAX,
+                    recording && agent_.readable() == 0 ? next_look : INT64_MAX, MonotonicNs() + kSecond});
+      const int64_t left = std::max<int64_t>(0, wake - MonotonicNs());
+      // Until all ranks are known, a signal would miss some: it waits.
+      pollfd fds[4] = {{keeper_->fd(), POLLIN, 0},
+                       {all_started_ ? signals_ : -1, POLLIN, 0},
+                       {agent_.fd(), POLLIN, 0},
+                       {join_ == nullptr ? -1 : join_->fd(), POLLIN, 0}};
+      const timespec timeout{left / kSecond, left % kSecond};
+      ppoll(fds, 4, &timeout, nullptr);
+      const int64_t now = MonotonicNs();
+      if (now - last > kAbsence) watch_->Rebase(now);
+      last = now;
+      if (fds[1].revents != 0) OnSignals();
+      if (fds[2].revents != 0) agent_.Handle();
+      const bool ended = fds[0].revents != 0 && OnKeeper();
+      if (!recording) continue;
+      if (agent_.readable() == 0 && now >= next_look) {
+        const std::vector<pid_t> processes = JobProcesses();
+        unrecorded_->Look(processes);
+        next_look = now + (now - started_ns_ < 10 * kSecond ? kSecond : 10 * kSecond);
+        if (now >= next_unrecorded_) SayUnrecorded(processes, now);
+      }
+      // Joined to a collector, hangs are its to find.
+      if (join_ != nullptr) {
+        join_->Step(MonotonicNs());
+      } else if (ended || now >= watch_->NextTick()) {
+        watch_->Tick(MonotonicNs());
+      }
+      const bool hung = join_ != nullptr ? join_->hung() : watch_->hung();
+      if (hung && options_.kill_on_hang && !ended_by_us_) EndJob(SIGTERM);
+      if (kill_at_ != 0 && now >= kill_at_) EndJob(SIGKILL);
+    }
+  }
+
+  void SayUnrecorded(const std::vector<pid_t>& processes, int64_t now) {
+    if (started_ns_ == 0) return;
+    const int64_t since = now - started_ns_;
+    const bool first = next_unrecorded_ == 0;
+    next_unrecorded_ = started_ns_ + (first ? kUnrecordedFor * options_.late_after_ns : 2 * since);
+    const pid_t pid = unrecorded_->Telling(processes);
+    // Where recording is off, or this is no job that records, the end is early enough.
+    if (first || pid == 0 || !switched_off_.empty() || options_.quiet) return;
+    Say(absl::StrCat("nothing is recorded after ", DurationText(since), ": ", unrecorded_->Reason(switched_off_),
+                     "; where a process stands: lockstep evidence ", pid));
+  }
+
+  std::vector<pid_t> JobProcesses() const { return Descendants(keeper_->pid()); }
+
+  void EndJob(int signal) {
+    const int64_t now = MonotonicNs();
+    if (!ended_by_us_) {
+      ended_by_us_ = true;
+      watch_->Ending(now);
+      Say("ending the hung job");
+    }
+    for (pid_t pid : JobProcesses()) {
+      kill(pid, signal);
+      // A stopped process takes its SIGTERM only when it goes on.
+      if (signal == SIGTERM) kill(pid, SIGCONT);
+    }
+    kill_at_ = now + (signal == SIGTERM ? kGrace : kSecond / 10);
+  }
+
+  void OnSignals() {
+    signalfd_siginfo info;
+    while (read(signals_, &info, sizeof info) == sizeof info) {
+      const int signal = static_cast<int>(info.ssi_signo);
+      if (signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT) watch_->Ending(MonotonicNs());
+      // A terminal sends to its whole foreground group: the job has it already.
+      if (info.ssi_code != SI_KERNEL) {
+        for (const Child& child : children_) {
+          if (child.alive) kill(child.pid, signal);
+        }
+      }
+      if (signal == SIGTSTP) {
+        // Stop as the job does, so that the shell sees a stopped job; SIGCONT goes on from here.
+        raise(SIGSTOP);
+        watch_->Rebase(MonotonicNs());
+      }
+    }
+  }
+
+  // True when a process of the job has ended.
+  bool OnKeeper() {
+    bool ended = false;
+    while (const std::optional<KeeperEvent> event = keeper_->Next(&keeper_gone_)) {
+      Child* child = event->child >= 0 && static_cast<size_t>(event->child) < children_.size()
+                         ? &children_[static_cast<size_t>(event->child)]
+                         : nullptr;
+      switch (event->kind) {
+        case KeeperEvent::kStarted:
+          child->pid = event->pid;
+          child->alive = true;
+          if (started_ns_ == 0) started_ns_ = event->mono_ns;
+          watch_->Started(child->rank, child->pid);
+          break;
+        case KeeperEvent::kStartFailed:
+          child->failed_to_start = true;
+          child->error = event->error;
+          child->ended_ns = event->mono_ns;
+          break;
+        case KeeperEvent::kEnded: {
+          ProcessEnd end;
+          end.mono_ns = event->mono_ns;
+          end.life = event->code == CLD_EXITED ? Life::kExited : Life::kKilled;
+          (event->code == CLD_EXITED ? end.exit_code : end.signal) = event->status;
+          if (child != nullptr && child->alive) {
+            child->alive = false;
+            child->code = event->code;
+            child->status = event->status;
+            child->ended_ns = event->mono_ns;
+          }
+          watch_->Ended(event->pid, end);
+          ended = true;
+          break;
+        }
+        case KeeperEvent::kAllStarted:
+          all_started_ = true;
+          break;
+      }
+    }
+    return ended;
+  }
+
+  int End() {
+    if (keeper_gone_) {
+      // Killed from outside: its work is ours now.
+      Say("the keeper process was killed; ending the job");
+      EndDescendants(0, 10 * kSecond);
+      RemoveRingFolder(folder_.path);
+      keeper_->Finish();
+      return 1;
+    }
+    const Child* unstarted = nullptr;
+    for (const Child& child : children_) {
+      if (child.failed_to_start && unstarted == nullptr) unstarted = &child;
+    }
+    if (unstarted != nullptr) {
+      Say(absl::StrCat("cannot start '", options_.command[0], "': ", strerror(unstarted->error)));
+    } else if (!folder_.path.empty()) {
+      if (join_ != nullptr) {
+        const bool badly = std::any_of(children_.begin(), children_.end(),
+                                       [](const Child& child) { return child.code != CLD_EXITED || child.status != 0; });
+        if (agent_.readable() == 0) Say(absl::StrCat("nothing was recorded: ", unrecorded_->Reason(switched_off_)));
+        join_->Finish(badly && !ended_by_us_);
+      } else {
+        watch_->Finish(unrecorded_->Reason(switched_off_));
+      }
+    }
+    keeper_->Finish();
+    const VerdictKind declared = join_ != nullptr ? join_->verdict() : watch_->declared();
+    watch_.reset();  // with the indexes under way: of a command's signal this process dies
+    if (ended_by_us_) return declared == VERDICT_DESYNC ? kStatusDesync : kStatusHung;
+    if (unstarted != nullptr) {
+      return unstarted->error == ENOENT || unstarted->error == ENOTDIR ? kStatusNotFound : kStatusNotExecutable;
+    }
+    return JobStatus();
+  }
+
+  int JobStatus() {
+    const Child* first = nullptr;
+    for (const Child& child : children_) {
+      const bool bad = child.code != CLD_EXITED || child.status != 0;
+      if (bad && (first == nullptr || child.ended_ns < first->ended_ns)) first = &child;
+    }
+    if (first == nullptr) return 0;
+    if (first->code == CLD_EXITED) return first->status;
+    if (options_.ranks == 0) DieOf(first->status);
+    return 128 + first->status;
+  }
+
+  static void DieOf(int signal) {
+    // The core, if one was wanted, is the command's; ours would tell nothing.
+    const rlimit none{0, 0};
+    setrlimit(RLIMIT_CORE, &none);
+    ::signal(signal, SIG_DFL);
+    sigset_t only;
+    sigemptyset(&only);
+    sigaddset(&only, signal);
+    raise(signal);
+    sigprocmask(SIG_UNBLOCK, &only, nullptr);
+  }
+
+  const RunOptions options_;
+  std::optional<gid_t> group_;
+  std::string job_, library_, unusable_;
+  std::string switched_off_;  // by what; empty: it is not
+  RingFolder folder_;
+  std::unique_ptr<Keeper> keeper_;
+  Agent agent_;
+  std::unique_ptr<Watch> watch_;
+  std::unique_ptr<Join> join_;  // null: the job is watched here
+  std::unique_ptr<Unrecorded> unrecorded_;
+  int64_t next_unrecorded_ = 0;   // when a job that records nothing is told of; 0: not set yet
+  std::vector<Child> children_;
+  int signals_ = -1;
+  bool all_started_ = false, keeper_gone_ = false, ended_by_us_ = false;
+  int64_t started_ns_ = 0, kill_at_ = 0;
+};
+
+}  // namespace
+
+int RunJob(const RunOptions& options) {
+  return Run(options).Main();
+}
+
+}  // namespace lockstep

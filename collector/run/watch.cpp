@@ -1,0 +1,418 @@
+#include "collector/run/watch.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "analyzer/engine/engine.h"
+#include "analyzer/evidence/redact.h"
+#include "analyzer/report/report.h"
+#include "analyzer/formats/ring/loader.h"
+#include "analyzer/util/time_units.h"
+#include "collector/detect/decision_log.h"
+#include "collector/host/environment.h"
+#include "collector/host/proc.h"
+#include "collector/common/say.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int64_t kShortTick = 100 * kMs;
+constexpr int64_t kIdleTick = 250 * kMs;
+constexpr int64_t kLongestTick = 1000 * kMs;
+// Sampling takes at most this part of one core.
+constexpr int64_t kCostShare = 100;
+// A little over the least gap between two samples of a process, so that each judgement has a new pair.
+constexpr int64_t kJudgementEvery = 1050 * kMs;
+// A verdict does not wait longer for stacks that are being taken.
+constexpr int64_t kEvidenceWait = 2000 * kMs;
+// Decisions of one episode that are kept for the incident folder.
+constexpr size_t kMostDecisions = 1000;
+// Points of a communicator that rolling hashes are compared at: rings are read one after the other.
+constexpr size_t kHashPoints = 1024;
+
+size_t CountAlive(const std::vector<DigestView>& views) {
+  return static_cast<size_t>(
+      std::count_if(views.begin(), views.end(), [](const DigestView& view) { return view.alive; }));
+}
+
+}  // namespace
+
+Watch::Watch(const WatchOptions& options, Agent* agent)
+    : options_(options), agent_(agent), lateness_(options.limits.late_after), detector_(options.limits), desync_(kHashPoints) {
+  char name[256] = {};
+  gethostname(name, sizeof name - 1);
+  host_ = name;
+  if (options.group) shared_.SetGroup(*options.group);
+}
+
+void Watch::Started(int rank, pid_t pid) {
+  StartedRank& started = started_[pid];
+  started.rank = rank;
+  started.pid = pid;
+  started.process.life = Life::kRunning;
+}
+
+void Watch::Ended(pid_t pid, const ProcessEnd& end) {
+  agent_->Ended(pid, end);
+  if (const auto found = started_.find(pid); found != started_.end()) {
+    Process& process = found->second.process;
+    process.life = end.life;
+    process.exit_code = end.exit_code;
+    process.signal = end.signal;
+    process.ended_mono_ns = end.mono_ns;
+  }
+}
+
+void Watch::Ending(int64_t now) {
+  if (ending_since_ == 0) ending_since_ = now;
+}
+
+void Watch::Rebase(int64_t now) {
+  lateness_.Rebase(now);
+  detector_.Rebase(now);
+}
+
+int32_t Watch::RankOf(int32_t slot) const {
+  if (slot < -1) return -2 - slot;  // ended before it had a ring
+  const int32_t rank = agent_->digest(slot).process.rank;
+  return rank >= 0 ? rank : slot;
+}
+
+int64_t Watch::LastProgress(const std::vector<int32_t>& slots) const {
+  int64_t last = 0;
+  for (int32_t slot : slots.empty() ? slots_ : slots) last = std::max(last, lateness_.ProgressOf(slot));
+  return last;
+}
+
+std::vector<StartedRank*> Watch::WithoutRing() {
+  std::set<int32_t> recorded;
+  for (const ring::Snapshot* digest : agent_->Digests()) recorded.insert(digest->process.pid);
+  std::vector<StartedRank*> ranks;
+  for (auto& [pid, started] : started_) {
+    if (started.rank >= 0 && recorded.count(pid) == 0) ranks.push_back(&started);
+  }
+  return ranks;
+}
+
+Watch::Gathered Watch::Gather(bool whole, bool stalled, int64_t stalled_ns) {
+  std::vector<RingInput> inputs = agent_->Collect(whole);
+  if (!inputs.empty()) {
+    // A rank that ended, or hangs, before its first NCCL call has no ring; it counts all the same.
+    for (const StartedRank* started : WithoutRing()) {
+      RingInput input;
+      input.process = started->process;
+      input.path = absl::StrCat("process ", started->pid, " (no ring)");
+      ring::ProcessInfo& info = input.snapshot.process;
+      const ring::ProcessInfo& sample = inputs[0].snapshot.process;
+      info.boot_id = sample.boot_id;
+      info.job = sample.job;
+      info.step = sample.step;
+      info.restart_count = sample.restart_count;
+      info.host = sample.host.empty() ? host_ : sample.host;
+      info.pid = started->pid;
+      info.rank = info.local_rank = started->rank;
+      info.world_size = options_.ranks_expected;
+      input.snapshot.read_mono_ns = MonotonicNs();
+      inputs.push_back(std::move(input));
+    }
+  }
+  std::vector<Process*> processes;
+  for (RingInput& input : inputs) processes.push_back(&input.process);
+  MarkConsequences({options_.launcher, ending_since_}, processes);
+
+  Gathered gathered;
+  gathered.bundle = BundleFromRings(std::move(inputs));
+  gathered.bundle.ranks_expected = std::max(gathered.bundle.ranks_expected, options_.ranks_expected);
+  if (gathered.bundle.job.empty()) gathered.bundle.job = options_.job;
+  gathered.bundle.known_stalled = stalled;
+  gathered.bundle.stalled_ns = stalled_ns;
+  for (const Rank& rank : gathered.bundle.ranks) gathered.slots[rank.rank] = agent_->SlotOf(rank.path);
+  if (whole) {
+    // The rings are gone when people read this; their records are in the incident.
+    gathered.folder = IncidentFolder();
+    for (Rank& rank : gathered.bundle.ranks) rank.path = absl::StrCat(gathered.folder, "/", DumpFileName(rank.host));
+  }
+  HostRedaction().Redact(&gathered.bundle);
+  // All these rings are this host's.
+  const RackAndSwitch place = PlaceOf(CurrentEnvironment());
+  if (!gathered.bundle.ranks.empty() && (!place.rack.empty() || !place.leaf_switch.empty())) {
+    gathered.bundle.places = {{gathered.bundle.ranks[0].host, place.rack, place.leaf_switch}};
+  }
+  AnalyzeOptions options;
+  options.late_after_ns = options_.limits.late_after;
+  gathered.verdict = Analyze(gathered.bundle, options);
+  return gathered;
+}
+
+std::string Watch::IncidentFolder() const {
+  if (options_.out.empty()) return DefaultIncidentFolder(options_.job, RealtimeNs());
+  return incidents_ == 0 ? options_.out : absl::StrCat(options_.out, ".", incidents_ + 1);
+}
+
+RootFinding Watch::RootOf(int64_t now, const Gathered& gathered) const {
+  return FindRoot(gathered.verdict, gathered.bundle, [&](int32_t rank) {
+    RankMotion motion;
+    const auto found = gathered.slots.find(rank);
+    if (found == gathered.slots.end() || found->second < 0) return motion;
+    motion.progress_age_ns = now - lateness_.ProgressOf(found->second);
+    motion.activity_age_ns = now - lateness_.ActivityOf(found->second);
+    return motion;
+  });
+}
+
+void Watch::LookForDesync() {
+  const std::vector<const ring::Snapshot*> digests = agent_->Digests();
+  std::vector<RingView> rings;
+  for (size_t i = 0; i < digests.size(); ++i) {
+    const int32_t rank = digests[i]->process.rank;
+    rings.push_back({rank >= 0 ? rank : static_cast<int32_t>(i), digests[i]});
+  }
+  for (const Desync& desync : desync_.Look(rings)) {
+    // Every rank's records, not the members' alone: in a communicator of two only the siblings tell who is wrong.
+    std::vector<int32_t> slots(digests.size());
+    std::iota(slots.begin(), slots.end(), 0);
+    agent_->Keep(slots);
+    if (desync.confirmed) Say(absl::StrCat(DesyncText(desync), "; the job runs on, the records are kept"));
+  }
+}
+
+void Watch::Log(const Decision& decision) {
+  if (decisions_.size() < kMostDecisions) decisions_.push_back(DecisionJson(decision, options_.job, RealtimeNs()));
+}
+
+void Watch::TellLate(int64_t now) {
+  if (detector_.level() == Level::kMoving) {
+    if (late_told_) Say(absl::StrCat("moving again after ", DurationText(now - late_since_)));
+    late_told_ = false;
+    return;
+  }
+  int32_t slot = -1;
+  std::string doing;
+  const int64_t longest = lateness_.LongestWait(now, &slot, &doing);
+  if (late_told_ || hung_ || slot < 0) return;
+  late_told_ = true;
+  late_since_ = now - longest;
+  Say(absl::StrCat("late: rank ", agent_->digest(slot).process.rank, doing.empty() ? " waits" : " is ", doing, " for ",
+                   DurationText(longest), "; looking for the cause"));
+}
+
+void Watch::Judge(int64_t now) {
+  next_judgement_ = now + kJudgementEvery;
+  agent_->Inspect(suspects_);
+  for (StartedRank* rank : WithoutRing()) {
+    if (rank->process.life != Life::kRunning) continue;
+    rank->sampler.Sample(rank->pid, &rank->process);
+    rank->look.Continue(rank->pid, 0, &rank->process);
+  }
+  const std::vector<DigestView> views = agent_->Views();
+  bool all_stopped = true;
+  for (const DigestView& view : views) {
+    const std::string& state = agent_->process(view.slot).state;
+    if (view.alive && state != "T" && state != "t") all_stopped = false;
+  }
+  // Somebody suspended the whole job: nothing is held against it.
+  if (all_stopped && CountAlive(views) > 0) {
+    Rebase(now);
+    return;
+  }
+  // Only a job of which no part moves may be taken to stand still as a whole.
+  const int64_t still = now - LastProgress({});
+  const bool stands = still >= options_.limits.dead_settle;
+  const Gathered gathered = Gather(false, stands, stands ? still : 0);
+  const RootFinding finding = RootOf(now, gathered);
+  std::vector<int32_t> suspects;
+  for (const RootView& root : finding.roots) {
+    const auto slot = gathered.slots.find(root.rank);
+    if (slot != gathered.slots.end() && slot->second >= 0) suspects.push_back(slot->second);
+  }
+  if (suspects != suspects_) {
+    suspects_ = suspects;
+    agent_->Inspect(suspects_);
+  }
+  const Decision decision = detector_.Consider(now, finding);
+  if (decision.hung()) {
+    Declare(now, finding, decision);
+  } else {
+    detector_.Judge(now, finding);
+  }
+}
+
+void Watch::Declare(int64_t now, const RootFinding& finding, const Decision& decision) {
+  agent_->FinishInspection(suspects_, kEvidenceWait);
+  const Gathered gathered = Gather(true, true, std::max<int64_t>(decision.age_ns, 1));
+  const RootFinding whole = RootOf(now, gathered);
+  // Whole rings tell more than digests do: the root may turn out to be one that is given longer. Reading them is not
+  // cheap, so the next look waits until that time may have come.
+  const Decision again = detector_.Judge(now, whole.kind == FINDING_UNSPECIFIED ? finding : whole);
+  if (!again.hung()) {
+    next_judgement_ = now + std::clamp(again.limit_ns - again.age_ns, kJudgementEvery, 10 * kJudgementEvery);
+    return;
+  }
+  hung_ = true;
+  ever_declared_ = true;
+  declared_ = gathered.verdict.verdict();
+  hung_slots_.clear();
+  for (int32_t rank : whole.involved) {
+    const auto slot = gathered.slots.find(rank);
+    if (slot != gathered.slots.end() && slot->second >= 0) hung_slots_.push_back(slot->second);
+  }
+  alive_at_declaration_ = CountAlive(agent_->Views());
+  Log(again);
+  WriteAndTell(gathered, true);
+}
+
+void Watch::LookForRecovery(int64_t now) {
+  if (ending_since_ != 0) return;
+  // Processes that end, and communicators that are torn down, move too: that is no recovery.
+  if (CountAlive(agent_->Views()) != alive_at_declaration_) return;
+  const std::optional<Decision> recovered = detector_.LookForRecovery(now, LastProgress(hung_slots_));
+  if (!recovered) return;
+  Log(*recovered);
+  Say(absl::StrCat("recovered after ", DurationText(recovered->age_ns), ": the job moves again"));
+  hung_ = false;
+  late_told_ = false;
+  suspects_.clear();
+}
+
+void Watch::Detect(int64_t now, const std::vector<DigestView>& views) {
+  slots_.clear();
+  std::vector<RingView> rings;
+  for (const DigestView& view : views) {
+    slots_.push_back(view.slot);
+    if (view.slot >= 0) rings.push_back({RankOf(view.slot), &agent_->digest(view.slot)});
+    if (!view.alive) detector_.Ended(now, RankOf(view.slot), view.ended_badly);
+  }
+  const auto ranks_of = [&](const std::vector<int32_t>& slots) {
+    std::vector<int32_t> ranks;
+    for (int32_t slot : slots) ranks.push_back(RankOf(slot));
+    return RunsOf(std::move(ranks));
+  };
+  const std::vector<LateEvent> events = lateness_.Observe(now, views);
+  progress_.Observe(now, rings);
+  for (const CommBeat& beat : progress_.Take(now, lateness_)) detector_.progress().Apply(0, now, beat);
+  for (const LateEvent& event : events) {
+    LateInput input;
+    input.comm = event.comm;
+    input.sequence = event.sequence;
+    input.over = event.over;
+    input.in_flight_ns = event.in_flight_ns;
+    input.limit_ns = event.limit_ns;
+    input.p99_gap_ns = event.p99_gap_ns;
+    input.gaps = event.gaps;
+    input.waiting = ranks_of(event.waiting);
+    input.missing = ranks_of(event.missing);
+    input.doing = event.doing;
+    input.host = host_;
+    detector_.Late(now, input);
+  }
+  // While hung, recovery is looked for with the rings' own progress.
+  if (hung_) return;
+  for (const Decision& decision : detector_.Tick(now)) Log(decision);
+}
+
+void Watch::Tick(int64_t now) {
+  sample_cost_ = agent_->Sample();
+  std::vector<DigestView> views = agent_->Views();
+  if (!views.empty()) {
+    // Peers may wait for a rank that ended before it had a ring.
+    for (const StartedRank* rank : WithoutRing()) {
+      if (rank->process.life == Life::kRunning) continue;
+      DigestView view;
+      view.slot = -2 - rank->rank;
+      view.alive = false;
+      view.ended_badly = rank->process.life != Life::kExited || rank->process.exit_code != 0;
+      views.push_back(view);
+    }
+  }
+  const int64_t before = LastProgress({});
+  Detect(now, views);
+  const bool moved = LastProgress({}) != before;
+  next_tick_ = now + std::clamp(kCostShare * sample_cost_, moved ? kShortTick : kIdleTick, kLongestTick);
+  if (views.empty()) return;
+  LookForDesync();
+  if (hung_) {
+    LookForRecovery(now);
+    return;
+  }
+  if (ending_since_ != 0) return;
+  TellLate(now);
+  if (detector_.Suspicious(now)) {
+    if (now >= next_judgement_) Judge(now);
+  } else {
+    suspects_.clear();
+  }
+}
+
+std::vector<ExitRecord> Watch::Exits() const {
+  std::vector<ExitRecord> exits;
+  for (const auto& [pid, started] : started_) exits.push_back({started.rank, pid, EndText(started.process)});
+  std::stable_sort(exits.begin(), exits.end(),
+                   [](const ExitRecord& a, const ExitRecord& b) { return a.rank < b.rank; });
+  return exits;
+}
+
+void Watch::WriteAndTell(const Gathered& gathered, bool tell) {
+  IncidentFacts facts;
+  facts.job = gathered.bundle.job;
+  facts.command = HostRedaction().Command(options_.command);
+  facts.exits = Exits();
+  facts.captured_real_ns = RealtimeNs();
+  facts.decisions = decisions_;
+  decisions_.clear();
+  ++incidents_;
+  // The verdict first: a full disk must not keep it from the screen.
+  if (tell) SayBlock(ReportText(gathered.verdict, gathered.bundle));
+  const absl::StatusOr<EarlierIncident> earlier = SetEarlierIncidentAside(gathered.folder);
+  if (!earlier.ok()) {
+    Say(earlier.status().message());
+  } else if (!earlier->moved_to.empty()) {
+    Say(absl::StrCat("what stood in ", gathered.folder, ", of an earlier run, is in ", earlier->moved_to, " now"));
+  } else if (earlier->replaced) {
+    Say(absl::StrCat("what an earlier, healthy run left in ", gathered.folder, " is replaced"));
+  }
+  const absl::Status status = WriteIncident(gathered.folder, gathered.bundle, gathered.verdict, facts);
+  if (!status.ok()) {
+    Say(absl::StrCat("the incident folder is not complete: ", status.message()));
+  } else if (tell) {
+    Say(absl::StrCat("incident written to ", gathered.folder, " (lockstep analyze ", gathered.folder, ")"));
+  }
+  if (const absl::Status shared = status.ok() ? shared_.Add(gathered.folder) : absl::OkStatus(); !shared.ok()) Say(shared.message());
+  for (const std::string& problem : indexes_.TakeProblems()) Say(problem);
+  if (status.ok()) indexes_.Start(gathered.folder);
+}
+
+void Watch::Finish(const std::string& unrecorded) {
+  // The last digests: a job may have differed in its last operations.
+  agent_->Sample();
+  for (int look = 0; look < 3; ++look) LookForDesync();
+  if (ever_declared_) return;
+  const Gathered gathered = Gather(true, false, 0);
+  if (agent_->readable() == 0) {
+    Say(absl::StrCat("nothing was recorded: ", unrecorded));
+    if (!options_.out.empty()) WriteAndTell(gathered, false);
+    return;
+  }
+  const bool healthy = gathered.verdict.verdict() == VERDICT_HEALTHY;
+  if (!healthy) {
+    declared_ = gathered.verdict.verdict();
+    WriteAndTell(gathered, true);
+    return;
+  }
+  if (!options_.quiet) {
+    uint64_t collectives = 0;
+    for (const ring::Snapshot* digest : agent_->Digests()) {
+      for (const ring::CommSnapshot& comm : digest->comms) collectives += comm.issued_seq;
+    }
+    Say(absl::StrCat("healthy: ", gathered.bundle.ranks.size(),
+                     gathered.bundle.ranks.size() == 1 ? " rank, " : " ranks, ", CountText(collectives),
+                     " collectives recorded"));
+  }
+  if (!options_.out.empty()) WriteAndTell(gathered, false);
+}
+
+}  // namespace lockstep

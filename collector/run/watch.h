@@ -1,0 +1,127 @@
+// The collector's part for one job: judges what the agent reads, gathers, and says it.
+#ifndef LOCKSTEP_COLLECTOR_RUN_WATCH_H_
+#define LOCKSTEP_COLLECTOR_RUN_WATCH_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analyzer/model/bundle.h"
+#include "collector/run/agent.h"
+#include "collector/detect/desync_watch.h"
+#include "collector/detect/detector.h"
+#include "collector/detect/ends.h"
+#include "collector/incident/incident.h"
+#include "collector/incident/index.h"
+#include "collector/detect/lateness.h"
+#include "collector/detect/progress.h"
+#include "collector/host/reading_group.h"
+#include "collector/detect/root_finding.h"
+#include "proto/verdict.pb.h"
+
+namespace lockstep {
+
+struct WatchOptions {
+  DetectorLimits limits;
+  std::string job;
+  std::vector<std::string> command;
+  std::string out;         // incident folder; empty: a name is made up when there is something to write
+  int ranks_expected = 0;  // started by us; 0: not known
+  bool launcher = false;   // the command starts the ranks by itself
+  bool quiet = false;
+  std::optional<gid_t> group;  // whose members may read incidents
+};
+
+// A rank that was started by us, whether or not it ever made a ring.
+struct StartedRank {
+  int rank = -1;
+  pid_t pid = 0;
+  Process process;
+  ProcessSampler sampler;
+  ProcessLook look;
+};
+
+// Not thread-safe. The agent must outlive it.
+class Watch {
+ public:
+  Watch(const WatchOptions& options, Agent* agent);
+
+  // Reads and judges. Call it when the time of NextTick has come, and at once after a process ended.
+  void Tick(int64_t now);
+  int64_t NextTick() const { return next_tick_; }
+  // The watcher, or the job, was stopped until now.
+  void Rebase(int64_t now);
+
+  void Started(int rank, pid_t pid);
+  void Ended(pid_t pid, const ProcessEnd& end);
+  // From now on whatever ends is ended by us or by the user.
+  void Ending(int64_t now);
+
+  // A hang was declared and has not recovered.
+  bool hung() const { return hung_; }
+  // What was declared.
+  VerdictKind declared() const { return declared_; }
+
+  // At the end of the job, once: the last word, where nothing was declared. `unrecorded` says why when there are no
+  // rings.
+  void Finish(const std::string& unrecorded);
+
+ private:
+  struct Gathered {
+    Bundle bundle;
+    Verdict verdict;
+    std::map<int32_t, int32_t> slots;  // of each rank's ring
+    std::string folder;                // where it is to be written; empty: digests only
+  };
+  // Whole rings, as an incident folder will hold them, or digests.
+  Gathered Gather(bool whole, bool stalled, int64_t stalled_ns);
+  std::string IncidentFolder() const;
+  // Ranks we started that have no ring.
+  std::vector<StartedRank*> WithoutRing();
+  RootFinding RootOf(int64_t now, const Gathered& gathered) const;
+  void LookForDesync();
+  void Detect(int64_t now, const std::vector<DigestView>& views);
+  void Log(const Decision& decision);
+  void Judge(int64_t now);
+  void Declare(int64_t now, const RootFinding& finding, const Decision& decision);
+  void LookForRecovery(int64_t now);
+  // When any of `slots` last made progress (all when empty).
+  int64_t LastProgress(const std::vector<int32_t>& slots) const;
+  int32_t RankOf(int32_t slot) const;  // job-wide; the slot itself where the ring does not say
+  void WriteAndTell(const Gathered& gathered, bool tell);
+  std::vector<ExitRecord> Exits() const;
+  void TellLate(int64_t now);
+
+  const WatchOptions options_;
+  Agent* const agent_;
+  // The agent's part and the collector's: on one host both are here.
+  Lateness lateness_;
+  HostProgress progress_;
+  Detector detector_;
+  DesyncWatch desync_;
+  std::map<pid_t, StartedRank> started_;
+  std::string host_;
+  int64_t next_tick_ = 0;
+  int64_t next_judgement_ = 0;
+  int64_t ending_since_ = 0;
+  int64_t sample_cost_ = 0;
+  std::vector<int32_t> suspects_;
+  std::vector<int32_t> slots_;  // of the last look
+  SharedIncidents shared_;  // outlives indexes_, which puts files into incidents
+  IncidentIndexes indexes_;
+  bool late_told_ = false;
+  int64_t late_since_ = 0;
+  std::vector<std::string> decisions_;  // of this episode, JSON lines
+  bool hung_ = false;
+  bool ever_declared_ = false;
+  VerdictKind declared_ = VERDICT_UNSPECIFIED;
+  std::vector<int32_t> hung_slots_;
+  size_t alive_at_declaration_ = 0;
+  int incidents_ = 0;
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_RUN_WATCH_H_

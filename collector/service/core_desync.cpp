@@ -1,0 +1,131 @@
+// The part of CollectorCore that saves the records of a silent desync while the job runs on.
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/report/report.h"
+#include "collector/service/core.h"
+#include "collector/incident/incident.h"
+#include "collector/common/say.h"
+
+namespace lockstep {
+namespace {
+
+constexpr size_t kMostOthers = 8;  // ranks that went the way of most, to compare with
+
+}  // namespace
+
+// At the first sight the rings of the ranks that parted, and of a few others, are asked for before they are overwritten; at
+// the second the incident counts. DesyncWatch tells each communicator once of each.
+void CollectorCore::GatherDesync(Job* job, const Desync& desync) {
+  if (desync.confirmed) {
+    const auto name = job->desync_incidents.find(desync.comm);
+    const auto found = name == job->desync_incidents.end() ? incidents_.end() : incidents_.find(name->second);
+    if (found == incidents_.end()) return;
+    DesyncFacts& facts = found->second->state.desync;
+    facts.text = DesyncText(desync);
+    facts.odd = RanksOf(desync.odd, options_.desync_ranks);
+    facts.seq = desync.seq;
+    facts.confirmed = true;
+    const IncidentState state = found->second->state;
+    actions_->Work({CoreTask::Lane::kDisk, [state] { WriteState(state).IgnoreError(); }, [](int64_t) {}});
+    return;
+  }
+  if (job->desync_incidents.size() >= options_.desync_gatherings) return;
+  Ranks ranks = Ranks::Of(RanksOf(desync.odd, options_.desync_ranks));
+  size_t others = 0;
+  for (const int32_t member : RanksOf(job->detector.progress().Members(desync.comm), options_.desync_ranks + kMostOthers)) {
+    if (ranks.Contains(member) || others == kMostOthers) continue;
+    ranks.Add(member);
+    ++others;
+  }
+  if (ranks.empty()) return;
+  auto made = std::make_unique<Gathering>();
+  Gathering* incident = made.get();
+  std::string plain = DumpFileName(job->identity.job());
+  plain.resize(plain.size() - 4);
+  const std::string folder = absl::StrCat(DefaultIncidentFolder(plain.substr(0, 80), RealNow()), "-desync");
+  std::string name = folder;
+  for (int extra = 2; incidents_.count(name) != 0; ++extra) name = absl::StrCat(folder, "-", extra);
+  IncidentState& state = incident->state;
+  state.name = name;
+  state.folder = absl::StrCat(options_.out, "/", name);
+  state.identity = job->identity;
+  state.comms = KinOf(*job);
+  state.people = job->name;
+  state.everything = state.evidence_done = true;
+  state.everything_request = NextRequest();
+  state.ranks_expected = job->world_size;
+  state.captured_real_ns = RealNow();
+  state.desync = {DesyncText(desync), desync.comm, desync.seq, desync.name, desync.size, RanksOf(desync.odd, options_.desync_ranks), false};
+  Ranks left = ranks;
+  for (const auto& [host, entry] : job->hosts) {
+    const Ranks here = entry.ranks.Common(ranks);
+    if (here.empty()) continue;
+    state.hosts[host] = here;
+    left.Subtract(here);
+  }
+  if (!left.empty()) state.hosts[""] = left;  // behind relays, on hosts that have not been named yet
+  incident->job = job->key;
+  incident->people = job->name;
+  incident->phase_ns = now_;
+  *incident->incident.mutable_job() = job->identity;
+  incident->incident.set_path(state.folder);
+  Verdict verdict;
+  AddDesync(state.desync, &verdict);
+  *incident->incident.mutable_verdict() = verdict;
+  incident->incident.set_text(state.desync.text);
+  incident->working = true;
+  incidents_[name] = std::move(made);
+  job->desync_incidents[desync.comm] = name;
+  const IncidentState copy = state;
+  const auto store = incident->store;
+  const StoreLimits limits = options_.store;
+  auto status = std::make_shared<absl::Status>();
+  ++tasks_out_;
+  actions_->Work({CoreTask::Lane::kDisk,
+                  [copy, store, limits, status, json = ReportJson(verdict)] {
+                    *status = MakeIncidentFolder(copy.folder);
+                    if (!status->ok()) return;
+                    *status = WriteVerdictFiles(copy, copy.desync.text + "\n", json, false, {});
+                    absl::StatusOr<std::unique_ptr<IncidentStore>> opened = IncidentStore::Open(copy.folder, limits);
+                    if (opened.ok()) *store = *std::move(opened);
+                    status->Update(opened.status());
+                  },
+                  [this, alive = alive_, name, status](int64_t now) {
+                    if (!*alive) return;
+                    --tasks_out_;
+                    now_ = std::max(now_, now);
+                    const auto found = incidents_.find(name);
+                    if (found == incidents_.end()) return;
+                    Gathering* incident = found->second.get();
+                    incident->working = false;
+                    incident->dead = *incident->store == nullptr;
+                    incident->ready = !incident->dead;
+                    if (incident->dead) {
+                      incident->done_ns = now_;
+                      SayOnce(incident, absl::StrCat("its rings cannot be kept: ", status->message()));
+                    }
+                  }});
+  StartEverything(incident);
+  for (auto& [host, gathering] : incident->everything) AskForEverything(incident, host, &gathering);
+}
+
+// A group that failed took its operations back: nobody differs any more.
+void CollectorCore::AbandonDesync(Gathering* incident) {
+  incident->dead = true;
+  incident->done_ns = now_;
+  const auto store = incident->store;
+  const std::string folder = incident->state.folder;
+  actions_->Work({CoreTask::Lane::kDisk,
+                  [store, folder] {
+                    store->reset();
+                    std::error_code error;
+                    std::filesystem::remove_all(folder, error);
+                  },
+                  [](int64_t) {}});
+}
+
+}  // namespace lockstep

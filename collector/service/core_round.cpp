@@ -1,0 +1,406 @@
+// The part of CollectorCore that asks for digests, has them analysed and judges: from late to a verdict.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "analyzer/report/report.h"
+#include "analyzer/util/time_units.h"
+#include "collector/service/core.h"
+#include "collector/common/say.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int64_t kSaySame = 30 * kSecond;
+constexpr size_t kMostSampleRequests = 64;  // of which answers are still used
+constexpr size_t kMostHeld = 4096, kMostHeldBytes = size_t{16} << 20;  // answers that wait while a round is judged
+
+// "rank 878 (RANK_NOT_ARRIVED)", "ranks 8 and 7 more (...)".
+std::string FirstCulprit(const Finding& finding) {
+  const int culprits = finding.culprit_ranks_size();
+  return absl::StrCat(culprits == 0   ? "nobody to be named"
+                      : culprits == 1 ? absl::StrCat("rank ", finding.culprit_ranks(0))
+                                      : absl::StrCat("ranks ", finding.culprit_ranks(0), " and ", culprits - 1, " more"),
+                      " (", FindingKind_Name(finding.kind()), ")");
+}
+
+bool IsStall(VerdictKind kind) { return kind == VERDICT_HUNG || kind == VERDICT_DESYNC || kind == VERDICT_CRASHED; }
+
+}  // namespace
+
+void CollectorCore::OnDigest(const wire::Received& received) {
+  auto digest = std::make_shared<DigestEnvelope>();
+  if (!Decode(received.message, digest.get())) return;
+  const uint64_t request = digest->request();
+  Job* job = nullptr;
+  bool sample = false;
+  for (const auto& [key, candidate] : jobs_) {
+    sample = candidate->sample_requests.count(request) != 0;
+    if (!sample && (request == 0 || (candidate->full_request != request && candidate->again_request != request))) continue;
+    job = candidate.get();
+    break;
+  }
+  const std::string host = CleanUtf8(digest->host(), 256);
+  if (job == nullptr || host.empty()) {
+    if (request > request_base_ && request <= (request_base_ | requests_)) ++counters_.digests_late;
+    return;
+  }
+  JobHost* entry = nullptr;
+  if (const auto known = job->hosts.find(host); known != job->hosts.end()) {
+    entry = &known->second;
+  } else if (job->hosts.size() < options_.most_hosts) {
+    entry = &job->hosts[host];
+    entry->heard_ns = now_;
+  }
+  if (entry == nullptr) return;
+  // Which ranks these are stands inside; a first look is enough here.
+  Ranks ranks;
+  for (const std::string& packed : digest->ranks()) {
+    const int32_t rank = RankOfDigest(packed);
+    if (rank < 0 || rank > kMostRank) continue;
+    ranks.Add(rank);
+  }
+  if (!entry->direct) {
+    entry->address = {received.peer, received.message.header.route};
+    entry->life = digest->job().life();  // as its agent tells jobs of one name apart
+    entry->ranks.Unite(ranks);
+  }
+  sample ? OnSample(job, ranks, std::move(digest)) : OnFullDigest(job, host, ranks, std::move(digest));
+}
+
+void CollectorCore::OnFullDigest(Job* job, const std::string& host, const Ranks& ranks, std::shared_ptr<DigestEnvelope> digest) {
+  const uint64_t request = digest->request();
+  if (job->request != job->full_request || job->analysing) {
+    if (job->complete.count(host) != 0) return;
+    ++counters_.digests_late;
+    // Only where that makes the next round wait longer: a fleet that is slow is not asked again and again for it.
+    const int64_t took = std::min(now_ - job->full_asked_ns, options_.digest_most_ns);
+    if (took <= job->patience_ns) return;
+    job->patience_ns = std::min(took + took / 2, options_.digest_most_ns);
+    job->gather_again = true;
+    return;
+  }
+  ++counters_.digests;
+  job->digest_ns = std::max(job->digest_ns, now_);
+  if (job->complete.count(host) != 0) return;  // twice, after a reconnection
+  const uint32_t part = ++job->parts[{host, request}];
+  if (!digest->refused().empty() || part >= std::max<uint32_t>(digest->parts(), 1)) job->complete.insert(host);
+  if (job->again_request != 0 && job->got.Intersects(ranks)) {
+    // The first answer was on its way after all.
+    google::protobuf::RepeatedPtrField<std::string> packed;
+    packed.Swap(digest->mutable_ranks());
+    for (std::string& one : packed) {
+      if (!job->got.Contains(RankOfDigest(one))) digest->add_ranks(std::move(one));
+    }
+  }
+  job->got.Unite(ranks);
+  actions_->Work({CoreTask::Lane::kAnalysis, [round = job->round, digest, now = now_] { round->Add(*digest, now); }, [](int64_t) {}});
+}
+
+// Of whichever sample it is the answer: a slow agent's comes when the next has been asked for.
+void CollectorCore::OnSample(Job* job, const Ranks& ranks, std::shared_ptr<DigestEnvelope> digest) {
+  const int64_t asked_ns = job->sample_requests[digest->request()];
+  if (job->analysing) {
+    // Whoever judges relies on nobody working on the round meanwhile.
+    const size_t bytes = digest->ByteSizeLong();
+    if (job->held.size() >= kMostHeld || job->held_bytes + bytes > kMostHeldBytes) {
+      ++counters_.digests_late;
+      return;
+    }
+    ++counters_.digests;
+    job->held_bytes += bytes;
+    job->held.push_back({std::move(digest), asked_ns, now_});
+    return;
+  }
+  if (job->round == nullptr) return;
+  ++counters_.digests;
+  if (job->request != 0) {
+    job->got.Unite(ranks);
+    job->digest_ns = now_;
+  }
+  actions_->Work({CoreTask::Lane::kAnalysis, [round = job->round, digest, asked_ns, now = now_] { round->Sample(*digest, asked_ns, now); },
+                  [](int64_t) {}});
+}
+
+// Each by the number under which it knows the job.
+void CollectorCore::AskHosts(Job* job, CollectRequest request, const Ranks& ranks) {
+  for (const auto& [name, host] : job->hosts) {
+    if (!host.direct || (!ranks.empty() && !ranks.Intersects(host.ranks))) continue;
+    request.mutable_job()->set_life(host.life);
+    Send(host.address, wire::Type::kCollect, request);
+  }
+  for (const auto& [at, relay] : job->relays) {
+    request.mutable_job()->set_life(at.life);
+    if (ranks.empty() || ranks.Intersects(relay.seen.All())) Send({at.peer, {}}, wire::Type::kCollect, request);
+  }
+}
+
+void CollectorCore::StartRound(Job* job, bool by_hand) {
+  ++counters_.rounds;
+  job->request = job->full_request = NextRequest();
+  job->again_request = 0;
+  job->samples = job->gather_again = false;
+  job->by_hand = by_hand;
+  job->asked_ns = job->full_asked_ns = job->digest_ns = now_;
+  job->wanted = job->All();
+  job->got = Ranks();
+  job->parts.clear();
+  job->complete.clear();
+  job->sample_requests.clear();
+  job->held.clear();
+  job->held_bytes = 0;
+  job->round = std::make_shared<DigestRound>();
+  CollectRequest request;
+  request.set_request(job->request);
+  *request.mutable_job() = job->identity;
+  request.set_phase(CollectRequest::DIGEST);
+  AskHosts(job, request, {});
+}
+
+void CollectorCore::StartSamples(Job* job, const std::vector<int32_t>& ranks) {
+  if (job->round == nullptr) return StartRound(job, false);
+  job->request = NextRequest();
+  job->samples = true;
+  job->by_hand = false;
+  job->asked_ns = job->digest_ns = now_;
+  job->wanted = Ranks::Of(ranks);
+  job->got = Ranks();
+  job->sample_requests[job->request] = now_;
+  if (job->sample_requests.size() > kMostSampleRequests) job->sample_requests.erase(job->sample_requests.begin());
+  CollectRequest request;
+  request.set_request(job->request);
+  *request.mutable_job() = job->identity;
+  request.set_phase(CollectRequest::DIGEST);
+  job->wanted.To(request.mutable_ranks());
+  AskHosts(job, request, job->wanted);
+}
+
+bool CollectorCore::AllAreIn(const Job& job) const {
+  bool all = job.got.ContainsAll(job.wanted);
+  if (job.samples) return all;
+  for (const auto& [name, host] : job.hosts) {
+    if (host.direct && !host.silent && job.complete.count(name) == 0) all = false;
+    // What a silent agent, or one that has refused, speaks for will not come.
+  }
+  if (all) return true;
+  Ranks left = job.wanted;
+  left.Subtract(job.got);
+  for (const auto& [name, host] : job.hosts) {
+    if (!host.direct) continue;
+    if (!host.silent && job.complete.count(name) == 0) return false;
+    left.Subtract(host.seen.All());
+  }
+  for (const auto& [at, relay] : job.relays) {
+    if (relay.silent) left.Subtract(relay.seen.All());
+  }
+  return left.empty();
+}
+
+bool CollectorCore::RoundIsIn(Job* job) {
+  const int64_t since = now_ - job->asked_ns;
+  if (AllAreIn(*job)) {
+    if (!job->samples) job->patience_ns = std::min(since + since / 2, options_.digest_most_ns);
+    return true;
+  }
+  if (since >= options_.digest_most_ns) return true;
+  const int64_t quiet = now_ - job->digest_ns;
+  if (job->samples) return since >= options_.digest_least_ns && quiet >= options_.digest_quiet_ns;
+  // As long as nobody has answered they may all be slow: asking again, or going on without them, would only make them slower.
+  if (job->got.empty() || since < std::max(options_.digest_least_ns, job->patience_ns)) return false;
+  if (quiet < std::max(options_.digest_quiet_ns, since / 4)) return false;
+  if (job->again_request != 0) return true;
+  AskOnceMore(job);
+  return false;
+}
+
+// A request, or an answer, that was lost in a full queue; or an agent that is slow, and gets its time by this.
+void CollectorCore::AskOnceMore(Job* job) {
+  job->again_request = NextRequest();
+  job->digest_ns = now_ + options_.digest_quiet_ns;  // two of these for the answers
+  Ranks missing = job->wanted;
+  missing.Subtract(job->got);
+  if (missing.empty()) return;
+  CollectRequest request;
+  request.set_request(job->again_request);
+  *request.mutable_job() = job->identity;
+  request.set_phase(CollectRequest::DIGEST);
+  missing.To(request.mutable_ranks());
+  AskHosts(job, request, missing);
+}
+
+void CollectorCore::FinishRound(Job* job) {
+  job->analysing = true;
+  job->digests_in_ns = now_;
+  const std::string key = job->key;
+  const std::shared_ptr<DigestRound> round = job->round;
+  const std::shared_ptr<bool> alive = alive_;
+  ++tasks_out_;
+  if (job->samples) {
+    actions_->Work({CoreTask::Lane::kAnalysis, [round] { round->LookForRoot(); }, [this, alive, key](int64_t now) {
+                      if (!*alive) return;
+                      --tasks_out_;
+                      now_ = std::max(now_, now);
+                      if (Job* job = Find(key)) Judge(job, false);
+                    }});
+    return;
+  }
+  DigestRound::Facts facts;
+  facts.job = job->identity.job();
+  facts.ranks_expected = job->world_size;
+  facts.holes = job->holes = job->Holes(now_);
+  Ranks missing = job->All();
+  missing.Subtract(job->got);
+  if (!missing.empty()) facts.members = MembersWith(job->detector.progress(), missing);
+  facts.clocks = clocks_;
+  facts.asked_ns = job->asked_ns;
+  facts.late_after_ns = options_.limits.late_after;
+  facts.dead_settle_ns = options_.limits.dead_settle;
+  auto flying = std::make_shared<absl::flat_hash_map<uint64_t, Flying>>();
+  actions_->Work({CoreTask::Lane::kAnalysis,
+                  [round, facts, flying] {
+                    round->Analyse(facts);
+                    *flying = FlyingOf(round->bundle());
+                  },
+                  [this, alive, key, flying](int64_t now) {
+                    if (!*alive) return;
+                    --tasks_out_;
+                    now_ = std::max(now_, now);
+                    Job* job = Find(key);
+                    if (job == nullptr) return;
+                    job->flying = std::move(*flying);
+                    job->flying_ns = job->asked_ns;
+                    AfterAnalysis(job);
+                  }});
+}
+
+void CollectorCore::AfterAnalysis(Job* job) {
+  job->analysing = false;
+  job->request = 0;
+  job->world_size = std::max(job->world_size, job->round->bundle().ranks_expected);
+  if (job->said_round_ns == 0 || job->by_hand || now_ - job->said_round_ns > kSaySame) {
+    job->said_round_ns = now_;
+    const Verdict& verdict = job->round->verdict();
+    actions_->Say(absl::StrCat("job ", job->name, ": digests of ", CountText(job->round->ranks()), " of ", CountText(static_cast<uint64_t>(std::max(0, job->world_size))),
+                               " ranks in ", DurationText(job->digests_in_ns - job->asked_ns), ", read in ", DurationText(now_ - job->digests_in_ns), ": ",
+                               verdict.findings_size() == 0 ? VerdictName(verdict.verdict()) : FirstCulprit(verdict.findings(0))));
+  }
+  if (job->by_hand) {
+    job->by_hand = false;
+    return MakeIncident(job, nullptr);
+  }
+  Judge(job, true);
+}
+
+void CollectorCore::Judge(Job* job, bool all_ranks) {
+  job->analysing = false;
+  job->request = 0;
+  std::vector<Job::HeldSample> held;
+  held.swap(job->held);
+  job->held_bytes = 0;
+  if (job->detector.level() == Level::kHung) return;
+  const Decision decision = job->detector.Judge(now_, job->round->root(), all_ranks);
+  Decide(job, decision);
+  if (decision.hung()) return Declare(job, &decision);
+  for (Job::HeldSample& sample : held) {
+    actions_->Work({CoreTask::Lane::kAnalysis, [round = job->round, sample] { round->Sample(*sample.digest, sample.asked_ns, sample.received_ns); },
+                    [](int64_t) {}});
+  }
+}
+
+// By an earlier life of this collector. The job may have stood still all the while; and who is told of it, is told once.
+bool CollectorCore::WasDeclared(Job* job) {
+  const std::string identity = job->identity.SerializeAsString();
+  for (auto before = before_.begin(); before != before_.end(); ++before) {
+    if (before->identity.SerializeAsString() != identity || !before->Is(job->round->verdict())) continue;
+    actions_->Say(absl::StrCat("job ", job->name, ": this was declared before: ", before->folder));
+    before_.erase(before);
+    return true;
+  }
+  return false;
+}
+
+void CollectorCore::Declare(Job* job, const Decision* decision) {
+  if (WasDeclared(job)) return;
+  if (IsStall(job->round->verdict().verdict())) return MakeIncident(job, decision);
+  // The digests alone look like a job that might still move; the detector knows better.
+  job->analysing = true;
+  const std::shared_ptr<DigestRound> round = job->round;
+  const std::shared_ptr<bool> alive = alive_;
+  const std::string key = job->key;
+  const Decision held = *decision;
+  ++tasks_out_;
+  actions_->Work({CoreTask::Lane::kAnalysis, [round, held] { round->Reanalyse(std::max<int64_t>(held.age_ns, 1)); },
+                  [this, alive, key, held](int64_t now) {
+                    if (!*alive) return;
+                    --tasks_out_;
+                    now_ = std::max(now_, now);
+                    if (Job* job = Find(key)) {
+                      job->analysing = false;
+                      MakeIncident(job, &held);
+                    }
+                  }});
+}
+
+void CollectorCore::Decide(Job* job, const Decision& decision) {
+  actions_->Decided(decision, job->name, RealNow());
+  switch (decision.level) {
+    case Level::kLate:
+      Keep(&job->lates, {now_, LateText(decision)});
+      // One rank that stops makes thousands of communicators late; every one is in the decision log.
+      if (job->said_late_ns == 0 || now_ - job->said_late_ns > kSaySame) {
+        actions_->Say(absl::StrCat("job ", job->name, ": late: ", LateText(decision)));
+        job->said_late_ns = now_;
+      }
+      break;
+    case Level::kHung:
+      ++counters_.hung;
+      actions_->Say(absl::StrCat("job ", job->name, ": hung (", decision.rule, "): ", decision.reason));
+      break;
+    case Level::kRecovered:
+      ++counters_.recovered;
+      job->said_late_ns = job->said_round_ns = 0;
+      if (decision.rule == "restart") {
+        ++job->restarts_inside;
+        job->restarted_real_ns = RealNow();
+      }
+      actions_->Say(absl::StrCat("job ", job->name, ": recovered after ", DurationText(decision.age_ns), ": ", decision.reason));
+      break;
+    case Level::kMoving:
+      break;
+  }
+}
+
+void CollectorCore::TickJob(Job* job) {
+  // In what is over nobody can be late.
+  const bool judged = job->lived && (!job->over || job->detector.level() == Level::kHung);
+  if (judged) {
+    for (const Decision& decision : job->detector.Tick(now_)) Decide(job, decision);
+  }
+  if (job->analysing) return;
+  if (job->request != 0 && job->over && !job->by_hand) {
+    job->request = 0;  // whom it asked speaks of the job no more
+    if (!job->samples) job->round = nullptr;
+  } else if (job->request != 0) {
+    if (RoundIsIn(job)) FinishRound(job);
+  } else if (job->dump_wanted) {
+    job->dump_wanted = false;
+    StartRound(job, true);
+  } else if (judged && !job->over) {
+    if (job->gather_again) job->detector.GatherAgain();
+    job->gather_again = false;
+    const Wish wish = job->detector.Wanted(now_);
+    if (wish.digests) {
+      const bool all_here = now_ - job->met_ns >= options_.gather_after_ns || !job->MembersUnknown();
+      if (all_here) StartRound(job, false);
+    } else if (!wish.samples.empty()) {
+      StartSamples(job, wish.samples);
+    }
+  }
+  if (job->detector.level() != job->level) {
+    job->level = job->detector.level();
+    job->level_real_ns = RealNow();
+    TellWatchers(job->key, nullptr);
+  }
+}
+
+}  // namespace lockstep

@@ -1,0 +1,38 @@
+// What `lockstep top` tells of a job beside its tables, a line each.
+#ifndef LOCKSTEP_COLLECTOR_SERVICE_JOB_LINES_H_
+#define LOCKSTEP_COLLECTOR_SERVICE_JOB_LINES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "analyzer/model/bundle.h"
+#include "collector/detect/detector.h"
+
+namespace lockstep {
+
+struct TimedLine {
+  int64_t at_ns = 0;  // by the collector's clock; 0: of no particular time
+  std::string text;
+};
+// Appends, and forgets the oldest beyond 32.
+void Keep(std::vector<TimedLine>* lines, TimedLine line);
+// "12 s ago: text"
+std::string WithAge(const TimedLine& line, int64_t now);
+
+// "tp_217 #9,001,423: rank 1736 missing for 5.1 s (limit 5.0 s)".
+std::string LateText(const Decision& decision);
+
+// What the evidence of a bundle says of hosts beside stacks. Each thing once, whichever of a host's ranks told it.
+struct HostFindings {
+  std::vector<TimedLine> hardware;  // "dgx0217: Xid 79 on GPU 0: ...", newest first of each host
+  // What could not be read, and libraries in stacks whose traffic is not recorded.
+  std::vector<std::string> blind;   // "hardware errors not read on dgx0217, dgx0218 and 3 more: why", a line for each reason
+};
+// `now`: when the evidence was taken, nearly. At most `most` lines in each.
+HostFindings FindingsOfHosts(const Bundle& bundle, int64_t now, size_t most);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_SERVICE_JOB_LINES_H_

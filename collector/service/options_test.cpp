@@ -1,0 +1,76 @@
+#include "collector/service/options.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace lockstep {
+namespace {
+
+absl::StatusOr<CollectorOptions> Parse(std::vector<std::string> words) {
+  words.insert(words.begin(), "lockstep-collector");
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  return ParseCollectorOptions(static_cast<int>(argv.size()), argv.data());
+}
+
+std::string Problem(const std::vector<std::string>& words) {
+  const absl::StatusOr<CollectorOptions> options = Parse(words);
+  return options.ok() ? "" : std::string(options.status().message());
+}
+
+TEST(CollectorOptionsTest, EveryOptionIsTaken) {
+  const absl::StatusOr<CollectorOptions> options =
+      Parse({"--listen", "tcp://0.0.0.0:9470", "--listen=ipc:///run/x", "--keys", "/k", "--out=/o", "--metrics", "127.0.0.1:9471",
+             "--on-verdict", "drain", "--on-verdict-timeout", "5", "--late-after=7", "--hang-after", "1800", "--quota", "500G", "--host-quota", "1M"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->listen, (std::vector<std::string>{"tcp://0.0.0.0:9470", "ipc:///run/x"}));
+  EXPECT_EQ(options->security.own_key, "/k/collector.key");
+  EXPECT_EQ(options->security.known_keys, "/k");
+  EXPECT_EQ(options->out, "/o");
+  EXPECT_EQ(options->on_verdict, "drain");
+  EXPECT_EQ(options->on_verdict_ns, 5'000'000'000);
+  EXPECT_EQ(options->late_after_ns, 7'000'000'000);
+  EXPECT_EQ(options->hang_after_ns, 1'800'000'000'000);
+  EXPECT_EQ(options->quota, uint64_t{500} << 30);
+  EXPECT_EQ(options->host_quota, uint64_t{1} << 20);
+  EXPECT_FALSE(options->security.insecure);
+}
+
+TEST(CollectorOptionsTest, TheDefaultListensOnLoopback) {
+  const absl::StatusOr<CollectorOptions> options = Parse({});
+  ASSERT_TRUE(options.ok());
+  EXPECT_EQ(options->listen, (std::vector<std::string>{"tcp://127.0.0.1:9470"}));
+}
+
+TEST(CollectorOptionsTest, ARelayHasItsOwnKey) {
+  const absl::StatusOr<CollectorOptions> options = Parse({"--upstream", "tcp://head:9470", "--keys", "/k", "--server-key", "/k/collector.pub"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->security.own_key, "/k/relay.key");
+}
+
+TEST(CollectorOptionsTest, HowLongIncidentsAreKept) {
+  EXPECT_EQ(Parse({})->keep_s, 7 * 86400);
+  EXPECT_EQ(Parse({})->keep_bytes, uint64_t{5} << 30);
+  const absl::StatusOr<CollectorOptions> options = Parse({"--keep", "36h", "--keep-bytes", "0"});
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_EQ(options->keep_s, 36 * 3600);
+  EXPECT_EQ(options->keep_bytes, 0u);
+  EXPECT_NE(Problem({"--keep", "soon"}).find("--keep takes an age"), std::string::npos);
+}
+
+TEST(CollectorOptionsTest, WrongArgumentsAreNamed) {
+  EXPECT_NE(Problem({"--lisen", "x"}).find("--lisen"), std::string::npos);
+  EXPECT_NE(Problem({"job"}).find("'job'"), std::string::npos);
+  EXPECT_NE(Problem({"--listen"}).find("takes a value"), std::string::npos);
+  EXPECT_NE(Problem({"--listen", "localhost:9470"}).find("tcp://ADDRESS:PORT"), std::string::npos);
+  EXPECT_NE(Problem({"--listen", "tcp://x:99999"}).find("99999"), std::string::npos);
+  EXPECT_NE(Problem({"--upstream", "tcp://x:*"}).find("--upstream"), std::string::npos);
+  EXPECT_NE(Problem({"--late-after", "soon"}).find("soon"), std::string::npos);
+  EXPECT_NE(Problem({"--quota", "lots"}).find("lots"), std::string::npos);
+  EXPECT_NE(Problem({"--quota", "99999999999T"}).find("bytes"), std::string::npos);
+  EXPECT_NE(Problem({"--upstream", "tcp://x:1", "--on-verdict", "y"}).find("relay"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lockstep

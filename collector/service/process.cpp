@@ -1,0 +1,472 @@
+#include "collector/service/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <climits>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "analyzer/util/time_units.h"
+#include "collector/service/core.h"
+#include "collector/detect/decision_log.h"
+#include "collector/incident/index.h"
+#include "collector/common/metrics/metrics.h"
+#include "collector/common/own_programs.h"
+#include "collector/host/proc.h"
+#include "collector/host/reading_group.h"
+#include "collector/service/relay/relay.h"
+#include "collector/common/retention.h"
+#include "collector/common/runtime_folder.h"
+#include "collector/common/say.h"
+#include "collector/service/verdict_hook.h"
+#include "collector/wire/server.h"
+#include "collector/common/work_lane.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int64_t kFirstRetention = 5LL * 1'000'000'000, kRetention = 60LL * 1'000'000'000;
+constexpr int64_t kTick = 100 * kMs;
+constexpr int64_t kBusyTick = 20 * kMs;
+constexpr int64_t kGather = 10 * kMs;
+constexpr int64_t kPatience = 10 * kSecond;  // of a relay that has never reached its collector, before it says so
+constexpr int kFew = 16;
+constexpr int kMostAtOnce = 512;  // messages before the clock is looked at again
+constexpr int64_t kFinaliseLimit = 1800 * kSecond;
+constexpr int64_t kIndexLimit = 300 * kSecond;
+
+uint64_t RandomNumber() {
+  uint64_t number = 0;
+  if (getrandom(&number, sizeof number, 0) != sizeof number) number = static_cast<uint64_t>(RealtimeNs());
+  return number | 1;
+}
+
+// To wake for each of a thousand small messages a second costs more than to read them: where few came at a time they are let
+// gather, for kGather since the last were read. Many are read on at once, since a peer's queue is short.
+void LetGather(const pollfd& server, int taken, int64_t read_ns) {
+  const int64_t left = read_ns + kGather - MonotonicNs();
+  if (server.revents == 0 || taken >= kFew || left <= 0) return;
+  const timespec wait{0, static_cast<long>(std::min(left, kGather))};
+  nanosleep(&wait, nullptr);
+}
+
+// This program's command with MODE for FOLDER.
+std::vector<std::string> Self(const char* mode, const std::string& folder) {
+  std::vector<std::string> words = OwnProgram("collector");
+  words.insert(words.end(), {mode, folder});
+  return words;
+}
+
+std::string HostName() {
+  if (const char* name = getenv("LOCKSTEP_HOST"); name != nullptr && *name != '\0') return name;
+  char name[256] = {};
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+// How a program on this host reaches the endpoint.
+std::string FromHere(const std::string& endpoint) {
+  for (const char* any : {"tcp://0.0.0.0:", "tcp://*:", "tcp://[::]:"}) {
+    if (absl::StartsWith(endpoint, any)) return absl::StrCat("tcp://127.0.0.1:", endpoint.substr(endpoint.rfind(':') + 1));
+  }
+  return endpoint;
+}
+
+// Signals that end the process become readable here.
+int EndSignals() {
+  signal(SIGPIPE, SIG_IGN);
+  sigset_t ends;
+  sigemptyset(&ends);
+  for (int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&ends, number);
+  pthread_sigmask(SIG_BLOCK, &ends, nullptr);
+  return signalfd(-1, &ends, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+class CollectorProcess : public CoreActions {
+ public:
+  explicit CollectorProcess(const CollectorOptions& options) : options_(options) {}
+  ~CollectorProcess() override {
+    if (!place_.empty()) RemoveCollectorPlace(runtime_, place_);
+    if (lock_ >= 0) close(lock_);
+  }
+
+  int Main() {
+    const int ends = EndSignals();
+    if (absl::Status status = Start(); !status.ok()) {
+      Say(std::string(status.message()));
+      return 1;
+    }
+    Loop(ends);
+    Say("the collector ends");
+    return 0;
+  }
+
+  // CoreActions.
+  void Send(uint64_t peer, const wire::Message& message) override { server_->Send(peer, message).IgnoreError(); }
+  void Work(CoreTask task) override {
+    WorkLane* lane = task.lane == CoreTask::Lane::kAnalysis ? analysis_.get() : task.lane == CoreTask::Lane::kDisk ? disk_.get() : final_.get();
+    lane->Push(std::move(task.run), std::move(task.done));
+  }
+  void Say(const std::string& line) override { lockstep::Say(line); }
+  void Print(const std::string& block) override {
+    SayBlock(block);
+    share_due_ = true;
+  }
+  void Decided(const Decision& decision, const std::string& job, int64_t real_ns) override {
+    if (!decisions_.open()) return;
+    if (absl::Status status = decisions_.Append(DecisionJson(decision, job, real_ns)); !status.ok() && !log_failed_) {
+      log_failed_ = true;
+      Say(std::string(status.message()));
+    }
+  }
+  void OnVerdict(const std::string& job, const std::string& json, const std::string& mark) override {
+    if (hook_ != nullptr) hook_->Run(job, json, mark);
+  }
+  absl::Status Finalise(const std::string& folder, Incident* incident) override {
+    // In a process of its own: the files came from the network, and memory is given back.
+    const absl::Status status = RunWithInput(Self("--finalise", folder), "", kFinaliseLimit);
+    if (!status.ok()) return status;
+    const absl::Status read = ReadFinal(folder, incident);
+    // Nobody waits for it, and nothing of the incident depends on it.
+    if (read.ok()) {
+      index_->Push(
+          [folder] {
+            const absl::Status made = RunWithInput(Self("--index", folder), "", kIndexLimit + 30 * kSecond);
+            if (!made.ok()) lockstep::Say(absl::StrCat("no index for the viewer in ", folder, ": ", made.message()));
+          },
+          [this](int64_t) { share_due_ = true; });
+    }
+    return read;
+  }
+
+ private:
+  absl::Status Start() {
+    wire::ServerOptions server;
+    server.endpoints = options_.listen;
+    server.security = options_.security;
+    for (const std::string& endpoint : options_.listen) {
+      if (absl::Status status = wire::CheckSecurity(options_.security, endpoint, true); !status.ok()) return status;
+    }
+    struct stat info {};
+    for (size_t slash = options_.out.find('/', 1); slash != std::string::npos; slash = options_.out.find('/', slash + 1)) {
+      mkdir(options_.out.substr(0, slash).c_str(), 0755);  // /var/lib/lockstep; what cannot be made shows below
+    }
+    if (mkdir(options_.out.c_str(), 0700) != 0 && errno != EEXIST) {
+      return absl::UnavailableError(absl::StrCat("cannot make --out ", options_.out, ": ", strerror(errno)));
+    }
+    if (stat(options_.out.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
+      return absl::FailedPreconditionError(absl::StrCat("--out ", options_.out, " is no folder"));
+    }
+    if (!options_.group.empty()) {
+      const absl::StatusOr<gid_t> group = FindReadingGroup(options_.group);
+      if (!group.ok()) return group.status();
+      sharer_ = std::make_unique<IncidentSharer>(*group);
+    }
+    char real[PATH_MAX];
+    out_ = realpath(options_.out.c_str(), real) != nullptr ? real : options_.out;
+    lock_ = open((out_ + "/.lockstep-collector").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (lock_ < 0) return absl::UnavailableError(absl::StrCat("cannot write to --out ", out_, ": ", strerror(errno)));
+    if (flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+      return absl::FailedPreconditionError(absl::StrCat("another collector keeps its incidents in ", out_, "; give this one another --out"));
+    }
+    if (absl::Status status = decisions_.Open(out_ + "/decisions.jsonl"); !status.ok()) Say(std::string(status.message()));
+    absl::StatusOr<std::unique_ptr<wire::Server>> bound = wire::Server::Bind(server);
+    if (!bound.ok()) return bound.status();
+    server_ = std::move(*bound);
+    if (!options_.metrics.empty()) {
+      absl::StatusOr<std::unique_ptr<MetricsServer>> metrics = MetricsServer::Start(options_.metrics);
+      if (!metrics.ok()) return metrics.status();
+      metrics_ = std::move(*metrics);
+    }
+    if (!options_.on_verdict.empty()) {
+      hook_ = std::make_unique<VerdictHook>(options_.on_verdict, options_.on_verdict_ns, [](const std::string& line) { lockstep::Say(line); });
+    }
+    analysis_ = std::make_unique<WorkLane>(&done_);
+    disk_ = std::make_unique<WorkLane>(&done_);
+    final_ = std::make_unique<WorkLane>(&done_);
+    index_ = std::make_unique<WorkLane>(&done_);
+    CoreOptions core;
+    core.out = out_;
+    core.version = LOCKSTEP_VERSION;
+    core.instance = RandomNumber();
+    core.limits.late_after = options_.late_after_ns;
+    core.limits.watchdog = options_.hang_after_ns;
+    core.limits.host_stall_after = std::max(core.limits.host_stall_after, 2 * options_.late_after_ns);
+    core.limits.gpu_stall_after = std::max(core.limits.gpu_stall_after, 2 * options_.late_after_ns);
+    core.limits.warm_up = std::max(core.limits.warm_up, options_.late_after_ns);
+    core.silent_after_ns = options_.silent_after_ns;
+    core.quota = options_.quota;
+    core.store.host = options_.host_quota;
+    core_ = std::make_unique<CollectorCore>(core, this);
+    core_->Tick(MonotonicNs(), RealtimeNs());
+    std::vector<std::string> problems;
+    for (const IncidentState& state : FindUnfinished(out_, &problems)) core_->Resume(state);
+    for (DeclaredBefore& before : FindDeclared(out_)) core_->Remember(std::move(before));
+    for (const std::string& problem : problems) Say(problem);
+    Say(absl::StrCat("the collector listens on ", absl::StrJoin(server_->endpoints(), ", "), "; incidents go to ", out_));
+    LeaveWord();
+    return absl::OkStatus();
+  }
+
+  void LeaveWord() {
+    const absl::StatusOr<std::string> folder = MakeRuntimeFolder();
+    CollectorPlace place;
+    place.endpoint = FromHere(server_->endpoints()[0]);
+    if (!options_.security.insecure && absl::EndsWith(options_.security.own_key, ".key")) {
+      const std::string key = options_.security.own_key.substr(0, options_.security.own_key.size() - 4) + ".pub";
+      char real[PATH_MAX];
+      if (realpath(key.c_str(), real) != nullptr) place.server_key = real;
+    }
+    absl::Status status = folder.status();
+    if (status.ok()) status = WriteCollectorPlace(*folder, place);
+    if (!status.ok()) {
+      Say(absl::StrCat("lockstep dump and top will not find this collector by themselves: ", status.message()));
+      return;
+    }
+    runtime_ = *folder;
+    place_ = place.endpoint;
+  }
+
+  void Loop(int ends) {
+    int64_t next_tick = 0, next_metrics = 0, next_retain = MonotonicNs() + kFirstRetention;
+    bool more = false;
+    int taken = 0;
+    for (;;) {
+      int64_t now = MonotonicNs();
+      pollfd polled[3] = {{server_->fd(), POLLIN, 0}, {done_.fd(), POLLIN, 0}, {ends, POLLIN, 0}};
+      const int64_t wait = more ? 0 : std::clamp<int64_t>((next_tick - now + kMs - 1) / kMs, 0, 1000);
+      poll(polled, 3, static_cast<int>(wait));
+      if (polled[2].revents != 0) return;
+      LetGather(polled[0], taken, now);
+      now = MonotonicNs();
+      more = false;
+      for (taken = 0;; ++taken) {
+        if (taken == kMostAtOnce) {
+          more = true;
+          break;
+        }
+        const std::optional<wire::Received> received = server_->Receive();
+        if (!received) break;
+        core_->Receive(now, *received);
+      }
+      done_.Run(MonotonicNs());
+      now = MonotonicNs();
+      if (now >= next_tick) {
+        core_->Tick(now, RealtimeNs());
+        next_tick = now + (core_->busy() ? kBusyTick : kTick);
+      }
+      if (now >= next_retain) {
+        next_retain = now + kRetention;
+        Retain(now);
+        share_due_ = true;
+      }
+      if (share_due_) Share();
+      if (metrics_ != nullptr && now >= next_metrics) {
+        Publish();
+        next_metrics = now + kSecond;
+      }
+    }
+  }
+
+  // Incidents to the group of --group: after a verdict, when one is whole, and now and then.
+  void Share() {
+    share_due_ = false;
+    if (sharer_ == nullptr) return;
+    index_->Push(
+        [this, out = out_] {
+          const absl::Status status = sharer_->Share(out);
+          if (!status.ok() && status != share_problem_) lockstep::Say(std::string(status.message()));
+          share_problem_ = status;
+        },
+        [](int64_t) {});
+  }
+
+  // On the lane that makes indexes: in an incident that is removed none is being made.
+  void Retain(int64_t now) {
+    RetentionRequest request;
+    request.limits = {options_.keep_s, options_.keep_bytes};
+    request.now_s = RealtimeNs() / kSecond;
+    request.by_age = clock_.Trust(now, RealtimeNs());
+    request.say = [](const std::string& line) { lockstep::Say(line); };
+    index_->Push(
+        [request = std::move(request), out = out_] {
+          if (const absl::StatusOr<Retained> done = RetainIncidents(out, request); !done.ok()) lockstep::Say(std::string(done.status().message()));
+        },
+        [](int64_t) {});
+  }
+
+  void Publish() {
+    const CoreCounters& core = core_->counters();
+    const wire::ServerCounters& server = server_->counters();
+    MetricSet set;
+    const auto count = [&set](const char* name, const char* help, uint64_t value) { set.Counter(name, help, static_cast<double>(value)); };
+    const auto gauge = [&set](const char* name, const char* help, uint64_t value) { set.Gauge(name, help, static_cast<double>(value)); };
+    gauge("collector_jobs", "Jobs of which something is heard.", core.jobs);
+    gauge("collector_ranks", "Ranks of these jobs.", core.ranks);
+    gauge("collector_agents", "Agents of these jobs, behind relays too.", core.agents);
+    gauge("collector_agents_silent", "Agents that are not heard.", core.agents_silent);
+    gauge("collector_peers", "Connections.", server_->peers());
+    set.Gauge("collector_heartbeat_lag_seconds", "Age of the oldest part of the newest heartbeat.", static_cast<double>(core.heartbeat_lag_ns) / 1e9);
+    count("collector_heartbeats", "Heartbeats taken.", core.heartbeats);
+    count("collector_late_reports", "Reports of waits that are late, or over.", core.late);
+    count("collector_hung", "Jobs called hung.", core.hung);
+    count("collector_recovered", "Jobs that moved again after that.", core.recovered);
+    count("collector_verdicts", "Incidents begun.", core.verdicts);
+    count("collector_rounds", "Rounds of digests asked for.", core.rounds);
+    count("collector_digests", "Messages with digests.", core.digests);
+    count("collector_digests_late", "Messages with digests that came after their round was over, and were of no use any more.", core.digests_late);
+    count("collector_evidence", "Messages with evidence.", core.evidence);
+    count("collector_chunks", "Chunks of hosts' files received.", core.chunks);
+    count("collector_chunk_bytes", "Their bytes, packed.", core.chunk_bytes);
+    count("collector_chunks_refused", "Chunks that will never be taken.", core.chunks_refused);
+    count("collector_chunks_put_off", "Chunks that have to come again: disk full or slow.", core.chunks_put_off);
+    count("collector_requests_refused", "Requests of people's tools that were refused.", core.requests_refused);
+    count("wire_received", "Messages received.", server.received);
+    count("wire_received_bytes", "Their bytes.", server.received_bytes);
+    count("wire_sent", "Messages sent.", server.sent);
+    count("wire_sent_bytes", "Their bytes.", server.sent_bytes);
+    count("wire_refused_keys", "Connections with keys that are not known.", server.refused_keys);
+    count("wire_malformed", "Messages that make no sense.", server.malformed + core.malformed);
+    count("wire_too_large", "Messages beyond the limits.", server.too_large);
+    count("wire_role_refused", "Messages that the sender's role may not send.", server.role_refused);
+    count("wire_flooded", "Messages dropped because one peer sent more than its share.", server.flooded);
+    count("wire_shed_heartbeats", "Heartbeats dropped because the collector fell behind.", server.shed_heartbeats);
+    metrics_->Publish(std::move(set));
+  }
+
+  const CollectorOptions options_;
+  std::string out_, runtime_, place_;
+  int lock_ = -1;
+  bool log_failed_ = false;
+  DecisionLog decisions_;
+  TrustedClock clock_;
+  bool share_due_ = true;
+  std::unique_ptr<IncidentSharer> sharer_;  // of the lane index_, as what follows
+  absl::Status share_problem_;
+  std::unique_ptr<wire::Server> server_;
+  std::unique_ptr<MetricsServer> metrics_;
+  std::unique_ptr<VerdictHook> hook_;
+  DoneQueue done_;
+  std::unique_ptr<CollectorCore> core_;
+  std::unique_ptr<WorkLane> index_, analysis_, disk_, final_;  // ended before the core and the queue; index_ last of them, final_ fills it
+};
+
+int RunRelay(const CollectorOptions& options) {
+  const int ends = EndSignals();
+  RelayOptions relay;
+  relay.server.endpoints = options.listen;
+  relay.server.security = options.security;
+  relay.upstream.endpoints = options.upstream;
+  relay.upstream.security = options.security;
+  relay.host = HostName();
+  relay.version = LOCKSTEP_VERSION;
+  relay.instance = RandomNumber();
+  relay.silent_after_ns = options.silent_after_ns;
+  if (const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC); fd >= 0) {
+    char text[64] = {};
+    if (read(fd, text, 36) == 36) relay.boot_id = text;
+    close(fd);
+  }
+  for (const std::string& endpoint : options.listen) {
+    if (absl::Status status = wire::CheckSecurity(options.security, endpoint, true); !status.ok()) {
+      Say(status.message());
+      return 1;
+    }
+  }
+  for (const std::string& endpoint : options.upstream) {
+    if (absl::Status status = wire::CheckSecurity(options.security, endpoint, false); !status.ok()) {
+      Say(status.message());
+      return 1;
+    }
+  }
+  absl::StatusOr<std::unique_ptr<Relay>> started = Relay::Start(relay);
+  if (!started.ok()) {
+    Say(started.status().message());
+    return 1;
+  }
+  std::unique_ptr<MetricsServer> metrics;
+  if (!options.metrics.empty()) {
+    absl::StatusOr<std::unique_ptr<MetricsServer>> server = MetricsServer::Start(options.metrics);
+    if (!server.ok()) {
+      Say(server.status().message());
+      return 1;
+    }
+    metrics = std::move(*server);
+  }
+  Say(absl::StrCat("the relay listens on ", absl::StrJoin((*started)->endpoints(), ", "), "; its collector is ", absl::StrJoin(options.upstream, ", ")));
+  bool connected = false;
+  const auto unreached = [&] {
+    const std::string why = (*started)->upstream_error();
+    Say(absl::StrCat("the relay does not reach its collector: ", why.empty() ? "no answer" : why));
+  };
+  int64_t next_metrics = 0, never_reached = MonotonicNs() + kPatience;
+  int taken = 0;
+  for (;;) {
+    const int64_t now = MonotonicNs();
+    pollfd polled[3] = {{(*started)->server_fd(), POLLIN, 0}, {(*started)->upstream_fd(), POLLIN, 0}, {ends, POLLIN, 0}};
+    poll(polled, 3, static_cast<int>(std::clamp<int64_t>(((*started)->NextNs() - now + kMs - 1) / kMs, 0, 1000)));
+    if (polled[2].revents != 0) break;
+    LetGather(polled[0], taken, now);
+    taken = (*started)->Step(MonotonicNs(), RealtimeNs());
+    if ((*started)->connected() != connected) {
+      connected = !connected;
+      never_reached = INT64_MAX;
+      connected ? Say("the relay reaches its collector") : unreached();
+    }
+    if (MonotonicNs() > never_reached) {
+      never_reached = INT64_MAX;
+      unreached();
+    }
+    if (metrics != nullptr && MonotonicNs() >= next_metrics) {
+      next_metrics = MonotonicNs() + kSecond;
+      const RelayCounters& counters = (*started)->counters();
+      MetricSet set;
+      set.Gauge("relay_children", "Agents and relays connected.", static_cast<double>(counters.children));
+      set.Gauge("relay_children_silent", "Those that are not heard.", static_cast<double>(counters.children_silent));
+      set.Counter("relay_forwarded", "Messages passed on.", static_cast<double>(counters.forwarded));
+      set.Counter("relay_forwarded_bytes", "Their bytes.", static_cast<double>(counters.forwarded_bytes));
+      set.Counter("relay_heartbeats_in", "Heartbeats of children.", static_cast<double>(counters.heartbeats_in));
+      set.Counter("relay_heartbeats_out", "Merged heartbeats sent on.", static_cast<double>(counters.heartbeats_out));
+      set.Counter("relay_chunks_dropped", "Chunks that have to come again.", static_cast<double>(counters.chunks_dropped));
+      set.Counter("relay_malformed", "Messages that make no sense.", static_cast<double>(counters.malformed));
+      metrics->Publish(std::move(set));
+    }
+  }
+  Say("the relay ends");
+  return 0;
+}
+
+}  // namespace
+
+int RunCollector(const CollectorOptions& options) {
+  if (!options.finalise.empty()) {
+    const absl::Status status = FinaliseFolder(options.finalise);
+    if (!status.ok()) Say(absl::StrCat(options.finalise, ": ", status.message()));
+    return status.ok() ? 0 : 1;
+  }
+  // Processes that finish incidents inherit it.
+  if (!options.archive.empty()) setenv("LOCKSTEP_ARCHIVE", options.archive.c_str(), 1);
+  if (!options.index.empty()) {
+    const absl::Status status = MakeIncidentIndex(options.index, kIndexLimit);
+    if (!status.ok()) Say(absl::StrCat(options.index, ": ", status.message()));
+    return status.ok() ? 0 : 1;
+  }
+  return options.upstream.empty() ? CollectorProcess(options).Main() : RunRelay(options);
+}
+
+}  // namespace lockstep

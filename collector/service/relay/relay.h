@@ -1,0 +1,178 @@
+// A relay stands between agents (or other relays) and the collector, so that neither the collector's connections nor its
+// messages grow with the hosts. Digests, evidence, chunks and ends of processes pass through it as they are, with the token
+// of the connection they came by added to their route; answers find their way back by it, so the relay keeps nothing of
+// them. Heartbeats and late reports of its children it merges. It keeps no file: whatever it held when it dies is told
+// again, because the children's next Welcome names another instance.
+#ifndef LOCKSTEP_COLLECTOR_SERVICE_RELAY_RELAY_H_
+#define LOCKSTEP_COLLECTOR_SERVICE_RELAY_RELAY_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collector/evidence/stack_tree.h"
+#include "collector/common/namesakes.h"
+#include "collector/detect/progress.h"
+#include "collector/common/rank_set.h"
+#include "collector/common/recorder_facts.h"
+#include "collector/wire/client.h"
+#include "collector/wire/server.h"
+#include "proto/wire.pb.h"
+
+namespace lockstep {
+
+struct RelayOptions {
+  wire::ServerOptions server;            // where the children connect
+  wire::ClientOptions upstream;          // the collector, or the next relay
+  std::vector<std::string> fallback;     // told to the children; empty: the upstream endpoints
+  std::string host, boot_id, version;
+  uint64_t instance = 0;                 // random, of this process
+  int64_t heartbeat_ns = 1'000'000'000;
+  int64_t late_ns = 250'000'000;         // late reports of one wait that follow the first are sent together
+  int64_t silent_after_ns = 5'000'000'000;
+  int64_t forget_after_ns = 600'000'000'000;  // a child that was not heard for so long is no hole any more
+  // What waits for the upstream while that takes nothing. Chunks beyond are dropped (they come again); beyond the other, the
+  // children are not read, and the network holds them back.
+  size_t most_chunk_bytes = size_t{64} << 20;
+  size_t most_urgent_bytes = size_t{128} << 20;
+  size_t most_children = 16384, most_jobs = 1024;
+};
+
+// Since the start.
+struct RelayCounters {
+  uint64_t forwarded = 0, forwarded_bytes = 0, requests = 0, answers = 0, answers_lost = 0;
+  uint64_t heartbeats_in = 0, heartbeats_out = 0, late_in = 0, late_out = 0;
+  uint64_t chunks_dropped = 0, malformed = 0, too_many_hops = 0;
+  uint64_t children = 0, children_silent = 0;  // now
+};
+
+// One thread owns it.
+class Relay {
+ public:
+  static absl::StatusOr<std::unique_ptr<Relay>> Start(const RelayOptions& options);
+  ~Relay();
+
+  // Does what there is to do now. Call when one of the descriptors is readable, and at NextNs() at the latest. Returns how many
+  // messages of children it took.
+  int Step(int64_t mono_ns, int64_t real_ns);
+  int server_fd() const { return server_->fd(); }
+  int upstream_fd() const { return upstream_->fd(); }
+  int64_t NextNs() const { return next_; }
+
+  const std::vector<std::string>& endpoints() const { return server_->endpoints(); }
+  const RelayCounters& counters() const { return counters_; }
+  const wire::Server& server() const { return *server_; }
+  // Welcomed by the upstream and not silent since.
+  bool connected() const { return welcomed_ && upstream_->connected(); }
+  std::string upstream_error() const { return upstream_->last_error(); }
+
+ private:
+  // What a child's last heartbeat said of one job.
+  struct ChildJob {
+    std::string job;  // this relay's number of it in the identity; empty: not known yet
+    Ranks alive, stopped, in_d, ended;
+    uint64_t lost = 0;
+    Facts facts;
+    uint32_t hosts = 0, silent_hosts = 0;
+    std::vector<std::string> silent_named, blind;
+    int64_t heard_ns = 0, oldest_age_ns = 0;
+  };
+  struct Child {
+    uint64_t peer = 0;
+    uint32_t number = 0;  // for the merged progress
+    uint64_t instance = 0;
+    std::string host;
+    int64_t heard_ns = 0;
+    int64_t beat_ns = 0;  // its last heartbeat, of whatever job
+    bool silent = false, gone = false;
+    std::map<std::string, ChildJob> jobs;  // by serialized identity, as the child tells jobs of one name apart
+  };
+  struct Job {
+    JobIdentity identity;
+    MergedProgress progress{true};
+    bool fresh = false;  // something came since the last heartbeat
+    int64_t heard_ns = 0;
+  };
+  // Reports of one wait by many children.
+  struct Late {
+    LateReport report;
+    Ranks waiting, missing;
+    bool dirty = false;
+    int64_t sent_ns = 0, heard_ns = 0;
+  };
+
+  // Stacks of many children for one request. Only what was not sent on yet: whoever gets it unites it again.
+  struct Stacks {
+    StackReport report;  // without tree and ranks
+    StackTree tree;
+    Ranks ranks;
+    bool dirty = false;
+    int64_t heard_ns = 0;
+  };
+
+  Relay(const RelayOptions& options) : options_(options) {}
+  void FromUpstream(wire::Message message);
+  void FromChild(wire::Received received);
+  void OnHello(const wire::Received& received);
+  void OnHeartbeat(const wire::Received& received);
+  void Sort(Child* child, const Heartbeat& beat, const std::string& said);
+  bool Named(const wire::Received& received, const JobIdentity& said, JobIdentity* ours);
+  void TakeEarly(uint64_t peer);
+  void OnEnded(wire::Received received);
+  void OnLate(const wire::Received& received);
+  void OnStacks(const wire::Received& received);
+  void SendStacks(Stacks* stacks);
+  void Distribute(const wire::Message& message);
+  void Welcomed(const Welcome& welcome);
+  void WelcomeChild(uint64_t peer);
+  void Forward(wire::Received received);
+  void SendUp(wire::Message message);
+  void Flush();
+  void SendHeartbeats(int64_t real_ns);
+  void SendLate(Late* late);
+  void Housekeep();
+  void Leave(Child* child, const std::string& job);
+  void TellOver(const JobIdentity& job);
+  void Drop(uint64_t peer);
+  void ForgetGhosts();
+  Child* ChildOf(uint64_t peer);
+  bool Concerned(const Child& child, const ChildJob& known, const std::string& job, const Ranks& ranks) const;
+  bool Spoken(const std::string& job) const;
+  void Unsort(const Child& child, const std::string& said);
+  void Quiet(const Child& child);
+
+  const RelayOptions options_;
+  std::unique_ptr<wire::Server> server_;
+  std::unique_ptr<wire::Client> upstream_;
+  RelayCounters counters_;
+  Heartbeat beat_;  // the one that is being read: its memory is used again
+  std::map<uint64_t, Child> children_;  // by connection
+  std::map<std::string, std::unique_ptr<Job>> jobs_;   // by serialized identity
+  std::map<std::string, Namesakes> namesakes_;         // by serialized identity without its life; senders by ChildKey()
+  struct Early {
+    wire::Received received;
+    int64_t at_ns = 0;
+  };
+  static constexpr int64_t kEarlyExpires = 10'000'000'000;
+  std::deque<Early> early_;  // overtook the heartbeat that tells whose job is meant
+  std::map<std::string, Late> late_;
+  std::map<uint64_t, Stacks> stacks_;  // by request
+  std::deque<wire::Message> urgent_, chunks_;  // wait for the upstream
+  size_t urgent_bytes_ = 0, chunk_bytes_ = 0;
+  uint32_t numbers_ = 0;
+  bool welcomed_ = false;
+  uint64_t upstream_instance_ = 0;
+  bool everything_ = false;  // the upstream knows nothing: the next heartbeats tell all
+  int64_t told_all_ns_ = 0;
+  int64_t now_ = 0, next_ = 0, next_heartbeat_ = 0, next_late_ = 0, next_housekeeping_ = 0;
+};
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_SERVICE_RELAY_RELAY_H_

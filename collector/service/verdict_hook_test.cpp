@@ -1,0 +1,114 @@
+#include "collector/service/verdict_hook.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <sstream>
+
+namespace lockstep {
+namespace {
+
+class VerdictHookTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    signal(SIGPIPE, SIG_IGN);
+    char name[] = "/tmp/lockstep-hook-test-XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::string Content(const std::string& name) {
+    std::ifstream file(folder_ + "/" + name);
+    std::stringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+  std::string folder_;
+};
+
+TEST_F(VerdictHookTest, TheCommandGetsTheWholeVerdict) {
+  const std::string json(1 << 20, 'v');
+  EXPECT_TRUE(RunWithInput({"/bin/sh", "-c", "cat > " + folder_ + "/out"}, json, 60'000'000'000).ok());
+  EXPECT_EQ(Content("out"), json);
+}
+
+TEST_F(VerdictHookTest, ItNeedNotReadIt) {
+  EXPECT_TRUE(RunWithInput({"/bin/sh", "-c", "exit 0"}, std::string(1 << 20, 'v'), 60'000'000'000).ok());
+  EXPECT_FALSE(RunWithInput({"/bin/sh", "-c", "exit 3"}, "", 60'000'000'000).ok());
+  EXPECT_FALSE(RunWithInput({"/no/such/program"}, "", 60'000'000'000).ok());
+}
+
+TEST_F(VerdictHookTest, OneThatHangsIsEndedWithItsChildren) {
+  const absl::Status status = RunWithInput({"/bin/sh", "-c", "sleep 1000 & wait"}, "x", 200'000'000);
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+}
+
+// Whoever runs the hook is killed at all kinds of moments and begins anew: the command runs once, and gets all of its input.
+TEST_F(VerdictHookTest, KilledAndStartedAnewItRunsOnceForAMark) {
+  const std::string json(300'000, 'v');
+  for (int round = 0; round < 30; ++round) {
+    const std::string mark = folder_ + "/mark" + std::to_string(round), out = folder_ + "/out" + std::to_string(round);
+    for (int life = 0; life < 3; ++life) {
+      const pid_t child = fork();
+      ASSERT_GE(child, 0);
+      if (child == 0) {
+        {
+          std::atomic<bool> over = false;
+          VerdictHook hook("cat >> " + out + "; echo end >> " + out, 60'000'000'000, [&over](const std::string&) { over = true; });
+          hook.Run("job", json, mark);
+          while (!over) usleep(1000);
+        }
+        _exit(0);
+      }
+      if (life < 2) {
+        usleep(static_cast<useconds_t>((round * 397 + life * 211) % 6000));  // a random moment
+        kill(child, SIGKILL);
+      }
+      int status = 0;
+      ASSERT_EQ(waitpid(child, &status, 0), child);
+    }
+    for (int i = 0; i < 600 && Content("out" + std::to_string(round)).find("end") == std::string::npos; ++i) usleep(10'000);
+    EXPECT_EQ(Content("out" + std::to_string(round)), json + "end\n") << "round " << round;
+  }
+}
+
+TEST_F(VerdictHookTest, AMarkThatCannotBeLeftKeepsTheVerdictFromNobody) {
+  {
+    VerdictHook hook("cat >> " + folder_ + "/out", 60'000'000'000, [](const std::string&) {});
+    hook.Run("job", "v", folder_ + "/no/such/folder/mark");
+    for (int i = 0; i < 600 && Content("out") != "v"; ++i) usleep(100'000);
+  }
+  EXPECT_EQ(Content("out"), "v");
+}
+
+TEST_F(VerdictHookTest, NeverTwoAtATimeForOneJobAndTheNewestIsToldNext) {
+  std::mutex mutex;
+  std::vector<std::string> said;
+  {
+    // Fails when another of its kind runs.
+    VerdictHook hook("mkdir " + folder_ + "/busy || exit 1; cat >> " + folder_ + "/out; sleep 0.3; rmdir " + folder_ + "/busy", 60'000'000'000,
+                     [&](const std::string& line) {
+                       const std::lock_guard lock(mutex);
+                       said.push_back(line);
+                     });
+    hook.Run("job", "1");
+    for (int i = 0; i < 600 && Content("out") != "1"; ++i) usleep(100'000);
+    EXPECT_EQ(Content("out"), "1");
+    hook.Run("job", "2");
+    hook.Run("job", "3");
+    for (int i = 0; i < 600 && Content("out") != "13"; ++i) usleep(100'000);
+  }
+  EXPECT_EQ(Content("out"), "13");
+  ASSERT_EQ(said.size(), 2u);
+  EXPECT_EQ(said[0].find("failed"), std::string::npos) << said[0];
+}
+
+}  // namespace
+}  // namespace lockstep

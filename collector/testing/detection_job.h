@@ -1,0 +1,164 @@
+// A training job over several hosts in simulated time, with what goes wrong in it or only looks so, and the agents and the
+// collector that watch it: Lateness, HostProgress and the rings' loader on every host, the digests' bytes, DigestRound with the
+// analysis and Detector in the middle, all as in production; only processes, clocks and the network are made up. Hosts' clocks
+// start at different times.
+#ifndef LOCKSTEP_COLLECTOR_TESTING_DETECTION_JOB_H_
+#define LOCKSTEP_COLLECTOR_TESTING_DETECTION_JOB_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "analyzer/formats/ring/loader.h"
+#include "analyzer/util/time_units.h"
+#include "collector/detect/detector.h"
+#include "collector/service/digest_round.h"
+#include "collector/detect/lateness.h"
+#include "collector/detect/progress.h"
+
+namespace lockstep::testing {
+
+constexpr int64_t kEver = INT64_MAX / 4;
+
+// What a process does outside NCCL.
+enum class Doing {
+  kCompute,    // CPU
+  kSleep,      // nothing at all
+  kIo,         // reads or writes without a pause
+  kIoBursts,   // 8 MB every five seconds
+  kTrickle,    // 64 KiB a second
+  kDisk,       // uninterruptible sleep, nothing comes
+  kGpu,        // computes on its GPU: host waits of three seconds, one after the other
+  kServe,      // an event loop without events
+  kStopped,
+  kDead,
+};
+
+struct Pause {
+  int rank = 0;
+  int64_t step = 0;   // before it; -1: before it makes its second communicator
+  Doing doing = Doing::kSleep;
+  int64_t for_ns = kEver;
+};
+
+// An operation that takes its time. `comm`: 0 the rank's host-local one, 1 the one across hosts, 2 all ranks.
+struct SlowOp {
+  int64_t step = 0;
+  int comm = 2;
+  int64_t for_ns = kEver;
+  uint64_t count = 1000;
+  int stalled_rank = -1;  // its GPU never starts it
+};
+
+struct JobPlan {
+  int ranks = 8;
+  int ranks_a_host = 4;
+  int64_t step_ns = 500 * kMs;
+  int64_t operations_a_launch = 1;   // of a graph
+  int64_t launch_ns = 2 * kMs;       // how long the last operation of a step takes on the GPU
+  double jitter = 0.05;
+  bool marks = true;
+  uint64_t seed = 1;
+  std::vector<Pause> pauses;
+  std::vector<SlowOp> slow;
+  int lost_host = -1;
+  int64_t lost_ns = kEver;
+  // Further pauses, asked for before every step of every rank.
+  std::function<std::optional<Pause>(int rank, int64_t step, int64_t now, std::mt19937_64* random)> more;
+};
+
+class WatchedJob {
+ public:
+  explicit WatchedJob(JobPlan plan);
+  // Until the time is over or, with `stop`, a hang is declared.
+  void Run(int64_t until, bool stop = true);
+
+  int64_t now() const { return now_; }
+  int64_t steps() const;                         // done by the slowest rank
+  const std::vector<Decision>& decisions() const { return decisions_; }
+  const Decision* hung() const;                  // the first; null: none
+  int64_t last_progress() const { return last_progress_; }  // of any rank, in truth, until the declaration
+  size_t gatherings() const { return gatherings_; }
+
+ private:
+  struct Op {
+    uint64_t seq = 0;
+    int entered = 0;
+    int64_t last_ns = 0, done_ns = -1;
+  };
+  struct Comm {
+    std::vector<int> members;
+    std::deque<Op> ops;
+    uint64_t first = 1;                          // number of ops.front()
+    int making = 0;                              // members inside the call that makes it
+    int64_t made_ns = -1;
+  };
+  struct Issued {
+    int comm = 0;
+    uint64_t seq = 0;
+    int64_t ns = 0;
+    bool done = false;
+  };
+  struct RankState {
+    int comm[3] = {0, 0, 0};
+    int member[3] = {0, 0, 0};
+    uint64_t issued[3] = {0, 0, 0};
+    int64_t issued_ns[3] = {0, 0, 0}, made_ns[3] = {-1, -1, -1};
+    int64_t clock = 0, step = 0, since = 0, last_call = 0;
+    int at = 0;                                  // place in the step
+    Doing doing = Doing::kCompute;
+    bool waits = false, initializing = false, asked = false;
+    int making = -1;
+    std::deque<Issued> flight;
+    uint64_t tickets = 0, completed = 0;
+    int64_t cpu = 0, io = 0, counted_ns = 0;
+    // Samples.
+    int64_t sample_ns = 0, sample_cpu = 0, sample_io = 0;
+    // Those of its host's agent.
+    int64_t seen_ns = 0, seen_cpu = 0, seen_io = 0, seen_idle_ns = 0;
+    Process process;
+  };
+  struct Host {
+    Lateness lateness;
+    HostProgress progress;
+    int64_t offset = 0, next_beat = 0, sampled_ns = 0;
+    bool lost = false;
+    int64_t heard_ns = 0;
+  };
+  bool Step(int rank, int64_t until);
+  void Issue(RankState* rank, int which);
+  int64_t DoneAt(int comm, uint64_t seq);
+  void Advance(int64_t until);
+  ring::Snapshot Ring(int rank) const;
+  void Look(int host);
+  void Sample(int rank);
+  void Watch(int rank);
+  DigestEnvelope Answer(int host, const std::vector<int32_t>& wanted);
+  void Gather();
+  void Resample();
+  void Judge(bool all);
+  RankMotion MotionOf(int rank) const;
+
+  const JobPlan plan_;
+  std::mt19937_64 random_;
+  int64_t now_ = 10 * kSecond;
+  std::vector<Comm> comms_;
+  std::vector<RankState> ranks_;
+  std::vector<Host> hosts_;
+  Detector detector_{DetectorLimits{}};
+  std::vector<Decision> decisions_;
+  int64_t last_progress_ = 0, gather_at_ = kEver, resample_at_ = kEver;
+  std::vector<int32_t> to_sample_;
+  size_t gatherings_ = 0;
+  int64_t asked_ns_ = 0;
+  std::unique_ptr<DigestRound> round_;
+};
+
+}  // namespace lockstep::testing
+
+#endif  // LOCKSTEP_COLLECTOR_TESTING_DETECTION_JOB_H_

@@ -1,0 +1,137 @@
+#include "collector/tools/doctor/host_checks.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "analyzer/report/words.h"
+#include "collector/evidence/stacks/ptrace_permission.h"
+#include "collector/host/proc.h"
+
+namespace lockstep::doctor {
+namespace {
+
+std::string FirstLine(const std::string& path) {
+  const std::string text = ReadSmallFile(path, 4096);
+  return Printable(std::string(absl::StripAsciiWhitespace(text.substr(0, text.find('\n')))), 200);
+}
+
+bool HasPtraceCapability() {
+  constexpr uint64_t kSysPtrace = uint64_t{1} << 19;  // CAP_SYS_PTRACE, capability.h
+  const std::string status = ReadSmallFile("/proc/self/status");
+  const size_t at = status.find("CapEff:");
+  uint64_t bits = 0;
+  return at != std::string::npos &&
+         absl::SimpleHexAtoi(absl::StripAsciiWhitespace(absl::string_view(status).substr(at + 7, status.find('\n', at) - at - 7)), &bits) &&
+         (bits & kSysPtrace) != 0;
+}
+
+}  // namespace
+
+Check CudaCheck() {
+  int gpus = 0;
+  if (DIR* dir = opendir("/dev")) {
+    while (const dirent* entry = readdir(dir)) {
+      int number = 0;
+      gpus += absl::StartsWith(entry->d_name, "nvidia") && absl::SimpleAtoi(entry->d_name + 6, &number) ? 1 : 0;
+    }
+    closedir(dir);
+  }
+  const std::string driver = FirstLine("/proc/driver/nvidia/version");
+  std::string text = gpus == 0 ? "no GPU is visible" : absl::StrCat(gpus, gpus == 1 ? " GPU" : " GPUs");
+  if (!driver.empty()) absl::StrAppend(&text, "; ", driver);
+  // The libraries are only looked for: opening them would start a context or a daemon's client.
+  const bool nvml = access("/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1", R_OK) == 0 || access("/usr/lib64/libnvidia-ml.so.1", R_OK) == 0 ||
+                    access("/usr/lib/aarch64-linux-gnu/libnvidia-ml.so.1", R_OK) == 0 || access("/usr/lib/libnvidia-ml.so.1", R_OK) == 0;
+  if (gpus == 0) {
+    if (access("/dev/kfd", F_OK) == 0) return Good("GPUs", "an AMD GPU (/dev/kfd); RCCL is recorded, HIP graphs are not seen");
+    return Note("GPUs", text, "calls are recorded all the same; in a container give it the GPUs to see their state");
+  }
+  if (!nvml) return Note("GPUs", text + "; no libnvidia-ml.so.1", "GPU state and Xid need it: in a container add the utility capability (NVIDIA_DRIVER_CAPABILITIES)");
+  return Good("GPUs", text);
+}
+
+Check PtraceCheck() {
+  const std::string name = "stacks";
+  const int scope = [] {
+    int value = -1;
+    return absl::SimpleAtoi(absl::StripAsciiWhitespace(ReadSmallFile("/proc/sys/kernel/yama/ptrace_scope", 16)), &value) ? value : -1;
+  }();
+  // A child is what Yama always lets us look into, so its refusal is the filter's or the capability's.
+  const pid_t child = fork();
+  if (child == 0) {
+    for (;;) pause();
+  }
+  if (child < 0) return Note(name, absl::StrCat("not tried: ", strerror(errno)));
+  Check check = Good(name, "native and Python stacks of suspects can be read");
+  if (ptrace(PTRACE_SEIZE, child, nullptr, nullptr) != 0) {
+    check = Note(name, ExplainPtraceRefusal(ReadPtraceFacts(child, errno)), "without it verdicts have no stacks; everything else works");
+  } else if (!HasPtraceCapability() && scope >= 1) {
+    check = Note(name, absl::StrCat("kernel.yama.ptrace_scope is ", scope, ": stacks can be read of our own children (lockstep run), not by an agent beside the job"),
+                 scope == 3 ? "scope 3 can only be left by a reboot" : "give the agent CAP_SYS_PTRACE, or sysctl kernel.yama.ptrace_scope=0");
+  } else if (!HasPtraceCapability()) {
+    check.text += " of this user's processes";
+  }
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  return check;
+}
+
+Check NamespaceCheck() {
+  // The first process of the host's own pid namespace has this inode (PROC_PID_INIT_INO, include/linux/proc_ns.h).
+  struct stat pids {}, users {};
+  const bool other_pids = stat("/proc/self/ns/pid", &pids) == 0 && pids.st_ino != 0xEFFFFFFCu;
+  const bool other_users = stat("/proc/self/ns/user", &users) == 0 && users.st_ino != 0xEFFFFFFDu;
+  std::vector<std::string> inside;
+  if (other_pids) inside.push_back("a pid namespace");
+  if (other_users) inside.push_back("a user namespace");
+  if (inside.empty()) return Good("container", "none: the host's own processes are seen");
+  return Note("container", absl::StrCat("inside ", absl::StrJoin(inside, " and ")),
+              "an agent sees the ranks of this container only; one on the host, or with hostPID, sees all");
+}
+
+Check CgroupCheck() {
+  const std::string name = "memory limit";
+  std::string path = "/sys/fs/cgroup";
+  for (const absl::string_view line : absl::StrSplit(ReadSmallFile("/proc/self/cgroup"), '\n')) {
+    if (absl::StartsWith(line, "0::/")) absl::StrAppend(&path, line.substr(3) == "/" ? "" : line.substr(3));
+  }
+  int64_t limit = 0, used = 0;
+  const std::string most = ReadSmallFile(path + "/memory.max", 64);
+  if (most.empty()) return Good(name, "no memory group, or its limit cannot be read");
+  if (!absl::SimpleAtoi(absl::StripAsciiWhitespace(most), &limit)) return Good(name, "none");
+  if (!absl::SimpleAtoi(absl::StripAsciiWhitespace(ReadSmallFile(path + "/memory.current", 64)), &used))
+    return Good(name, BytesText(limit) + "; rings count against it");
+  const std::string text = absl::StrCat(BytesText(used), " of ", BytesText(limit), " in use; rings count against it");
+  if (limit - used < (int64_t{64} << 20)) return Note(name, text, "8 ranks take 32 MiB of rings: LOCKSTEP_RING_KIB=512 makes them small");
+  return Good(name, text);
+}
+
+Check KernelLogCheck() {
+  const int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  const int error = errno;
+  char line[8192];
+  // The first read meets the permission; a log that has gone on meanwhile answers EPIPE, an empty one EAGAIN.
+  const bool readable = fd >= 0 && (read(fd, line, sizeof line) >= 0 || errno == EPIPE || errno == EAGAIN);
+  const int why = fd >= 0 ? errno : error;
+  if (fd >= 0) close(fd);
+  if (readable) return Good("kernel log", "can be read: Xid, memory and link errors are told");
+  return Note("kernel log", absl::StrCat("/dev/kmsg: ", strerror(why)), "for Xid and machine checks run the agent as root, or with CAP_SYSLOG");
+}
+
+}  // namespace lockstep::doctor

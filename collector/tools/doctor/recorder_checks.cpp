@@ -1,0 +1,441 @@
+#include "collector/tools/doctor/recorder_checks.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "analyzer/report/words.h"
+#include "analyzer/settings/table.h"
+#include "collector/host/proc.h"
+#include "recorder/ring/layout.h"
+#include "recorder/ring/reader.h"
+
+namespace lockstep::doctor {
+namespace {
+
+constexpr int kUsualRanks = 8;
+constexpr int kProbeSeconds = 20;
+constexpr int kProbeCalls = 3;
+
+std::string RingFolder(const Environment& environment) {
+  const std::string set = GetVariable(environment, "LOCKSTEP_DIR");
+  return set.empty() ? absl::StrCat("/dev/shm/lockstep-", geteuid()) : set;
+}
+
+// What of `path` is there: itself, or the nearest folder above it.
+std::string Existing(std::string path) {
+  while (path.size() > 1 && access(path.c_str(), F_OK) != 0) {
+    const size_t slash = path.rfind('/');
+    if (slash == std::string::npos) return ".";
+    path.resize(std::max<size_t>(slash, 1));
+  }
+  return path;
+}
+
+// What every variable of ours is, for saying which ones nothing reads.
+const std::set<std::string>& KnownVariables() {
+  static const auto& known = *[] {
+    auto* names = new std::set<std::string>;
+    for (const settings::LoneVariable& lone : settings::LoneVariables()) names->insert(lone.name);
+    for (const settings::Row& row : settings::Table()) names->insert(row.variable);
+    return names;
+  }();
+  return known;
+}
+
+struct Ran {
+  std::string error;   // could not be run, or ended badly
+  bool too_new = false;  // the loader refused it: this host's glibc is older than the probe's, not than the recorder's
+  std::map<std::string, std::string> said;
+};
+
+// Runs the probe, at most kProbeSeconds, and takes what it prints.
+Ran RunProbe(const std::vector<std::string>& words, const Environment& environment) {
+  Ran ran;
+  int pipes[2], complaints = -1;
+  if (pipe2(pipes, O_CLOEXEC) != 0) {
+    ran.error = strerror(errno);
+    return ran;
+  }
+  complaints = memfd_create("complaints", MFD_CLOEXEC);
+  std::vector<char*> argv, envp;
+  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  for (const std::string& variable : environment) envp.push_back(const_cast<char*>(variable.c_str()));
+  argv.push_back(nullptr);
+  envp.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, pipes[1], STDOUT_FILENO);
+  if (complaints < 0 || posix_spawn_file_actions_adddup2(&actions, complaints, STDERR_FILENO) != 0)
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+  pid_t pid = -1;
+  const int failed = posix_spawn(&pid, words[0].c_str(), &actions, nullptr, argv.data(), envp.data());
+  posix_spawn_file_actions_destroy(&actions);
+  close(pipes[1]);
+  if (failed != 0) {
+    close(pipes[0]);
+    if (complaints >= 0) close(complaints);
+    ran.error = absl::StrCat("cannot run ", words[0], ": ", strerror(failed));
+    return ran;
+  }
+  std::string text;
+  const int64_t end = MonotonicNs() + int64_t{kProbeSeconds} * 1'000'000'000;
+  for (;;) {
+    pollfd wait = {pipes[0], POLLIN, 0};
+    const int64_t left = (end - MonotonicNs()) / 1'000'000;
+    if (left <= 0 || poll(&wait, 1, static_cast<int>(left)) == 0) {
+      ran.error = absl::StrCat("it did not end within ", kProbeSeconds, " s");
+      kill(pid, SIGKILL);
+      break;
+    }
+    char buffer[4096];
+    const ssize_t got = read(pipes[0], buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    if (text.size() < 65536) text.append(buffer, static_cast<size_t>(got));
+  }
+  close(pipes[0]);
+  int status = 0;
+  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (complaints >= 0) {
+    char said[4096];
+    const ssize_t size = pread(complaints, said, sizeof said, 0);
+    ran.too_new = WIFEXITED(status) && WEXITSTATUS(status) != 0 && absl::StrContains(absl::string_view(said, size > 0 ? static_cast<size_t>(size) : 0), "version `GLIBC_");
+    close(complaints);
+  }
+  if (ran.error.empty() && WIFSIGNALED(status)) ran.error = absl::StrCat("it was killed by signal ", WTERMSIG(status));
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    const size_t space = line.find(' ');
+    if (space != absl::string_view::npos) ran.said[std::string(line.substr(0, space))] = Printable(std::string(line.substr(space + 1)), 200);
+  }
+  if (ran.error.empty() && ran.said.count("error") > 0) ran.error = ran.said["error"];
+  if (ran.error.empty() && WEXITSTATUS(status) != 0) ran.error = absl::StrCat("it ended with status ", WEXITSTATUS(status));
+  return ran;
+}
+
+// A folder of its own beside where the rings go, gone with it.
+class Folder {
+ public:
+  explicit Folder(const Environment& environment) {
+    std::string parent = RingFolder(environment);
+    if (access(parent.c_str(), W_OK) != 0) parent = Existing(std::filesystem::path(parent).parent_path().string());
+    path_ = absl::StrCat(parent, "/doctor-XXXXXX");
+    if (mkdtemp(path_.data()) == nullptr) error_ = absl::StrCat("cannot make a folder in ", parent, ": ", strerror(errno)), path_.clear();
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+  const std::string& error() const { return error_; }
+
+  // The only ring below it, if there is one.
+  bool Ring(ring::Snapshot* snapshot, std::string* error) const {
+    std::error_code ignored;
+    for (auto it = std::filesystem::recursive_directory_iterator(path_, ignored); it != std::filesystem::recursive_directory_iterator();
+         it.increment(ignored)) {
+      if (it->path().extension() == ".ring") return ring::ReadRingFile(it->path().string(), {}, snapshot, error);
+    }
+    *error = "";
+    return false;
+  }
+
+ private:
+  std::string path_, error_;
+};
+
+Environment ProbeEnvironment(Environment environment, const std::string& library, const std::string& folder) {
+  PrependPreload(&environment, library);
+  SetVariable(&environment, "LOCKSTEP_DIR", folder);
+  SetVariable(&environment, "LOCKSTEP_JOB", "doctor");
+  SetVariable(&environment, "LOCKSTEP_GPU", "off");
+  SetVariable(&environment, "RANK", "0");
+  SetVariable(&environment, "WORLD_SIZE", "1");
+  // No GPU is touched, whoever is using them.
+  SetVariable(&environment, "CUDA_VISIBLE_DEVICES", "");
+  return environment;
+}
+
+bool SymbolsOnly(const Environment& environment) {
+  return absl::EqualsIgnoreCase(GetVariable(environment, "LOCKSTEP_HOOK"), "symbols");
+}
+
+// Whether NCCL was linked into a program or library: its banner is in it.
+bool HoldsNccl(const std::string& path) {
+  constexpr absl::string_view kBanner = "NCCL version 2.";
+  constexpr int64_t kMostBytes = int64_t{8} << 30;
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  struct stat info {};
+  if (fd < 0 || fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+    if (fd >= 0) close(fd);
+    return false;
+  }
+  std::string bytes(size_t{1} << 20, 0);
+  bool found = false;
+  size_t kept = 0;  // of the last piece, which may hold the banner's beginning
+  for (int64_t at = 0; !found && at < kMostBytes;) {
+    const ssize_t got = pread(fd, bytes.data() + kept, bytes.size() - kept, at);
+    if (got <= 0) break;
+    at += got;
+    const absl::string_view piece(bytes.data(), kept + static_cast<size_t>(got));
+    found = absl::StrContains(piece, kBanner);
+    kept = std::min(piece.size(), kBanner.size() - 1);
+    memmove(bytes.data(), piece.data() + piece.size() - kept, kept);
+  }
+  close(fd);
+  return found;
+}
+
+std::string NcclVersion(const std::string& number) {
+  int version = 0;
+  if (!absl::SimpleAtoi(number, &version) || version <= 0) return "of an unknown version";
+  // nccl.h: 2.9 and later are MAJOR * 10000 + MINOR * 100 + PATCH, older ones MAJOR * 1000 + ...
+  const int major = version >= 10000 ? version / 10000 : version / 1000;
+  const int minor = version >= 10000 ? version / 100 % 100 : version / 100 % 10;
+  return absl::StrCat(major, ".", minor, ".", version % 100);
+}
+
+}  // namespace
+
+ProbePlaces FindProbe() {
+  char self[4096];
+  const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+  const std::string program(self, length > 0 ? static_cast<size_t>(length) : 0);
+  const std::string folder = program.substr(0, program.rfind('/')) + "/../lib/lockstep/";
+  return {folder + "probe", folder + "liblockstep-probe-nccl.so"};
+}
+
+std::vector<Check> SwitchChecks(const Environment& environment) {
+  std::vector<Check> checks;
+  const std::string on = absl::AsciiStrToLower(GetVariable(environment, "LOCKSTEP"));
+  for (const char* off : {"0", "off", "no", "false"}) {
+    if (on == off) checks.push_back(Bad("switches", absl::StrCat("LOCKSTEP=", on, " is set: nothing is recorded"), "unset LOCKSTEP"));
+  }
+  if (absl::EqualsIgnoreCase(GetVariable(environment, "LOCKSTEP_HOOK"), "off"))
+    checks.push_back(Bad("switches", "LOCKSTEP_HOOK=off is set: calls are forwarded only", "unset LOCKSTEP_HOOK"));
+  for (const std::string& file : {std::string("/etc/lockstep/off"), std::string("/run/lockstep/off"), RingFolder(environment) + "/off"}) {
+    if (access(file.c_str(), F_OK) == 0)
+      checks.push_back(Bad("switches", absl::StrCat(file, " is there: no process of this host records"), absl::StrCat("remove ", file)));
+  }
+  if (access("/etc/lockstep/deny", F_OK) == 0)
+    checks.push_back(Note("switches", "/etc/lockstep/deny names programs or NCCL versions that are left alone"));
+  if (!GetVariable(environment, "LOCKSTEP_DENY").empty())
+    checks.push_back(Note("switches", "LOCKSTEP_DENY names programs or NCCL versions that are left alone"));
+  std::vector<std::string> unknown;
+  for (const std::string& variable : environment) {
+    const std::string name = variable.substr(0, variable.find('='));
+    if (absl::StartsWith(name, "LOCKSTEP_") && KnownVariables().count(name) == 0) unknown.push_back(Printable(name, 60));
+  }
+  for (const std::string& wrong : settings::WrongRecorderVariables()) checks.push_back(Note("switches", Printable(wrong), "mend or unset it"));
+  if (!unknown.empty()) checks.push_back(Note("switches", absl::StrCat("nothing reads ", absl::StrJoin(unknown, ", ")), "check the spelling"));
+  if (checks.empty()) checks.push_back(Good("switches", "recording is on"));
+  return checks;
+}
+
+Check SharedMemoryCheck(const Environment& environment, int ranks) {
+  const std::string name = "shared memory", folder = RingFolder(environment);
+  struct stat info {};
+  if (lstat(folder.c_str(), &info) == 0) {
+    if (!S_ISDIR(info.st_mode)) return Bad(name, absl::StrCat(folder, " is no folder"), "set LOCKSTEP_DIR to a folder, or remove it");
+    if (info.st_uid != geteuid() && access(folder.c_str(), W_OK) != 0)
+      return Bad(name, absl::StrCat(folder, " belongs to user ", info.st_uid), "set LOCKSTEP_DIR to a folder of your own");
+  }
+  const std::string there = Existing(folder);
+  struct statfs system {};
+  if (statfs(there.c_str(), &system) != 0) return Bad(name, absl::StrCat(there, ": ", strerror(errno)), "mount a tmpfs there or set LOCKSTEP_DIR");
+  if (access(there.c_str(), W_OK) != 0) return Bad(name, absl::StrCat(there, " cannot be written to"), "set LOCKSTEP_DIR to a folder of your own");
+  const auto room = static_cast<int64_t>(system.f_bavail) * static_cast<int64_t>(system.f_bsize);
+  const bool memory = system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC;
+  const int reckoned = ranks > 0 ? ranks : kUsualRanks;
+  const auto smallest = static_cast<int64_t>(ring::kMinFileBytes);
+  const std::string found = absl::StrCat(folder, ": ", BytesText(room), " free", memory ? "" : ", not in memory");
+  if (room / 16 < smallest) {
+    return Bad(name, absl::StrCat(found, ": no ring fits (a ring takes at most a sixteenth of what is free, and at least ", BytesText(smallest), ")"),
+               "give the container more shared memory (docker --shm-size, an emptyDir of medium Memory on /dev/shm), or set LOCKSTEP_DIR");
+  }
+  // What is left when the last rank's ring is made.
+  const auto usual = static_cast<int64_t>(ring::kDefaultFileBytes);
+  if ((room - (reckoned - 1) * usual) / 16 < usual) {
+    return Note(name, absl::StrCat(found, ": ", reckoned, " ranks get rings smaller than ", BytesText(usual)),
+                "more shared memory keeps more history");
+  }
+  if (!memory) return Note(name, found, "a ring on a disk makes training wait for write-back: set LOCKSTEP_DIR to a folder on a tmpfs");
+  return Good(name, found);
+}
+
+std::vector<Check> HookChecks(const Environment& environment, const ProbePlaces& probe) {
+  const absl::StatusOr<std::string> library = FindLibrary(environment);
+  if (!library.ok()) return {Bad("recorder", std::string(library.status().message()), "install the recorder's package, or set LOCKSTEP_LIBRARY")};
+  std::vector<Check> checks;
+  if (access(probe.program.c_str(), X_OK) != 0 || access(probe.library.c_str(), R_OK) != 0) {
+    checks.push_back(Note("recorder", *library + "; not tried", absl::StrCat(probe.program, " is not installed")));
+    return checks;
+  }
+  const struct {
+    const char* name;
+    std::vector<std::string> words;
+  } ways[] = {{"linked calls", {probe.program, "linked"}}, {"opened by hand", {probe.program, "opened", probe.library}}};
+  bool said_library = false;
+  for (const auto& way : ways) {
+    const Folder folder(environment);
+    if (folder.path().empty()) return {Bad("recorder", folder.error(), "set LOCKSTEP_DIR to a folder that can be written to")};
+    Ran ran = RunProbe(way.words, ProbeEnvironment(environment, *library, folder.path()));
+    if (ran.too_new) {
+      return {Note("recorder", *library + "; could not be tried here: this host's glibc is older than 2.34, which the probe needs",
+                   "the recorder itself needs 2.17; try it where jobs run: LD_PRELOAD=" + *library + " and lockstep top")};
+    }
+    if (!ran.error.empty()) {
+      checks.push_back(Bad(way.name, absl::StrCat("the probe failed with ", *library, " preloaded: ", ran.error),
+                           "run it by hand: LD_PRELOAD=" + *library + " " + absl::StrJoin(way.words, " ")));
+      continue;
+    }
+    ring::Snapshot snapshot;
+    std::string error;
+    if (!folder.Ring(&snapshot, &error)) {
+      if (error.empty() && SymbolsOnly(environment) && way.words.size() > 2) {
+        checks.push_back(Note(way.name, "not recorded, because LOCKSTEP_HOOK=symbols is set", "LOCKSTEP_HOOK=dlsym, the default, records them"));
+      } else {
+        const bool no_room = error.empty() && SharedMemoryCheck(environment, 0).health == Health::kBad;
+        checks.push_back(Bad(way.name,
+                             no_room         ? "0 ranks recorded: no ring fits"
+                             : error.empty() ? "0 ranks recorded: the probe left no ring"
+                                             : absl::StrCat("the probe's ring cannot be read: ", error),
+                             no_room         ? "see 'shared memory'"
+                             : error.empty() ? "see 'switches'; LD_PRELOAD must reach the process (not through sudo or a setuid program)"
+                             : absl::StrContains(error, strerror(EMFILE)) ? "raise the limit of open files (ulimit -n)"
+                                                                          : "see 'shared memory'"));
+      }
+      continue;
+    }
+    if (!snapshot.process.stop_reason.empty()) {
+      checks.push_back(Bad(way.name, absl::StrCat("the recorder stopped: ", Printable(snapshot.process.stop_reason)), "see docs/recorder.md, Kill switches"));
+      continue;
+    }
+    const auto recorded = std::count_if(snapshot.ops.begin(), snapshot.ops.end(),
+                                        [](const ring::OpSnapshot& op) { return op.kind == ring::CallKind::kAllReduce; });
+    if (snapshot.comms.size() != 1 || recorded != kProbeCalls) {
+      checks.push_back(Bad(way.name, absl::StrCat("of ", kProbeCalls, " calls ", recorded, " are in the ring, of 1 communicator ", snapshot.comms.size()),
+                           "please report this with the output of lockstep doctor --json"));
+      continue;
+    }
+    checks.push_back(Good(way.name, absl::StrCat("recorded and read back", said_library ? "" : absl::StrCat(", by ", *library))));
+    said_library = true;
+  }
+  return checks;
+}
+
+std::vector<std::string> FindNccl(const Environment& environment) {
+  std::vector<std::string> folders = absl::StrSplit(GetVariable(environment, "LD_LIBRARY_PATH"), absl::ByAnyChar(":;"), absl::SkipEmpty());
+  for (const char* folder : {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib",
+                             "/usr/local/cuda/lib64", "/usr/local/cuda/lib", "/opt/nccl/lib"})
+    folders.push_back(folder);
+  // Wheels bring their own.
+  std::vector<std::string> prefixes;
+  for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
+    if (const std::string value = GetVariable(environment, name); !value.empty()) prefixes.push_back(value + "/lib");
+  }
+  if (const std::string home = GetVariable(environment, "HOME"); !home.empty()) prefixes.push_back(home + "/.local/lib");
+  prefixes.insert(prefixes.end(), {"/usr/local/lib", "/usr/lib", "/opt/conda/lib"});
+  std::error_code error;
+  for (const std::string& prefix : prefixes) {
+    int looked = 0;
+    for (std::filesystem::directory_iterator it(prefix, error), end; it != end && ++looked < 4096; it.increment(error)) {
+      if (!absl::StartsWith(it->path().filename().string(), "python3")) continue;
+      for (const char* packages : {"/site-packages", "/dist-packages"}) folders.push_back(it->path().string() + packages + "/nvidia/nccl/lib");
+    }
+    error.clear();
+  }
+  std::vector<std::string> found;
+  std::set<std::string> seen;
+  for (const std::string& folder : folders) {
+    const std::string path = folder + "/libnccl.so.2";
+    const std::filesystem::path real = std::filesystem::canonical(path, error);
+    if (!error && seen.insert(real.string()).second) found.push_back(path);
+    error.clear();
+  }
+  return found;
+}
+
+std::vector<Check> NcclChecks(const Environment& environment, const ProbePlaces& probe, const std::string& named, bool recorded) {
+  std::vector<std::string> paths = named.empty() ? FindNccl(environment) : std::vector<std::string>{named};
+  if (paths.empty()) {
+    return {Note("NCCL", "no libnccl.so.2 where programs look; it may be linked into the program, or lie in a container",
+                 "run lockstep doctor where the job runs, or name it with --nccl PATH")};
+  }
+  const absl::StatusOr<std::string> library = FindLibrary(environment);
+  constexpr size_t kMost = 4;
+  std::vector<Check> checks;
+  for (size_t i = 0; i < paths.size() && i < kMost; ++i) {
+    if (!library.ok() || access(probe.program.c_str(), X_OK) != 0) {
+      checks.push_back(Note("NCCL", paths[i] + "; not tried"));
+      continue;
+    }
+    const Folder folder(environment);
+    if (folder.path().empty()) return {Note("NCCL", paths[i] + "; not tried: " + folder.error())};
+    Ran ran = RunProbe({probe.program, "opened", paths[i]}, ProbeEnvironment(environment, *library, folder.path()));
+    if (ran.too_new) {
+      checks.push_back(Note("NCCL", paths[i] + "; could not be tried here: this host's glibc is older than 2.34, which the probe needs"));
+      continue;
+    }
+    const std::string what = absl::StrCat(NcclVersion(ran.said["version"]), " at ", paths[i]);
+    // A library of NCCL's own name that cannot be opened is not one that NCCL is linked into.
+    const bool own_name = absl::StartsWith(paths[i].substr(paths[i].rfind('/') + 1), "libnccl.so");
+    if (!ran.error.empty() && !own_name && HoldsNccl(paths[i])) {
+      checks.push_back(Bad("NCCL", absl::StrCat("is linked into ", paths[i], ", where hooks do not see its calls"),
+                           "NCCL's profiler interface does, from 2.23 on: lockstep run --profiler, or NCCL_PROFILER_PLUGIN=/usr/lib/liblockstep.so"));
+      continue;
+    }
+    if (!ran.error.empty()) {
+      const std::string text = absl::StrCat(paths[i], " cannot be used: ", ran.error);
+      checks.push_back(named.empty() ? Note("NCCL", text, "not needed if the job brings its own")
+                                     : Bad("NCCL", text, "name the library that the job loads"));
+      continue;
+    }
+    ring::Snapshot snapshot;
+    std::string error;
+    if (!folder.Ring(&snapshot, &error)) {
+      if (error.empty() && SymbolsOnly(environment)) {
+        checks.push_back(Note("NCCL", what + ": not tried, because LOCKSTEP_HOOK=symbols is set", "it is opened by hand here"));
+        continue;
+      }
+      if (!recorded) {
+        checks.push_back(Note("NCCL", what + ": not known whether its calls are recorded", "first mend what is bad above"));
+        continue;
+      }
+      checks.push_back(Bad("NCCL", absl::StrCat(what, ": calls are not recorded", error.empty() ? "" : ": " + error),
+                           "see 'switches'; please report this with the output of lockstep doctor --json"));
+      continue;
+    }
+    // With every GPU hidden the communicator cannot be made: that the record says so is the proof.
+    const bool failed = ran.said["init"] != "0";
+    checks.push_back(Good("NCCL", absl::StrCat(what, ": calls are recorded", failed ? " (tried with every GPU hidden)" : "")));
+  }
+  if (paths.size() > kMost) checks.push_back(Note("NCCL", absl::StrCat(paths.size() - kMost, " more were found and not tried")));
+  return checks;
+}
+
+}  // namespace lockstep::doctor

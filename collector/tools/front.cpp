@@ -1,0 +1,137 @@
+#include "collector/tools/front.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+namespace lockstep {
+namespace {
+
+struct KnownVerb {
+  const char* name;
+  const char* text;
+};
+
+constexpr KnownVerb kVerbs[] = {
+    {"run", "run a job under Lockstep and say what stopped it"},
+    {"analyze", "name the cause from incident folders, ring files or PyTorch Flight Recorder dumps"},
+    {"export", "write a recording for Perfetto, Chrome's trace viewer or a spreadsheet"},
+    {"agent", "watch the ranks of this host"},
+    {"collector", "gather from the agents of a job"},
+    {"dump", "take an incident of a running job now"},
+    {"top", "show running jobs"},
+    {"evidence", "print the stacks and the state of a process"},
+    {"view", "open the trace viewer"},
+    {"keygen", "make keys for agents and collectors"},
+    {"clean", "remove ring files that no process writes any more"},
+    {"doctor", "check this host"},
+    {"archive", "keep incidents in ClickHouse, and ask what was before"},
+    {"config", "show every setting and where it comes from"},
+};
+
+std::string OwnFolder() {
+  char path[PATH_MAX];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+  if (length <= 0) return ".";
+  std::string folder(path, static_cast<size_t>(length));
+  const size_t slash = folder.rfind('/');
+  return slash == std::string::npos ? "." : folder.substr(0, slash);
+}
+
+std::vector<std::string> InstalledVerbs(const std::string& folder, const std::vector<InnerVerb>& inner) {
+  std::vector<std::string> verbs;
+  for (const InnerVerb& verb : inner) verbs.push_back(verb.name);
+  if (DIR* dir = opendir(folder.c_str())) {
+    while (const dirent* entry = readdir(dir)) {
+      constexpr char kPrefix[] = "lockstep-";
+      if (strncmp(entry->d_name, kPrefix, sizeof kPrefix - 1) != 0) continue;
+      const std::string verb = entry->d_name + sizeof kPrefix - 1;
+      if (verb != "viewer" && access((folder + "/" + entry->d_name).c_str(), X_OK) == 0) verbs.push_back(verb);
+    }
+    closedir(dir);
+  }
+  std::sort(verbs.begin(), verbs.end());
+  verbs.erase(std::unique(verbs.begin(), verbs.end()), verbs.end());
+  return verbs;
+}
+
+std::string Joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text.empty() ? "none is installed" : text;
+}
+
+void PrintHelp(FILE* out, const std::vector<std::string>& verbs) {
+  fprintf(out, "Usage: lockstep VERB [ARGUMENTS...]\n\nVerbs:\n");
+  for (const std::string& verb : verbs) {
+    const char* text = "";
+    for (const KnownVerb& known : kVerbs) {
+      if (verb == known.name) text = known.text;
+    }
+    // Others (a build's lockstep-corpus) run all the same.
+    if (*text != '\0') fprintf(out, "  %-10s %s\n", verb.c_str(), text);
+  }
+  fprintf(out, "\nlockstep VERB --help tells more about one of them.\n");
+}
+
+const InnerVerb* Find(const std::vector<InnerVerb>& inner, const std::string& name) {
+  const auto found = std::find_if(inner.begin(), inner.end(), [&](const InnerVerb& verb) { return name == verb.name; });
+  return found == inner.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+int Front(int argc, char** argv, const std::vector<InnerVerb>& inner) {
+  const std::string folder = OwnFolder();
+  if (argc > 0) {
+    // By the name of a verb's own program: a link to this one, or a verb that starts itself anew.
+    const std::string called = argv[0];
+    const std::string name = called.substr(called.rfind('/') + 1);
+    constexpr char kPrefix[] = "lockstep-";
+    if (name.rfind(kPrefix, 0) == 0) {
+      if (const InnerVerb* found = Find(inner, name.substr(sizeof kPrefix - 1))) return found->main(argc, argv);
+    }
+  }
+  const std::string verb = argc > 1 ? argv[1] : "";
+  if (verb == "--version" || verb == "-V") {
+    puts("lockstep " LOCKSTEP_VERSION);
+    return 0;
+  }
+  if (verb == "help" && argc > 2 && argv[2][0] != '-') {
+    // As VERB --help.
+    std::string name = argv[2], help = "--help";
+    char* words[] = {argv[0], name.data(), help.data(), nullptr};
+    return name == "help" ? Front(2, words, inner) : Front(3, words, inner);
+  }
+  if (verb == "--help" || verb == "-h" || verb == "help") {
+    PrintHelp(stdout, InstalledVerbs(folder, inner));
+    return 0;
+  }
+  if (verb.empty()) {
+    PrintHelp(stderr, InstalledVerbs(folder, inner));
+    return 2;
+  }
+  // A verb is a plain word: nothing of it may lead out of the folder.
+  const bool plain = std::all_of(verb.begin(), verb.end(), [](char c) { return (c >= 'a' && c <= 'z') || c == '-'; });
+  if (plain && verb[0] != '-') {
+    const std::string program = folder + "/lockstep-" + verb;
+    argv[1] = const_cast<char*>(program.c_str());
+    if (const InnerVerb* found = Find(inner, verb)) return found->main(argc - 1, argv + 1);
+    execv(program.c_str(), argv + 1);
+    if (errno != ENOENT) {
+      fprintf(stderr, "lockstep: cannot run %s: %s\n", program.c_str(), strerror(errno));
+      return 2;
+    }
+  }
+  fprintf(stderr, "lockstep: unknown verb '%s'; verbs: %s\n", verb.c_str(), Joined(InstalledVerbs(folder, inner)).c_str());
+  return 2;
+}
+
+}  // namespace lockstep

@@ -1,0 +1,134 @@
+#include "collector/tools/top.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "analyzer/util/time_units.h"
+
+namespace lockstep {
+namespace {
+
+constexpr size_t kMostJobs = 256;
+constexpr size_t kMostTextLines = 20000;
+
+std::string FullName(const JobIdentity& job) {
+  return absl::StrCat(job.job(), "/", job.step(), "/", job.restart_count());
+}
+
+void SplitInto(const std::string& text, std::vector<std::string>* lines) {
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    if (lines->size() >= kMostTextLines) return;
+    lines->emplace_back(line);
+  }
+}
+
+}  // namespace
+
+void TopSession::Step(int64_t mono_ns) {
+  if (started_ns_ == 0) started_ns_ = mono_ns;
+  const bool anew = client_->Tick(mono_ns);
+  if (anew || !greeted_) {
+    Hello hello;
+    hello.set_role(role_);
+    hello.set_version(LOCKSTEP_VERSION);
+    char host[256] = {};
+    gethostname(host, sizeof host - 1);
+    hello.set_host(host);
+    hello.set_instance(static_cast<uint64_t>(getpid()) << 32 ^ static_cast<uint64_t>(started_ns_));
+    hello.set_protocol(wire::kProtocol);
+    hello.set_min_protocol(wire::kProtocol);
+    const absl::StatusOr<wire::Message> message = wire::Encode(wire::Type::kHello, hello);
+    greeted_ = message.ok() && client_->Send(*message).ok();
+    asked_ns_ = 0;
+  }
+  while (const std::optional<wire::Message> message = client_->Receive()) {
+    if (message->header.type == wire::Type::kWelcome) {
+      Welcome welcome;
+      if (wire::DecodeBody(*message, &welcome).ok() && !welcome.refused().empty()) error_ = welcome.refused();
+    } else if (message->header.type == wire::Type::kClientReply) {
+      ClientReply reply;
+      if (wire::DecodeBody(*message, &reply).ok()) Take(reply, mono_ns);
+    }
+  }
+  if (greeted_ && (asked_ns_ == 0 || mono_ns - asked_ns_ >= kSecond)) {
+    ClientRequest request;
+    request.set_kind(ClientRequest::STATUS);
+    request.set_job(job_);
+    request.set_request(status_request_ = next_request_++);
+    const absl::StatusOr<wire::Message> message = wire::Encode(wire::Type::kClientRequest, request);
+    if (message.ok()) (void)client_->Send(*message);
+    asked_ns_ = mono_ns;
+  }
+}
+
+int64_t TopSession::silent_ns(int64_t mono_ns) const {
+  const int64_t since = mono_ns - std::max(heard_ns_, started_ns_);
+  return since > 3 * kSecond ? since : 0;
+}
+
+std::string TopSession::TakeError() {
+  return std::exchange(error_, std::string());
+}
+
+void TopSession::Take(const ClientReply& reply, int64_t mono_ns) {
+  if (reply.request() == question_ && question_ != 0) {
+    if (!reply.error().empty()) lines_.push_back(reply.error());
+    if (!reply.progress().empty()) lines_.push_back(reply.progress());
+    for (const std::string& line : reply.lines()) SplitInto(line, &lines_);
+    if (reply.has_incident()) {
+      if (!reply.incident().text().empty()) SplitInto(reply.incident().text(), &lines_);
+      if (!reply.incident().path().empty()) lines_.push_back(absl::StrCat("incident: ", reply.incident().path()));
+    }
+    if (lines_.size() > kMostTextLines) lines_.resize(kMostTextLines);
+    answered_ |= reply.done() || !reply.error().empty();
+    return;
+  }
+  // Of the status requests a late answer is as good as the newest.
+  if (reply.request() == 0 || reply.request() > status_request_) return;
+  heard_ns_ = mono_ns;
+  if (!reply.error().empty()) {
+    error_ = reply.error();
+    return;
+  }
+  jobs_.assign(reply.jobs().begin(), reply.jobs().begin() + std::min<int>(reply.jobs_size(), kMostJobs));
+}
+
+void TopSession::Ask(ClientRequest request, const JobStatus& job) {
+  lines_.clear();
+  answered_ = false;
+  request.set_job(FullName(job.job()));
+  request.set_request(question_ = next_request_++);
+  const absl::StatusOr<wire::Message> message = wire::Encode(wire::Type::kClientRequest, request);
+  const absl::Status status = message.ok() ? client_->Send(*message) : message.status();
+  if (!status.ok()) {
+    lines_.push_back(std::string(status.message()));
+    answered_ = true;
+  }
+}
+
+void TopSession::AskStacks(const JobStatus& job, bool fresh) {
+  ClientRequest request;
+  request.set_kind(ClientRequest::DETAIL);
+  request.set_missing_stacks(true);
+  request.set_fresh(fresh);
+  Ask(std::move(request), job);
+}
+
+void TopSession::AskRank(const JobStatus& job, int32_t rank) {
+  ClientRequest request;
+  request.set_kind(ClientRequest::DETAIL);
+  request.set_rank(rank);
+  Ask(std::move(request), job);
+}
+
+void TopSession::Dump(const JobStatus& job) {
+  ClientRequest request;
+  request.set_kind(ClientRequest::DUMP);
+  Ask(std::move(request), job);
+}
+
+}  // namespace lockstep

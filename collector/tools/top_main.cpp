@@ -1,0 +1,413 @@
+// The top verb: running jobs on a terminal.
+#include <google/protobuf/util/json_util.h>
+#include <locale.h>
+#include <ncurses.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "collector/host/proc.h"
+#include "analyzer/settings/merge.h"
+#include "collector/wire/tool_client.h"
+#include "collector/tools/top.h"
+#include "collector/tools/top_view.h"
+#include "collector/wire/client.h"
+
+namespace lockstep {
+namespace {
+
+constexpr int kTickMs = 100;
+constexpr int kEscape = 27;
+
+int Usage(const std::string& what) {
+  fprintf(stderr, "lockstep top: %s (lockstep top --help)\n", what.c_str());
+  return 2;
+}
+
+void PrintHelp() {
+  printf(
+      "Usage: lockstep top [OPTIONS] [JOB]\n"
+      "\n"
+      "Shows the jobs that a collector watches: what is oldest in flight and for whom it waits, who is dead, stopped "
+      "or\n"
+      "silent, and what cannot be seen. ? shows the keys. Without a terminal that can be drawn on, as with --once.\n"
+      "\n"
+      "  --once                print the state once and end\n"
+      "  --json                the same as JSON, a line a job\n"
+      "%s"
+      "\n"
+      "Exit status: 0, 1 no collector answers or it refuses, 2 wrong usage.\n",
+      kToolOptionsHelp);
+}
+
+void Wait(wire::Client* client, bool keys) {
+  pollfd fds[2] = {{client->fd(), POLLIN, 0}, {STDIN_FILENO, POLLIN, 0}};
+  poll(fds, keys ? 2 : 1, kTickMs);
+}
+
+// One JSON object a line and job, with the names of proto/wire.proto.
+bool PrintJson(const std::vector<JobStatus>& jobs) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  options.always_print_primitive_fields = true;
+  for (const JobStatus& job : jobs) {
+    std::string line;
+    if (!google::protobuf::util::MessageToJsonString(job, &line, options).ok()) return false;
+    puts(line.c_str());
+  }
+  return true;
+}
+
+int Once(TopSession* session, wire::Client* client, bool json) {
+  const int64_t give_up = MonotonicNs() + 10'000'000'000;
+  while (MonotonicNs() < give_up) {
+    session->Step(MonotonicNs());
+    if (const std::string error = session->TakeError(); !error.empty()) {
+      fprintf(stderr, "lockstep top: %s\n", PrintableText(error).c_str());
+      return 1;
+    }
+    if (session->heard()) {
+      if (json) return PrintJson(session->jobs()) ? 0 : 1;
+      fputs(TopText(session->jobs(), RealtimeNs()).c_str(), stdout);
+      return 0;
+    }
+    Wait(client, false);
+  }
+  const std::string why = client->last_error();
+  // Without a connection there is no endpoint; `why` names those that were tried.
+  const std::string from = client->endpoint().empty() ? "" : absl::StrCat(" from ", client->endpoint());
+  fprintf(stderr, "lockstep top: no answer%s in 10 s%s%s\n", from.c_str(), why.empty() ? "" : ": ", PrintableText(why).c_str());
+  return 1;
+}
+
+// After CanDraw.
+class Screen {
+ public:
+  Screen() {
+    setlocale(LC_ALL, "");
+    cbreak();
+    noecho();
+    curs_set(0);
+    keypad(stdscr, TRUE);
+    nodelay(stdscr, TRUE);
+    set_escdelay(50);
+    if (has_colors()) {
+      start_color();
+      use_default_colors();
+      init_pair(1, COLOR_GREEN, -1);
+      init_pair(2, COLOR_YELLOW, -1);
+      init_pair(3, COLOR_RED, -1);
+    }
+  }
+  ~Screen() { endwin(); }
+  Screen(const Screen&) = delete;
+  Screen& operator=(const Screen&) = delete;
+
+  void Draw(const std::vector<TopLine>& lines) {
+    erase();
+    for (size_t i = 0; i < lines.size(); ++i) {
+      const attr_t attributes = Attributes(lines[i].style);
+      attron(attributes);
+      mvaddnstr(static_cast<int>(i), 0, lines[i].text.c_str(), COLS);
+      attroff(attributes);
+    }
+    refresh();
+  }
+
+ private:
+  static attr_t Attributes(TopStyle style) {
+    switch (style) {
+      case TopStyle::kPlain:
+        return A_NORMAL;
+      case TopStyle::kTitle:
+        return A_REVERSE;
+      case TopStyle::kHeading:
+        return A_BOLD;
+      case TopStyle::kGood:
+        return static_cast<attr_t>(COLOR_PAIR(1));
+      case TopStyle::kLate:
+        return static_cast<attr_t>(COLOR_PAIR(2)) | A_BOLD;
+      case TopStyle::kBad:
+        return static_cast<attr_t>(COLOR_PAIR(3)) | A_BOLD;
+      case TopStyle::kDim:
+        return A_DIM;
+    }
+    return A_NORMAL;
+  }
+};
+
+// What the keys do. Owned by the one thread of the program.
+class Keys {
+ public:
+  Keys(TopSession* session, TopState* state) : session_(session), state_(state) {}
+
+  // False: quit.
+  bool Press(int key) {
+    if (asking_ != Asking::kNothing) {
+      Typed(key);
+      return true;
+    }
+    const std::vector<JobStatus>& jobs = session_->jobs();
+    state_->prompt.clear();
+    const JobStatus* job = jobs.empty() ? nullptr : &jobs[std::min(state_->job, jobs.size() - 1)];
+    const auto page = static_cast<size_t>(std::max(1, LINES - 8));
+    switch (key) {
+      case 'q':
+        return false;
+      case '?':
+      case 'h':
+        state_->help = !state_->help;
+        state_->scroll = 0;
+        break;
+      case kEscape:
+        Back();
+        break;
+      case '\t':
+        Back();
+        if (!jobs.empty()) state_->job = (state_->job + 1) % jobs.size();
+        break;
+      case 'g':
+        Back();
+        state_->group = static_cast<TopGroup>((static_cast<int>(state_->group) + 1) % kTopGroups);
+        break;
+      case 'j':
+      case KEY_DOWN:
+        ++state_->scroll;
+        break;
+      case 'k':
+      case KEY_UP:
+        if (state_->scroll > 0) --state_->scroll;
+        break;
+      case KEY_NPAGE:
+      case ' ':
+        state_->scroll += page;
+        break;
+      case KEY_PPAGE:
+        state_->scroll -= std::min(state_->scroll, page);
+        break;
+      case 'w':
+        if (job != nullptr) Why(*job);
+        break;
+      case 's':
+        if (job != nullptr) {
+          session_->AskStacks(*job);
+          Follow("STACKS of the ranks that the others wait for");
+        }
+        break;
+      case 'S':
+        if (job != nullptr) {
+          session_->AskStacks(*job, true);
+          Follow("STACKS taken now, of the ranks that the others wait for");
+        }
+        break;
+      case 'd':
+        if (job != nullptr) {
+          asking_ = Asking::kDump;
+          state_->prompt = "take a dump of " + job->job().job() + " now? y/n";
+        }
+        break;
+      case 'f':
+      case '/':
+        if (job != nullptr) {
+          asking_ = Asking::kRank;
+          typed_.clear();
+          state_->prompt = "rank: ";
+        }
+        break;
+      default:
+        break;
+    }
+    return true;
+  }
+
+  // Takes over what has come for the question that is shown. Scrolling may have gone past the end: the view shows the
+  // last lines then.
+  void Update() {
+    if (!following_) return;
+    state_->text = session_->lines();
+    if (state_->text.empty()) state_->text = {session_->answered() ? "(nothing)" : "asking..."};
+  }
+
+ private:
+  enum class Asking { kNothing, kDump, kRank };
+
+  void Back() {
+    following_ = false;
+    state_->help = false;
+    state_->text.clear();
+    state_->report = false;
+    state_->scroll = 0;
+  }
+
+  void Follow(std::string title) {
+    Back();
+    state_->text_title = std::move(title);
+    following_ = true;
+  }
+
+  void Why(const JobStatus& job) {
+    Back();
+    state_->text_title = "WHY";
+    if (job.last_incident().text().empty()) {
+      state_->text = {"Nothing was declared for this job so far. d takes a dump and says what it shows."};
+      return;
+    }
+    state_->report = true;
+    state_->text = absl::StrSplit(job.last_incident().text(), '\n');
+    state_->text.push_back("incident: " + job.last_incident().path());
+  }
+
+  void Typed(int key) {
+    const std::vector<JobStatus>& jobs = session_->jobs();
+    if (jobs.empty() || key == kEscape) {
+      asking_ = Asking::kNothing;
+      state_->prompt.clear();
+      return;
+    }
+    const JobStatus& job = jobs[std::min(state_->job, jobs.size() - 1)];
+    if (asking_ == Asking::kDump) {
+      asking_ = Asking::kNothing;
+      state_->prompt.clear();
+      if (key == 'y' || key == 'Y') {
+        session_->Dump(job);
+        Follow("DUMP of " + job.job().job());
+        state_->report = true;
+      }
+      return;
+    }
+    if (key == '\n' || key == KEY_ENTER) {
+      asking_ = Asking::kNothing;
+      state_->prompt.clear();
+      int32_t rank = -1;
+      if (!absl::SimpleAtoi(typed_, &rank) || rank < 0) {
+        state_->prompt = "no rank: " + typed_;
+        return;
+      }
+      session_->AskRank(job, rank);
+      Follow(absl::StrCat("RANK ", rank));
+      return;
+    }
+    if (key == KEY_BACKSPACE || key == 127 || key == 8) {
+      if (!typed_.empty()) typed_.pop_back();
+    } else if (key >= '0' && key <= '9' && typed_.size() < 9) {
+      typed_.push_back(static_cast<char>(key));
+    }
+    state_->prompt = "rank: " + typed_;
+  }
+
+  TopSession* const session_;
+  TopState* const state_;
+  Asking asking_ = Asking::kNothing;
+  std::string typed_;
+  bool following_ = false;
+};
+
+volatile sig_atomic_t g_end = 0;
+
+void OnSignal(int) {
+  g_end = 1;
+}
+
+// False: the terminal is of a kind that nothing is known of, or that cannot move its cursor.
+bool CanDraw() {
+  const char* kind = getenv("TERM");
+  return kind != nullptr && *kind != 0 && strcmp(kind, "dumb") != 0 && newterm(nullptr, stdout, stdin) != nullptr;
+}
+
+int Interactive(TopSession* session, wire::Client* client) {
+  if (!CanDraw()) return Once(session, client, false);
+  struct sigaction action {};
+  action.sa_handler = OnSignal;
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
+  TopState state;
+  state.endpoint = client->endpoint();
+  Screen screen;
+  Keys keys(session, &state);
+  while (g_end == 0) {
+    const int64_t now = MonotonicNs();
+    session->Step(now);
+    for (int key = getch(); key != ERR; key = getch()) {
+      if (!keys.Press(key)) return 0;
+    }
+    // A terminal that is gone reads as ended for ever.
+    pollfd input{STDIN_FILENO, POLLIN, 0};
+    if (poll(&input, 1, 0) == 1 && (input.revents & (POLLHUP | POLLERR)) != 0) return 0;
+    if (const std::string error = session->TakeError(); !error.empty()) state.prompt = error;
+    keys.Update();
+    state.endpoint = client->endpoint();
+    state.silent_ns = session->silent_ns(now);
+    state.now_real_ns = RealtimeNs();
+    screen.Draw(RenderTop(session->jobs(), state, static_cast<size_t>(COLS), static_cast<size_t>(LINES)));
+    Wait(client, true);
+  }
+  return 0;
+}
+
+int Main(std::vector<std::string> arguments) {
+  for (const std::string& word : arguments) {
+    if (word == "--help" || word == "-h") {
+      PrintHelp();
+      return 0;
+    }
+  }
+  absl::StatusOr<settings::Merged> merged = settings::Merge("top", std::move(arguments));
+  if (!merged.ok()) return Usage(std::string(merged.status().message()));
+  settings::Tell(*merged);
+  arguments = std::move(merged->words);
+  const absl::StatusOr<ToolOptions> options = TakeToolOptions(&arguments);
+  if (!options.ok()) return Usage(std::string(options.status().message()));
+  bool once = isatty(STDOUT_FILENO) == 0 || isatty(STDIN_FILENO) == 0;
+  bool json = false;
+  std::string job;
+  for (const std::string& word : arguments) {
+    if (word == "--once") {
+      once = true;
+    } else if (word == "--json") {
+      once = json = true;
+    } else if (!word.empty() && word[0] == '-') {
+      return Usage("unknown option " + word);
+    } else if (!job.empty()) {
+      return Usage("one job, please: " + job + " or " + word);
+    } else {
+      job = word;
+    }
+  }
+  const absl::StatusOr<CollectorAddress> address = FindCollector(*options);
+  if (!address.ok()) {
+    fprintf(stderr, "lockstep top: %s\n", std::string(address.status().message()).c_str());
+    return 1;
+  }
+  wire::ClientOptions client_options;
+  client_options.endpoints = {address->endpoint};
+  client_options.security = address->security;
+  absl::StatusOr<std::unique_ptr<wire::Client>> client = wire::Client::Connect(client_options);
+  if (!client.ok()) {
+    fprintf(stderr, "lockstep top: %s\n", std::string(client.status().message()).c_str());
+    return 1;
+  }
+  Hello::Role role = Hello::OPERATOR;
+  if (!address->security.insecure && !address->security.own_key.empty()) {
+    const absl::StatusOr<wire::KeyPair> key = wire::ReadSecretKey(address->security.own_key);
+    if (key.ok() && key->role == wire::Role::kReader) role = Hello::READER;
+  }
+  TopSession session(client->get(), job, role);
+  return once ? Once(&session, client->get(), json) : Interactive(&session, client->get());
+}
+
+}  // namespace
+}  // namespace lockstep
+
+int main(int argc, char** argv) {
+  return lockstep::Main({argv + 1, argv + argc});
+}

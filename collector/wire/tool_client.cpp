@@ -1,0 +1,145 @@
+#include "collector/wire/tool_client.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "collector/common/runtime_folder.h"
+
+namespace lockstep {
+namespace {
+
+std::string Environment(const char* name) {
+  const char* value = getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+bool Readable(const std::string& path) {
+  return access(path.c_str(), R_OK) == 0;
+}
+
+std::vector<std::string> KeyFolders() {
+  std::vector<std::string> folders;
+  if (const std::string keys = Environment("LOCKSTEP_KEYS"); !keys.empty()) folders.push_back(keys);
+  if (const std::string home = Environment("HOME"); !home.empty()) folders.push_back(home + "/.config/lockstep/keys");
+  folders.push_back("/etc/lockstep/keys");
+  return folders;
+}
+
+// First of folder/name that can be read.
+std::string FindKey(const std::vector<std::string>& names) {
+  for (const std::string& folder : KeyFolders()) {
+    for (const std::string& name : names) {
+      if (const std::string path = absl::StrCat(folder, "/", name); Readable(path)) return path;
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+const char kToolOptionsHelp[] =
+    "  --collector ENDPOINT  the collector, e.g. tcp://head:9470 (LOCKSTEP_COLLECTOR; otherwise the one that this\n"
+    "                        host's agent or collector has left word of)\n"
+    "  --key FILE            own secret key, an operator's or a reader's (LOCKSTEP_KEY; otherwise operator.key or\n"
+    "                        reader.key in $LOCKSTEP_KEYS, ~/.config/lockstep/keys, /etc/lockstep/keys)\n"
+    "  --server-key KEY      the collector's public key: a file, or its 40 characters (LOCKSTEP_SERVER_KEY;\n"
+    "                        otherwise as the collector, or collector.pub in those folders)\n"
+    "  --insecure            without keys\n";
+
+absl::StatusOr<ToolOptions> TakeToolOptions(std::vector<std::string>* arguments) {
+  ToolOptions options;
+  const struct {
+    const char* name;
+    std::string* value;
+  } known[] = {{"--collector", &options.collector}, {"--key", &options.key}, {"--server-key", &options.server_key}};
+  std::vector<std::string> rest;
+  for (size_t i = 0; i < arguments->size(); ++i) {
+    const std::string& word = (*arguments)[i];
+    if (word == "--") {
+      rest.insert(rest.end(), arguments->begin() + static_cast<std::ptrdiff_t>(i), arguments->end());
+      break;
+    }
+    if (word == "--insecure") {
+      options.insecure = true;
+      continue;
+    }
+    bool taken = false;
+    for (const auto& option : known) {
+      const std::string with_value = absl::StrCat(option.name, "=");
+      if (word == option.name) {
+        if (i + 1 == arguments->size()) return absl::InvalidArgumentError(absl::StrCat(word, " needs a value"));
+        *option.value = (*arguments)[++i];
+        taken = true;
+      } else if (word.compare(0, with_value.size(), with_value) == 0) {
+        *option.value = word.substr(with_value.size());
+        taken = true;
+      }
+    }
+    if (!taken) rest.push_back(word);
+  }
+  *arguments = std::move(rest);
+  return options;
+}
+
+absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options) {
+  CollectorAddress address;
+  address.endpoint = options.collector;
+  address.found = "--collector, LOCKSTEP_COLLECTOR or a configuration file";
+  address.security.insecure = options.insecure;
+  address.security.own_key = options.key;
+  address.security.server_key = options.server_key;
+  if (address.endpoint.empty()) {
+    // A host's own agent runs as root; a user's collector leaves word in the user's folder.
+    std::vector<std::string> looked;
+    std::vector<std::string> folders = ServiceFolders();
+    const std::string own = RuntimeFolderPath();
+    if (!Environment("LOCKSTEP_RUNTIME_DIR").empty()) {
+      folders = {own};
+    } else if (std::find(folders.begin(), folders.end(), own) == folders.end()) {
+      folders.insert(folders.begin(), own);
+    }
+    for (const std::string& folder : folders) {
+      const absl::StatusOr<CollectorPlace> place = ReadCollectorPlace(folder);
+      looked.push_back(folder + "/collector");
+      if (absl::IsPermissionDenied(place.status())) {
+        looked.back() += " that this user may read";
+        continue;
+      }
+      if (place.ok()) {
+        // Its socket answers that user and root (wire/server.cpp): say so, rather than wait for an answer.
+        if (absl::StartsWith(place->endpoint, "ipc://") && place->user != geteuid() && geteuid() != 0) {
+          return absl::PermissionDeniedError(absl::StrCat("the agent of this host is alone (", place->endpoint, ") and answers user ", place->user,
+                                                          " only: ask as that user, or name a collector with --collector"));
+        }
+        address.endpoint = place->endpoint;
+        address.found = looked.back();
+        if (address.security.server_key.empty()) address.security.server_key = place->server_key;
+        break;
+      }
+      // A file that cannot be trusted is a reason to stop, not to look further.
+      if (!absl::IsNotFound(place.status())) return place.status();
+    }
+    if (address.endpoint.empty()) {
+      return absl::NotFoundError(absl::StrCat("no collector is known here: no ", absl::StrJoin(looked, ", no "),
+                                              "; give --collector ENDPOINT or set LOCKSTEP_COLLECTOR"));
+    }
+  }
+  // On loopback keys are used where somebody named some: a collector there may go without.
+  const bool keys = !wire::IsLocal(address.endpoint) || !Environment("LOCKSTEP_KEYS").empty() ||
+                    !address.security.own_key.empty() || !address.security.server_key.empty();
+  if (keys && !options.insecure) {
+    if (address.security.own_key.empty()) address.security.own_key = FindKey({"operator.key", "reader.key"});
+    if (address.security.server_key.empty()) address.security.server_key = FindKey({"collector.pub"});
+  }
+  if (const absl::Status status = wire::CheckSecurity(address.security, address.endpoint, false); !status.ok()) {
+    return status;
+  }
+  return address;
+}
+
+}  // namespace lockstep

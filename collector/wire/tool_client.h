@@ -1,0 +1,39 @@
+// How people's tools (dump, top) find the collector and prove who they are: what they are told, else what the agent or
+// collector of this host wrote into its runtime folder.
+#ifndef LOCKSTEP_COLLECTOR_WIRE_TOOL_CLIENT_H_
+#define LOCKSTEP_COLLECTOR_WIRE_TOOL_CLIENT_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "collector/wire/keys.h"
+
+namespace lockstep {
+
+struct ToolOptions {
+  std::string collector;   // --collector
+  std::string key;         // --key
+  std::string server_key;  // --server-key
+  bool insecure = false;   // --insecure
+};
+
+// Takes these options out of `arguments` (settings::Merge has added those of files and environment) wherever they stand ("--key FILE" and "--key=FILE"); the rest stays in order.
+// Arguments after "--" are left alone. InvalidArgument when a value is missing.
+absl::StatusOr<ToolOptions> TakeToolOptions(std::vector<std::string>* arguments);
+// The lines of --help that describe them.
+extern const char kToolOptionsHelp[];
+
+struct CollectorAddress {
+  std::string endpoint;
+  wire::Security security;
+  std::string found;  // where it was said: "--collector", "LOCKSTEP_COLLECTOR", a file's path
+};
+// Where no key is given, operator.key and reader.key are looked for in $LOCKSTEP_KEYS, ~/.config/lockstep/keys and
+// /etc/lockstep/keys. NotFound says every place that was looked at and what to do.
+absl::StatusOr<CollectorAddress> FindCollector(const ToolOptions& options);
+
+}  // namespace lockstep
+
+#endif  // LOCKSTEP_COLLECTOR_WIRE_TOOL_CLIENT_H_

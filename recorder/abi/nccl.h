@@ -1,0 +1,72 @@
+// NCCL's public types as far as a forwarder needs them, written down here so that building needs no NCCL. Layouts hold
+// for 2.4 to 2.30 (64-bit).
+#ifndef LOCKSTEP_RECORDER_ABI_NCCL_H_
+#define LOCKSTEP_RECORDER_ABI_NCCL_H_
+
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "recorder/abi/nccl_names.h"
+
+#include "recorder/base/host_memory.h"
+
+namespace lockstep::recorder {
+
+using NcclComm = void*;
+using CudaStream = void*;
+
+struct NcclUniqueId {
+  char internal[128];
+};
+static_assert(sizeof(NcclUniqueId) == 128 && alignof(NcclUniqueId) == 1);
+
+// The head of ncclConfig_t. Callers built against an old nccl.h pass fewer bytes: `size` says how many there are.
+struct NcclConfig {
+  size_t size;
+  uint32_t magic;
+  uint32_t version;
+  int blocking;
+  int cga_cluster_size, min_ctas, max_ctas;
+  const char* net_name;
+  int split_share, traffic_class;
+  const char* comm_name;
+};
+static_assert(offsetof(NcclConfig, blocking) == 16 && offsetof(NcclConfig, comm_name) == 48);
+static_assert(sizeof(NcclConfig) == 56);
+
+struct ConfigFacts {
+  bool given = false;  // readable, and one of NCCL's
+  bool says_blocking = false;
+  bool blocking = true;
+  char name[64] = "";
+};
+
+// By NCCL's own rule: the size first, then no more than that. Nothing the caller named is touched where it is not mapped.
+inline ConfigFacts ReadConfig(const NcclConfig* config) noexcept {
+  ConfigFacts facts;
+  size_t size = 0;
+  if (config == nullptr || !ReadHostMemory(config, &size, sizeof(size))) return facts;
+  if (size < offsetof(NcclConfig, blocking) + sizeof(int) || size > 65536) return facts;
+  NcclConfig local{};
+  const bool has_name = size >= sizeof(local);
+  // A size that lies may reach past the end of what is mapped: then the oldest layout is all that is believed.
+  if (!ReadHostMemory(config, &local, has_name ? sizeof(local) : size) &&
+      !ReadHostMemory(config, &local, offsetof(NcclConfig, blocking) + sizeof(int))) {
+    return facts;
+  }
+  if (local.magic != 0xcafebeef) return facts;
+  facts.given = true;
+  facts.says_blocking = local.blocking != INT_MIN;
+  facts.blocking = local.blocking != 0;
+  if (has_name && local.version >= 22700) ReadHostText(local.comm_name, facts.name, sizeof(facts.name));
+  return facts;
+}
+
+}  // namespace lockstep::recorder
+
+#define LOCKSTEP_EXPORT extern "C" __attribute__((visibility("default")))
+#define LOCKSTEP_CALLER __builtin_return_address(0)
+
+#endif  // LOCKSTEP_RECORDER_ABI_NCCL_H_

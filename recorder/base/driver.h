@@ -1,0 +1,98 @@
+// The GPU driver's functions that marks need, found at run time: CUDA's, or HIP's where there is no CUDA.
+#ifndef LOCKSTEP_RECORDER_BASE_DRIVER_H_
+#define LOCKSTEP_RECORDER_BASE_DRIVER_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace lockstep::recorder {
+
+using DriverResult = int;  // CUresult, hipError_t: 0 is success
+using DevicePointer = unsigned long long;
+
+// Only what is used, by the driver's published prototypes; null where it is lacking. With HIP a context stands for a device.
+struct Driver {
+  DriverResult (*write64)(void* stream, DevicePointer to, uint64_t value, unsigned flags);
+  DriverResult (*is_capturing)(void* stream, int* status);
+  DriverResult (*capture_info)(void* stream, int* status, uint64_t* id);
+  DriverResult (*host_register)(void* at, size_t bytes, unsigned flags);
+  DriverResult (*host_pointer)(DevicePointer* to, void* at, unsigned flags);
+  DriverResult (*capture_mode)(int* mode);
+  DriverResult (*get_current)(void** context);
+  DriverResult (*set_current)(void* context);
+  DriverResult (*stream_context)(void* stream, void** context);
+  DriverResult (*get_device)(int* device);
+  DriverResult (*driver_version)(int* version);
+  DriverResult (*device_uuid)(void* uuid, int device);
+  DriverResult (*pci_id)(char* text, int bytes, int device);
+  DriverResult (*attribute)(int* value, int attribute, int device);
+  DriverResult (*stream_id)(void* stream, unsigned long long* id);
+  DriverResult (*context_id)(void* context, unsigned long long* id);
+  DriverResult (*device_context)(int device, void** context);  // the one default streams belong to; never makes one
+  DriverResult (*event_create)(void** event, unsigned flags);
+  DriverResult (*event_record)(void* event, void* stream);
+  DriverResult (*event_query)(void* event);
+  DriverResult (*event_elapsed)(float* milliseconds, void* from, void* to);
+  bool old_write64;  // the first version of write64, which drivers refuse unless told otherwise
+};
+
+inline constexpr DriverResult kDriverNotReady = 600;
+inline constexpr int kCaptureRelaxed = 2;
+
+// An error that says the GPU or its context is broken, rather than that a call was wrong.
+inline bool IsGpuError(DriverResult result) noexcept {
+  return (result >= 700 && result <= 721 && result != 704 && result != 705 && result != 708 && result != 709 &&
+          result != 712 && result != 713 && result != 720) ||
+         result == 214 || result == 220 || result == 226 || result == 999;
+}
+
+extern Driver g_driver;
+extern uint32_t g_driver_state;  // 0 no driver was loaded yet, 1 complete enough for marks, 2 not
+
+// True when it is complete enough for marks. While no driver is loaded the next call looks again.
+bool FindDriver() noexcept;
+
+// Makes a context current for the calling thread, and the one before when it goes. Nothing happens for null, or where it
+// is current already.
+class InContext {
+ public:
+  explicit InContext(void* context) noexcept {
+    if (context == nullptr || g_driver.get_current == nullptr || g_driver.set_current == nullptr ||
+        g_driver.get_current(&before_) != 0 || before_ == context) {
+      return;
+    }
+    result_ = g_driver.set_current(context);
+    switched_ = result_ == 0;
+  }
+  ~InContext() {
+    if (switched_) g_driver.set_current(before_);
+  }
+  InContext(const InContext&) = delete;
+  InContext& operator=(const InContext&) = delete;
+  DriverResult result() const noexcept { return result_; }
+
+ private:
+  void* before_ = nullptr;
+  DriverResult result_ = 0;
+  bool switched_ = false;
+};
+
+// While another thread captures in global mode some calls would spoil its capture; relaxed mode keeps out of it.
+class RelaxedCapture {
+ public:
+  RelaxedCapture() noexcept {
+    if (g_driver.capture_mode != nullptr) g_driver.capture_mode(&mode_);
+  }
+  ~RelaxedCapture() {
+    if (g_driver.capture_mode != nullptr) g_driver.capture_mode(&mode_);
+  }
+  RelaxedCapture(const RelaxedCapture&) = delete;
+  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
+
+ private:
+  int mode_ = kCaptureRelaxed;
+};
+
+}  // namespace lockstep::recorder
+
+#endif  // LOCKSTEP_RECORDER_BASE_DRIVER_H_

@@ -1,0 +1,19 @@
+// Reading memory that the host named and that may be gone: a configuration's string, the variable a late handle is
+// stored to.
+#ifndef LOCKSTEP_RECORDER_BASE_HOST_MEMORY_H_
+#define LOCKSTEP_RECORDER_BASE_HOST_MEMORY_H_
+
+#include <stddef.h>
+
+namespace lockstep::recorder {
+
+// Copies `bytes` of this process's memory. False, and nothing promised of `to`, where some of it is not mapped. System
+// calls: for cold ways only.
+bool ReadHostMemory(const void* from, void* to, size_t bytes) noexcept;
+
+// Copies text up to its end, to the end of what is mapped, or size - 1 bytes; ends with a zero.
+void ReadHostText(const char* from, char* to, size_t size) noexcept;
+
+}  // namespace lockstep::recorder
+
+#endif  // LOCKSTEP_RECORDER_BASE_HOST_MEMORY_H_

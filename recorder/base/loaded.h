@@ -1,0 +1,57 @@
+// Looks into the objects the dynamic linker has loaded: finds functions by name and objects by address. Stands in for
+// dlsym and dladdr, whose symbol versions moved in glibc 2.34, and sees libraries that were opened RTLD_LOCAL.
+#ifndef LOCKSTEP_RECORDER_BASE_LOADED_H_
+#define LOCKSTEP_RECORDER_BASE_LOADED_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+namespace lockstep::recorder {
+
+struct LoadedObject {
+  const char* name;    // the linker's string: path, "" for the program itself; lives as long as the object
+  const char* soname;  // null when it has none
+  uintptr_t base;
+  uintptr_t text_begin, text_end;  // lowest to highest executable address
+};
+
+// Which objects may answer.
+enum class Among {
+  kAll,    // what the program itself would call; never for a name that this library exports
+  kAfter,  // those after this library in load order, as RTLD_NEXT, so that a library preloaded before this one that
+           // forwards to it is not given its own call back; else an NCCL or CUDA runtime that lies before
+};
+
+// The first object in load order, other than the one this code is in, that defines the function `name`. Returns null
+// when there is none. Takes the linker's short list lock: once per name, never on the way of every call.
+void* FindFunction(const char* name, Among among, LoadedObject* owner) noexcept;
+
+// As FindFunction(kAfter), but where a CUDA runtime comes first, prefers the one that the object around `caller` names
+// in its DT_NEEDED entries: two of different versions may share a process. *definers says how many there are to choose
+// from.
+void* FindFunctionFor(const char* name, const void* caller, LoadedObject* owner, int* definers) noexcept;
+
+// `name` as the object around `address` itself defines it, else null.
+void* FindFunctionIn(const char* name, const void* address) noexcept;
+
+// An NCCL or RCCL library, and nothing else, by its soname: not a framework that has NCCL inside, not a hook.
+bool IsNcclLibrary(const LoadedObject& object) noexcept;
+
+// Keeps the object mapped for good, since pointers into it are kept: a plugin that brought it may be closed.
+// True when it was not kept before.
+bool KeepLoaded(const LoadedObject& object) noexcept;
+
+// The function `name` of the first object behind this one in load order. By the linker's list alone, without a lock or a
+// call of any other library: for the first dlsym of a process, which may come before those can be called.
+void* FindNext(const char* name) noexcept;
+
+// True when the object around `address` stands before this library in load order.
+bool LiesBefore(const void* address) noexcept;
+
+// The object around `address`; *build_hash is a hash of its build id, or of its path where it has none, never 0.
+// Returns false when no object holds the address (code made at run time).
+bool FindObject(const void* address, LoadedObject* object, uint32_t* build_hash) noexcept;
+
+}  // namespace lockstep::recorder
+
+#endif  // LOCKSTEP_RECORDER_BASE_LOADED_H_

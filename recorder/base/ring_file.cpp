@@ -1,0 +1,312 @@
+#include "recorder/base/ring_file.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+#include "recorder/base/clock.h"
+#include "recorder/base/environment.h"
+#include "recorder/base/old_rings.h"
+#include "recorder/base/reading_group.h"
+#include "recorder/base/sys.h"
+
+namespace lockstep::recorder {
+namespace {
+
+// One line of the library's file, which `strings` shows: no soname tells the version of what is preloaded by its path.
+const char kVersionLine[] = "liblockstep " LOCKSTEP_VERSION;
+
+using ring::Section;
+using ring::SectionKind;
+
+// The raw call: libc's fstat is too new a symbol, and old containers refuse statx.
+bool IsOwnFolder(long fd, bool strict) noexcept {
+  struct stat info {};
+  if (Sys(SYS_fstat, fd, &info) != 0 || !S_ISDIR(info.st_mode)) return false;
+  return !strict || info.st_uid == static_cast<uint32_t>(Sys(SYS_geteuid));
+}
+
+void MakeParents(const char* path) noexcept {
+  char part[400];
+  CopyText(part, sizeof(part), path);
+  for (char* c = part + 1; *c != 0; ++c) {
+    if (*c != '/') continue;
+    *c = 0;
+    Sys(SYS_mkdirat, AT_FDCWD, part, 0700);
+    *c = '/';
+  }
+  Sys(SYS_mkdirat, AT_FDCWD, part, 0700);
+}
+
+// What the user can act on; libc's own texts need its locale.
+const char* ErrorText(long error) noexcept {
+  switch (error < 0 ? -error : error) {
+    case EACCES: return "permission denied";
+    case EPERM: return "not permitted";
+    case EROFS: return "read-only file system";
+    case ENOENT: return "no such folder";
+    case ENOTDIR: return "not a folder";
+    case ELOOP: return "a link, which is not followed";
+    case ENOSPC: return "no space left";
+    case EDQUOT: return "quota exceeded";
+    case EMFILE: return "the process has too many open files (ulimit -n)";
+    case ENFILE: return "the host has too many open files";
+    case ENOMEM: return "out of memory or address space (ulimit -v)";
+    case EFBIG: return "file too large (ulimit -f)";
+    case ENAMETOOLONG: return "name too long";
+    case ENOSYS: return "the system call is refused";
+    case EIO: return "input/output error";
+    default: return "error";
+  }
+}
+
+// A page of a mapped file that must be brought or written elsewhere first makes the host wait; one that can no longer be
+// written ends it (SIGBUS), which reserved space does not prevent where every write takes new space.
+const char* UnfitFileSystem(long folder) noexcept {
+  struct statfs info {};
+  if (Sys(SYS_fstatfs, folder, &info) != 0) return nullptr;
+  switch (static_cast<uint32_t>(info.f_type)) {
+    case 0x6969: return "NFS";
+    case 0xfe534d42: case 0xff534d42: case 0x517b: return "SMB";
+    case 0x00c36400: return "Ceph";
+    case 0x0bd00bd0: return "Lustre";
+    case 0x47504653: return "GPFS";
+    case 0x19830326: return "BeeGFS";
+    case 0x01021997: return "9p";
+    case 0x65735546: return "FUSE";
+    case 0x9123683e: return "btrfs";
+    case 0x2fc12fc1: return "ZFS";
+    case 0xca451a4e: return "bcachefs";
+    default: return nullptr;
+  }
+}
+
+// Opens $LOCKSTEP_DIR/<job>.<restart>, making what is missing. The default folder has a name others can guess, so it
+// must be ours and no link; a folder the user names may be shared.
+long OpenFolder(const Environment& env, int64_t group, char* reason, unsigned reason_bytes) noexcept {
+  MakeParents(env.folder);
+  const int link_rule = env.folder_is_default ? O_NOFOLLOW : 0;
+  const long top = Sys(SYS_openat, AT_FDCWD, env.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | link_rule, 0);
+  if (top < 0) {
+    snprintf(reason, reason_bytes, "cannot use the folder %s: %s (%ld)", env.folder, ErrorText(top), -top);
+    return -1;
+  }
+  if (!IsOwnFolder(top, env.folder_is_default)) {
+    snprintf(reason, reason_bytes, "the folder %s belongs to another user", env.folder);
+    Sys(SYS_close, top);
+    return -1;
+  }
+  // A folder that others share is theirs to open to a group.
+  if (group >= 0 && IsOwnFolder(top, true)) LetGroupRead(top, group, true);
+  Sys(SYS_mkdirat, top, env.job_folder, 0700);
+  const long inner = Sys(SYS_openat, top, env.job_folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW, 0);
+  Sys(SYS_close, top);
+  if (inner < 0) {
+    snprintf(reason, reason_bytes, "cannot make the folder %s/%s: %s (%ld)", env.folder, env.job_folder,
+             ErrorText(inner), -inner);
+    return -1;
+  }
+  const char* unfit = UnfitFileSystem(inner);
+  if (unfit != nullptr) {
+    snprintf(reason, reason_bytes,
+             "the folder %s is on %s, where a server or a full disk could stop the job: name one in memory (tmpfs)",
+             env.folder, unfit);
+    Sys(SYS_close, inner);
+    return -1;
+  }
+  return inner;
+}
+
+// Reserves every page now: a hole in a full tmpfs would be a SIGBUS later.
+long Reserve(long fd, uint64_t bytes) noexcept {
+  const long result = Sys(SYS_fallocate, fd, 0, 0L, static_cast<long>(bytes));
+  if (result != -EOPNOTSUPP && result != -ENOSYS) return result;
+  static const char kZeros[ring::kPage] = {};
+  for (uint64_t at = 0; at < bytes; at += sizeof(kZeros)) {
+    const long written = Sys(SYS_pwrite64, fd, kZeros, sizeof(kZeros), static_cast<long>(at));
+    if (written != static_cast<long>(sizeof(kZeros))) return written < 0 ? written : -ENOSPC;
+  }
+  return 0;
+}
+
+uint64_t FreeBytes(long folder) noexcept {
+  struct statfs info {};
+  if (Sys(SYS_fstatfs, folder, &info) != 0 || info.f_blocks == 0) return UINT64_MAX;  // a tmpfs without a limit says 0
+  return static_cast<uint64_t>(info.f_bavail) * static_cast<uint64_t>(info.f_bsize);
+}
+
+// A file beyond the process's limit would be answered with SIGXFSZ, which ends the process.
+uint64_t FileSizeLimit() noexcept {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return UINT64_MAX;
+  return limit.rlim_cur;
+}
+
+void FillHeader(ring::Header* header, const Environment& env) noexcept {
+  header->pid = ProcessId();
+  header->uid = static_cast<uint32_t>(Sys(SYS_geteuid));
+  header->restart_count = env.restart_count;
+  header->rank = env.rank;
+  header->world_size = env.world_size;
+  header->local_rank = env.local_rank;
+  header->start_ticks = ProcessStartTicks();
+  header->pid_namespace_inode = PidNamespaceInode();
+  ReadBootId(header->boot_id, sizeof(header->boot_id));
+  CopyText(header->host, sizeof(header->host), env.host);
+  CopyText(header->job, sizeof(header->job), env.job);
+  CopyText(header->step, sizeof(header->step), env.step);
+  CopyText(header->note, sizeof(header->note), env.note);
+  CopyText(header->recorder_version, sizeof(header->recorder_version), kVersionLine + sizeof("liblockstep"));
+  header->host_waits = env.cuda ? 1 : 0;
+}
+
+}  // namespace
+
+void LayOut(RingMap* map, uint8_t* base, uint64_t bytes) noexcept {
+  const ring::Capacities capacity = ring::CapacitiesFor(bytes);
+  map->base = base;
+  map->bytes = bytes;
+  map->capacities = capacity;
+  auto* header = reinterpret_cast<ring::Header*>(base);
+  map->header = header;
+  uint64_t offset = ring::kPage;
+  uint32_t used = 0;
+  auto place = [&](SectionKind kind, uint64_t stride, uint64_t count) noexcept {
+    Section& section = header->sections[used++];
+    section.kind = kind;
+    section.offset = offset;
+    section.stride = stride;
+    section.count = count;
+    uint8_t* at = base + offset;
+    offset = (offset + stride * count + ring::kPage - 1) & ~(ring::kPage - 1);
+    return at;
+  };
+  map->comms = reinterpret_cast<ring::CommEntry*>(place(SectionKind::kComms, sizeof(ring::CommEntry), capacity.comms));
+  map->peers = reinterpret_cast<ring::PeerEntry*>(place(SectionKind::kPeers, sizeof(ring::PeerEntry), capacity.peers));
+  map->threads =
+      reinterpret_cast<ring::ThreadCell*>(place(SectionKind::kThreads, sizeof(ring::ThreadCell), capacity.threads));
+  map->streams =
+      reinterpret_cast<ring::StreamCell*>(place(SectionKind::kStreams, sizeof(ring::StreamCell), capacity.streams));
+  const uint64_t marks_at = offset;
+  map->marks = reinterpret_cast<ring::MarkLine*>(place(SectionKind::kMarks, sizeof(ring::MarkLine), capacity.streams));
+  map->marks_bytes = offset - marks_at;
+  map->rings = reinterpret_cast<ring::OpSlot*>(
+      place(SectionKind::kRings, sizeof(ring::OpSlot) * capacity.ring_slots, capacity.rings));
+  map->overflow =
+      reinterpret_cast<ring::OpSlot*>(place(SectionKind::kOverflow, sizeof(ring::OpSlot), capacity.overflow_slots));
+  map->kernels =
+      reinterpret_cast<ring::KernelEntry*>(place(SectionKind::kKernels, sizeof(ring::KernelEntry), capacity.kernels));
+  map->profiler = reinterpret_cast<ring::ProfilerState*>(map->kernels);
+  map->proxies =
+      reinterpret_cast<ring::ProxyEntry*>(place(SectionKind::kProxies, sizeof(ring::ProxyEntry), capacity.proxies));
+  map->graphs = reinterpret_cast<ring::GraphCell*>(place(SectionKind::kGraphs, sizeof(ring::GraphCell), capacity.graphs));
+  map->graph_ops = reinterpret_cast<ring::GraphOp*>(place(SectionKind::kGraphOps, sizeof(ring::GraphOp), capacity.graph_ops));
+  map->times = reinterpret_cast<ring::TimeSlot*>(place(SectionKind::kTimes, sizeof(ring::TimeSlot), capacity.times));
+  header->section_count = used;
+  header->layout_version = ring::kLayoutVersion;
+  header->min_reader_version = ring::kMinReaderVersion;
+  header->header_bytes = sizeof(ring::Header);
+  header->endian_mark = ring::kEndianMark;
+  header->file_bytes = bytes;
+  header->rank = header->world_size = header->local_rank = header->gpu_index = -1;
+}
+
+bool AddHelper(RingMap* map) noexcept {
+  ring::Header* header = map->header;
+  const Section& last = header->sections[header->section_count - 1];
+  const uint64_t offset = (last.offset + last.stride * last.count + ring::kPage - 1) & ~(ring::kPage - 1);
+  if (header->section_count >= ring::kMaxSections || offset + sizeof(ring::HelperArea) > map->bytes) return false;
+  Section& section = header->sections[header->section_count++];
+  section.kind = SectionKind::kHelper;
+  section.offset = offset;
+  section.stride = sizeof(ring::HelperArea);
+  section.count = 1;
+  map->helper = reinterpret_cast<ring::HelperArea*>(map->base + offset);
+  return true;
+}
+
+bool CreateRing(RingMap* map, char* reason, unsigned reason_bytes) noexcept {
+  static Environment env;  // too large for the host's stack; CreateRing is entered by one thread at a time
+  ReadEnvironment(&env);
+  const int64_t group = env.group[0] == 0 ? -1 : FindGroup(env.group);
+  const long folder = OpenFolder(env, group, reason, reason_bytes);
+  if (folder < 0) return false;
+  uint64_t bytes = env.ring_bytes;
+  const uint64_t largest = FileSizeLimit();
+  if (largest < ring::kMinFileBytes) {
+    snprintf(reason, reason_bytes, "the process may not write files of 512 KiB (ulimit -f)");
+    Sys(SYS_close, folder);
+    return false;
+  }
+  while (bytes > largest) bytes /= 2;
+  const uint64_t free_bytes = FreeBytes(folder);
+  while (bytes >= ring::kMinFileBytes && bytes > free_bytes / 16) bytes /= 2;
+  if (bytes < ring::kMinFileBytes) {
+    snprintf(reason, reason_bytes,
+             "only %llu KiB are free in %s, and at most a sixteenth of it is taken (512 KiB needed)",
+             static_cast<unsigned long long>(free_bytes >> 10), env.folder);
+    Sys(SYS_close, folder);
+    return false;
+  }
+  char name[256];
+  uint64_t random = 0;
+  if (Sys(SYS_getrandom, &random, sizeof(random), 1 /* GRND_NONBLOCK */) != sizeof(random)) random = Mix(Counter());
+  snprintf(name, sizeof(name), "%.120s.%d.%08x.ring", env.host, ProcessId(),
+           static_cast<unsigned>(random ^ (random >> 32)));
+  const long fd = Sys(SYS_openat, folder, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (fd < 0) {
+    snprintf(reason, reason_bytes, "cannot make a file in %s/%s: %s (%ld)", env.folder, env.job_folder, ErrorText(fd),
+             -fd);
+    Sys(SYS_close, folder);
+    return false;
+  }
+  long result = Reserve(fd, bytes);
+  while (result == -ENOSPC && bytes / 2 >= ring::kMinFileBytes) {
+    bytes /= 2;
+    Sys(SYS_ftruncate, fd, 0L);  // nobody maps it yet
+    result = Reserve(fd, bytes);
+  }
+  void* base = MAP_FAILED;
+  if (result == 0) base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, static_cast<int>(fd), 0);
+  bool group_reads = group >= 0;
+  if (group_reads) group_reads = IsOwnFolder(folder, true) && LetGroupRead(folder, group, true) && LetGroupRead(fd, group, false);
+  Sys(SYS_close, fd);
+  if (result != 0 || base == MAP_FAILED) {
+    Sys(SYS_unlinkat, folder, name, 0);
+    Sys(SYS_close, folder);
+    const long error = result != 0 ? -result : static_cast<long>(ENOMEM);
+    snprintf(reason, reason_bytes, "cannot reserve %llu KiB in %s: %s (%ld)",
+             static_cast<unsigned long long>(bytes >> 10), env.folder, ErrorText(error), error);
+    return false;
+  }
+  snprintf(map->path, sizeof(map->path), "%s/%s/%s", env.folder, env.job_folder, name);
+  LayOut(map, static_cast<uint8_t*>(base), bytes);
+  const bool no_helper = env.helper && !AddHelper(map);
+  ring::Header* header = map->header;
+  header->tick_kind = ChooseClock(env.monotonic_clock);
+  FillHeader(header, env);
+  if (no_helper && header->note[0] == 0) CopyText(header->note, sizeof(header->note), "LOCKSTEP_HELPER: the ring file is too small for it");
+  if (env.group[0] != 0 && !group_reads && header->note[0] == 0) {
+    snprintf(header->note, sizeof(header->note), "LOCKSTEP_GROUP: %s; the ring is its owner's alone",
+             group < 0 ? "there is no such group" : "the process is no member of the group");
+  }
+  // Two triples a little apart give a first idea of the rate; later ones are better.
+  header->triples[0] = ReadTriple();
+  while (MonotonicNs() - static_cast<uint64_t>(header->triples[0].mono_ns) < 200000) {
+  }
+  header->triples[1] = ReadTriple();
+  header->triples_written = 2;
+  const auto span = static_cast<uint64_t>(header->triples[1].mono_ns - header->triples[0].mono_ns);
+  header->tick_hz = span == 0 ? 0 : (header->triples[1].ticks - header->triples[0].ticks) * 1000000000u / span;
+  header->created_ticks = header->triples[0].ticks;
+  header->state = 1;  // recording
+  FenceRelease();
+  memcpy(header->magic, ring::kMagic, sizeof(ring::kMagic));
+  MarkReplacedRings(folder, name, *header);
+  Sys(SYS_close, folder);
+  return true;
+}
+
+}  // namespace lockstep::recorder

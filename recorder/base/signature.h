@@ -1,0 +1,47 @@
+// Rolling hash of a communicator's collectives: equal on all its members while they do the same. It is affine in what came
+// before, so that the operations of a captured graph fold into one factor and one term: a member that launches the graph and
+// one that issues the same operations one by one arrive at the same hash.
+#ifndef LOCKSTEP_RECORDER_BASE_SIGNATURE_H_
+#define LOCKSTEP_RECORDER_BASE_SIGNATURE_H_
+
+#include <cstdint>
+
+#include "recorder/ring/calls.h"
+
+namespace lockstep::recorder {
+
+// Odd; less one, it has one factor 2 only: two operations that change places show.
+constexpr uint64_t kRollFactor = 0x9fb21c651e98df27u;
+
+// What NCCL demands to be equal on all members. Never dependent on what came before.
+inline uint64_t SignatureOf(ring::CallKind kind, uint8_t datatype, uint8_t reduction, int32_t root_or_peer, uint64_t count) noexcept {
+  uint64_t value = static_cast<uint64_t>(kind) | uint64_t{datatype} << 16 | uint64_t{reduction} << 24 |
+                   static_cast<uint64_t>(static_cast<uint32_t>(root_or_peer)) << 32;
+  value *= 0x9fb21c651e98df25u;
+  value ^= value >> 29;
+  value = (value + count) * 0xd6e8feb86659fd93u;
+  return value ^ value >> 32;
+}
+
+inline uint64_t Roll(uint64_t hash, uint64_t signature) noexcept {
+  return hash * kRollFactor + signature;
+}
+
+// Operations in their order, as one step; {1, 0}: none. Without initializers: tables of it are to be zero pages.
+struct RolledSteps {
+  uint64_t factor, term;
+
+  void Add(uint64_t signature) noexcept {
+    factor *= kRollFactor;
+    term = Roll(term, signature);
+  }
+  void Add(const RolledSteps& later) noexcept {
+    factor *= later.factor;
+    term = term * later.factor + later.term;
+  }
+  uint64_t After(uint64_t hash) const noexcept { return hash * factor + term; }
+};
+
+}  // namespace lockstep::recorder
+
+#endif  // LOCKSTEP_RECORDER_BASE_SIGNATURE_H_

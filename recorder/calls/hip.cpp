@@ -1,0 +1,97 @@
+// HIP's names for the runtime calls in which a host waits and those that order streams: the same subset as CUDA's, seen the
+// same way. The _spt twins are for the per-thread default stream.
+#include "recorder/core/host_waits.h"
+#include "recorder/abi/nccl.h"
+#include "recorder/core/real.h"
+
+using namespace lockstep::recorder;
+using lockstep::ring::CallKind;
+
+#define LOCKSTEP_REAL_HIP(NAME)                                                     \
+  static RealFunction function = {#NAME};                                           \
+  const void* caller = LOCKSTEP_CALLER;                                             \
+  const auto real = reinterpret_cast<decltype(&NAME)>(RealCuda(&function, caller)); \
+  if (LOCKSTEP_UNLIKELY(real == nullptr)) return kRuntimeNotInitialised
+
+#define LOCKSTEP_HIP_STREAM_SYNCHRONIZE(NAME)                                     \
+  LOCKSTEP_EXPORT int NAME(CudaStream stream) {                                   \
+    LOCKSTEP_REAL_HIP(NAME);                                                      \
+    if (!WaitsAreWatched(caller)) return real(stream);                            \
+    const uint32_t index = StreamWaitedFor(stream);                               \
+    return AroundWait(CallKind::kStreamSynchronize, index, IssuedOnStream(index), \
+                      [&] { return real(stream); });                              \
+  }
+LOCKSTEP_HIP_STREAM_SYNCHRONIZE(hipStreamSynchronize)
+LOCKSTEP_HIP_STREAM_SYNCHRONIZE(hipStreamSynchronize_spt)
+
+LOCKSTEP_EXPORT int hipEventSynchronize(void* event) {
+  LOCKSTEP_REAL_HIP(hipEventSynchronize);
+  if (!WaitsAreWatched(caller)) return real(event);
+  uint64_t ticket = 0;
+  const uint32_t stream = EventStream(event, &ticket);
+  return AroundWait(CallKind::kEventSynchronize, stream, ticket, [&] { return real(event); });
+}
+
+LOCKSTEP_EXPORT int hipDeviceSynchronize() {
+  LOCKSTEP_REAL_HIP(hipDeviceSynchronize);
+  if (!WaitsAreWatched(caller)) return real();
+  return AroundWait(CallKind::kDeviceSynchronize, kNone, 0, [&] { return real(); });
+}
+
+#define LOCKSTEP_HIP_MEMCPY(NAME)                                                                \
+  LOCKSTEP_EXPORT int NAME(void* to, const void* from, size_t bytes, int kind) {                 \
+    LOCKSTEP_REAL_HIP(NAME);                                                                     \
+    if (!WaitsAreWatched(caller)) return real(to, from, bytes, kind);                            \
+    return AroundWait(CallKind::kMemcpy, kNone, 0, [&] { return real(to, from, bytes, kind); }); \
+  }
+LOCKSTEP_HIP_MEMCPY(hipMemcpy)
+LOCKSTEP_HIP_MEMCPY(hipMemcpy_spt)
+
+// What PyTorch copies with where CUDA's names have an asynchronous copy and a wait.
+LOCKSTEP_EXPORT int hipMemcpyWithStream(void* to, const void* from, size_t bytes, int kind, CudaStream stream) {
+  LOCKSTEP_REAL_HIP(hipMemcpyWithStream);
+  if (!WaitsAreWatched(caller)) return real(to, from, bytes, kind, stream);
+  const uint32_t index = StreamWaitedFor(stream);
+  return AroundWait(CallKind::kMemcpy, index, IssuedOnStream(index), [&] { return real(to, from, bytes, kind, stream); });
+}
+
+LOCKSTEP_EXPORT int hipMalloc(void** address, size_t bytes) {
+  LOCKSTEP_REAL_HIP(hipMalloc);
+  if (!WaitsAreWatched(caller)) return real(address, bytes);
+  return AroundWait(CallKind::kCudaMalloc, kNone, 0, [&] { return real(address, bytes); });
+}
+
+LOCKSTEP_EXPORT int hipFree(void* address) {
+  LOCKSTEP_REAL_HIP(hipFree);
+  if (!WaitsAreWatched(caller)) return real(address);
+  return AroundWait(CallKind::kCudaFree, kNone, 0, [&] { return real(address); });
+}
+
+#define LOCKSTEP_HIP_EVENT_RECORD(NAME)                                           \
+  LOCKSTEP_EXPORT int NAME(void* event, CudaStream stream) {                      \
+    LOCKSTEP_REAL_HIP(NAME);                                                      \
+    const int result = real(event, stream);                                       \
+    if (result == 0 && WaitsAreWatched(caller)) NoteEventRecorded(event, stream); \
+    return result;                                                                \
+  }
+LOCKSTEP_HIP_EVENT_RECORD(hipEventRecord)
+LOCKSTEP_HIP_EVENT_RECORD(hipEventRecord_spt)
+
+#define LOCKSTEP_HIP_STREAM_WAIT(NAME)                                          \
+  LOCKSTEP_EXPORT int NAME(CudaStream stream, void* event, unsigned flags) {    \
+    LOCKSTEP_REAL_HIP(NAME);                                                    \
+    const int result = real(stream, event, flags);                              \
+    if (result == 0 && WaitsAreWatched(caller)) NoteStreamWaits(stream, event); \
+    return result;                                                              \
+  }
+LOCKSTEP_HIP_STREAM_WAIT(hipStreamWaitEvent)
+LOCKSTEP_HIP_STREAM_WAIT(hipStreamWaitEvent_spt)
+
+LOCKSTEP_EXPORT int hipStreamDestroy(CudaStream stream) {
+  LOCKSTEP_REAL_HIP(hipStreamDestroy);
+  if (!WaitsAreWatched(caller)) return real(stream);
+  const uint32_t index = ForgetStream(stream);
+  const int result = real(stream);
+  if (result != 0 && index != kNone && Recording()) KeepStream(index, stream);
+  return result;
+}

@@ -1,0 +1,185 @@
+#include "recorder/calls/hook.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "recorder/base/environment.h"
+#include "recorder/calls/hook_entry.h"
+#include "recorder/base/loaded.h"
+#include "recorder/core/process.h"
+#include "recorder/core/real.h"
+
+namespace lockstep::recorder {
+namespace {
+
+struct Request {
+  void* handle;
+  const char* name;
+  const char* version;  // of dlvsym
+  const void* caller;
+  int which;
+};
+
+// The next dlsym, asked from here: RTLD_NEXT means after this library, RTLD_DEFAULT the global scope alone.
+void* Ask(const Request& request, void* handle) noexcept {
+  if (request.which == 1) return lockstep_next_dlvsym(handle, request.name, request.version);
+  return (request.which == 2 ? lockstep_libc_dlsym : lockstep_next_dlsym)(handle, request.name);
+}
+
+bool HookIsOn() noexcept {
+  constexpr int kUnread = 0, kOn = 1, kPassive = 2;
+  static int state = kUnread;
+  int now = Load(&state);
+  if (LOCKSTEP_UNLIKELY(now == kUnread)) {
+    if (environ == nullptr) return false;  // libc itself is not up yet
+    now = ReadHookMode() == HookMode::kDlsym && !SwitchedOff() ? kOn : kPassive;
+    Store(&state, now);
+  }
+  return now == kOn;
+}
+
+// By its soname, or because it has what makes a communicator: a library that holds NCCL, one that stands in for it.
+bool IsNccl(const LoadedObject& object) noexcept {
+  if (IsNcclLibrary(object)) return true;
+  const auto* inside = reinterpret_cast<const void*>(object.text_begin);
+  return FindFunctionIn("ncclGetVersion", inside) != nullptr && FindFunctionIn("ncclCommInitRank", inside) != nullptr;
+}
+
+// What the caller is given who would get `found`; null: go on to the next dlsym.
+void* Wrapped(const Request& request, void* found, const HookedNccl& nccl) noexcept {
+  LoadedObject owner{};
+  uint32_t hash = 0;
+  if (!FindObject(found, &owner, &hash)) return nullptr;
+  if (IsNccl(owner)) {
+    const uint32_t copy = AddNccl(owner, IsNcclLibrary(owner));
+    if (copy == kNone) return nullptr;
+    if (KeepLoaded(owner)) Ask(request, request.handle);  // dlerror tells of the last call
+    return nccl.of_copy[copy];
+  }
+  // Another tool that stands behind this one: the export forwards to it.
+  if (request.name[0] != 'p' && Ask(request, RTLD_NEXT) == found) return nccl.wrapper;
+  return nullptr;
+}
+
+// What the object around the caller would find in what it needs itself, opened RTLD_LOCAL. Another tool's dlsym may
+// hide that from the real one, and then nobody finds it.
+void* AskInScopeOf(const Request& request) noexcept {
+  LoadedObject object{};
+  uint32_t hash = 0;
+  if (!FindObject(reinterpret_cast<const void*>(lockstep_next_dlsym), &object, &hash) || object.soname == nullptr ||
+      (strncmp(object.soname, "libc.so", 7) != 0 && strncmp(object.soname, "libdl.so", 8) != 0)) {
+    return nullptr;
+  }
+  if (!FindObject(request.caller, &object, &hash) || object.name[0] == 0) return nullptr;
+  static RealFunction open_function = {"dlopen"}, close_function = {"dlclose"};
+  const auto open = reinterpret_cast<void* (*)(const char*, int)>(LibcFunction(&open_function));
+  const auto close = reinterpret_cast<int (*)(void*)>(LibcFunction(&close_function));
+  if (open == nullptr || close == nullptr) return nullptr;
+  void* handle = open(object.name, RTLD_LAZY | RTLD_NOLOAD);
+  if (handle == nullptr) return nullptr;
+  void* found = Ask(request, handle);
+  close(handle);
+  return found;
+}
+
+void* AnswerNccl(const Request& request) noexcept {
+  const HookedNccl* nccl = FindHookedNccl(request.name[0] == 'p' ? request.name + 1 : request.name);
+  if (nccl == nullptr) return nullptr;
+  if (request.handle == RTLD_NEXT) {
+    // A tool preloaded before this library: what comes next for it is this library's export, if anything comes at all.
+    if (!LiesBefore(request.caller)) return nullptr;
+    void* found = Ask(request, RTLD_NEXT);
+    return found != nullptr ? Wrapped(request, found, *nccl) : nullptr;
+  }
+  void* found = Ask(request, request.handle);
+  if (found == nullptr && request.handle == RTLD_DEFAULT) found = AskInScopeOf(request);
+  return found != nullptr ? Wrapped(request, found, *nccl) : nullptr;
+}
+
+// Bounds of this library, by the linker.
+extern "C" __attribute__((visibility("hidden"))) const char __ehdr_start[], _end[];
+
+bool IsOurs(const void* address) noexcept {
+  return address >= __ehdr_start && address < _end;
+}
+
+// The exports of the CUDA and HIP runtimes are there for dlsym to find, since references to them may carry a version.
+// Where the runtime itself is not there for the caller, they are not either.
+void* AnswerRuntime(const Request& request) noexcept {
+  if (!IsOurs(Ask(request, request.handle)) && (request.handle != RTLD_NEXT || !LiesBefore(request.caller)))
+    return nullptr;
+  if (Ask(request, RTLD_NEXT) != nullptr) return nullptr;
+  if (request.handle == RTLD_DEFAULT && AskInScopeOf(request) != nullptr) return nullptr;
+  Ask(request, RTLD_NEXT);  // says so by dlerror
+  return kAnswerNone;
+}
+
+void* AnswerDriver(const Request& request) noexcept {
+  if (strncmp(request.name, "cuda", 4) == 0) return AnswerRuntime(request);
+  if (request.handle == RTLD_NEXT) return nullptr;
+  for (const HookedName* hooked = kDriverNames; hooked->name != nullptr; ++hooked) {
+    if (strcmp(hooked->name, request.name) != 0) continue;
+    void* found = (ReadCudaLayers() & kCudaDriver) == 0 ? nullptr : Ask(request, request.handle);
+    return found != nullptr ? FindHookedName(request.name, found) : nullptr;
+  }
+  return nullptr;
+}
+
+// dlvsym passes over what has no version; a tool that stands before this library and asks for the dlsym behind itself
+// is given the one it would find with this library in between.
+void* AnswerDlsym(const Request& request) noexcept {
+  if (request.handle != RTLD_NEXT || strcmp(request.name, "dlsym") != 0 || !LiesBefore(request.caller)) return nullptr;
+  void* found = Ask(request, RTLD_NEXT);
+  if (found == nullptr) return nullptr;  // no such version
+  auto* const libc = reinterpret_cast<decltype(lockstep_libc_dlsym)>(found);
+  Swap(&lockstep_libc_dlsym, {}, libc);
+  return LoadAcquire(&lockstep_libc_dlsym) == libc ? reinterpret_cast<void*>(&lockstep_dlsym_of_libc) : nullptr;
+}
+
+void* NoLookup(void*, const char*, const char*) noexcept {
+  return nullptr;
+}
+
+}  // namespace
+
+void* FindHookedName(const char* name, void* found) noexcept {
+  for (const HookedName* hooked = kDriverNames; hooked->name != nullptr; ++hooked) {
+    if (strcmp(hooked->name, name) != 0) continue;
+    Swap<void*>(hooked->real, nullptr, found);
+    return LoadAcquire(hooked->real) == found ? hooked->wrapper : found;
+  }
+  return found;
+}
+
+}  // namespace lockstep::recorder
+
+using namespace lockstep::recorder;
+
+void* lockstep_hook_answer(void* handle, const char* name, const char* version, const void* caller, int which) {
+  if ((which != 1 && name[0] == 'd') || !HookIsOn()) return nullptr;
+  ErrnoKeeper keep;
+  const Request request = {handle, name, version, caller, which};
+  switch (name[0]) {
+    case 'c':
+      return AnswerDriver(request);
+    case 'h':
+      return strncmp(name, "hip", 3) == 0 ? AnswerRuntime(request) : nullptr;
+    case 'd':
+      return AnswerDlsym(request);
+    default:
+      return AnswerNccl(request);
+  }
+}
+
+void* lockstep_hook_next(int which) {
+  void* found = FindNext(which == 1 ? "dlvsym" : "dlsym");
+  if (found == nullptr) found = reinterpret_cast<void*>(&NoLookup);  // glibc before 2.34, without libdl
+  if (which == 1) {
+    StoreRelease(&lockstep_next_dlvsym, reinterpret_cast<decltype(lockstep_next_dlvsym)>(found));
+  } else {
+    StoreRelease(which == 2 ? &lockstep_libc_dlsym : &lockstep_next_dlsym,
+                 reinterpret_cast<decltype(lockstep_next_dlsym)>(found));
+  }
+  return found;
+}

@@ -1,0 +1,102 @@
+// NCCL's calls on memory, windows and custom reductions: they can block or change what later calls mean.
+#include "recorder/abi/nccl.h"
+#include "recorder/core/ops.h"
+#include "recorder/core/real.h"
+
+using namespace lockstep::recorder;
+using lockstep::ring::CallKind;
+
+namespace {
+
+template <typename Forward>
+int Around(CallKind kind, NcclComm handle, const CallArguments& arguments, const void* caller,
+           Forward forward) noexcept {
+  if (!ShouldRecord(caller)) return forward();
+  const CommLocal* comm = handle != nullptr ? KnownComm(handle) : nullptr;
+  CallInFlight flight;
+  if (!BeginCall(kind, comm, arguments, caller, &flight)) return forward();
+  const int result = forward();
+  EndCall(&flight, result, comm);
+  return result;
+}
+
+CallArguments Sized(uint64_t bytes, const void* address) noexcept {
+  CallArguments arguments;
+  arguments.count = bytes;
+  arguments.address = address;
+  return arguments;
+}
+
+}  // namespace
+
+LOCKSTEP_EXPORT int ncclRedOpCreatePreMulSum(int* op, void* scalar, int type, int residence, NcclComm comm) {
+  static RealFunction function = {"ncclRedOpCreatePreMulSum"};
+  const auto real = reinterpret_cast<decltype(&ncclRedOpCreatePreMulSum)>(RealNccl(&function, LOCKSTEP_CALLER));
+  if (real == nullptr) return kNcclInvalidUsage;
+  const void* caller = LOCKSTEP_CALLER;
+  const bool recording = ShouldRecord(caller);
+  const int result = Around(CallKind::kRedOpCreate, comm, Sized(0, scalar), caller,
+                            [&] { return real(op, scalar, type, residence, comm); });
+  // The handle's number is mangled per communicator; its place in the order of creation is what ranks share.
+  if (recording && result == kNcclSuccess && op != nullptr && Recording()) {
+    CommLocal* local = KnownComm(comm);
+    if (local != nullptr) {
+      local->reduction_handles[local->reductions % 8] = *op;
+      ++local->reductions;
+    }
+  }
+  return result;
+}
+
+LOCKSTEP_EXPORT int ncclRedOpDestroy(int op, NcclComm comm) {
+  static RealFunction function = {"ncclRedOpDestroy"};
+  const auto real = reinterpret_cast<decltype(&ncclRedOpDestroy)>(RealNccl(&function, LOCKSTEP_CALLER));
+  if (real == nullptr) return kNcclInvalidUsage;
+  return Around(CallKind::kRedOpDestroy, comm, CallArguments(), LOCKSTEP_CALLER, [&] { return real(op, comm); });
+}
+
+LOCKSTEP_EXPORT int ncclMemAlloc(void** address, size_t bytes) {
+  static RealFunction function = {"ncclMemAlloc"};
+  const auto real = reinterpret_cast<decltype(&ncclMemAlloc)>(RealNccl(&function, LOCKSTEP_CALLER));
+  if (real == nullptr) return kNcclInvalidUsage;
+  return Around(CallKind::kMemAlloc, nullptr, Sized(bytes, nullptr), LOCKSTEP_CALLER,
+                [&] { return real(address, bytes); });
+}
+
+LOCKSTEP_EXPORT int ncclMemFree(void* address) {
+  static RealFunction function = {"ncclMemFree"};
+  const auto real = reinterpret_cast<decltype(&ncclMemFree)>(RealNccl(&function, LOCKSTEP_CALLER));
+  if (real == nullptr) return kNcclInvalidUsage;
+  return Around(CallKind::kMemFree, nullptr, Sized(0, address), LOCKSTEP_CALLER, [&] { return real(address); });
+}
+
+LOCKSTEP_EXPORT int ncclCommRegister(NcclComm comm, void* address, size_t bytes, void** handle) {
+  static RealFunction function = {"ncclCommRegister"};
+  const auto real = reinterpret_cast<decltype(&ncclCommRegister)>(RealNccl(&function, LOCKSTEP_CALLER));
+  if (real == nullptr) return kNcclInvalidUsage;
+  return Around(CallKind::kCommRegister, comm, Sized(bytes, address), LOCKSTEP_CALLER,
+                [&] { return real(comm, address, bytes, handle); });
+}
+
+LOCKSTEP_EXPORT int ncclCommDeregister(NcclComm comm, void* handle) {
+  static RealFunction function = {"ncclCommDeregister"};
+  const auto real = reinterpret_cast<decltype(&ncclCommDeregister)>(RealNccl(&function, LOCKSTEP_CALLER));
+  if (real == nullptr) return kNcclInvalidUsage;
+  return Around(CallKind::kCommDeregister, comm, CallArguments(), LOCKSTEP_CALLER, [&] { return real(comm, handle); });
+}
+
+LOCKSTEP_EXPORT int ncclCommWindowRegister(NcclComm comm, void* address, size_t bytes, void** window, int flags) {
+  static RealFunction function = {"ncclCommWindowRegister"};
+  const auto real = reinterpret_cast<decltype(&ncclCommWindowRegister)>(RealNccl(&function, LOCKSTEP_CALLER));
+  if (real == nullptr) return kNcclInvalidUsage;
+  return Around(CallKind::kWindowRegister, comm, Sized(bytes, address), LOCKSTEP_CALLER,
+                [&] { return real(comm, address, bytes, window, flags); });
+}
+
+LOCKSTEP_EXPORT int ncclCommWindowDeregister(NcclComm comm, void* window) {
+  static RealFunction function = {"ncclCommWindowDeregister"};
+  const auto real = reinterpret_cast<decltype(&ncclCommWindowDeregister)>(RealNccl(&function, LOCKSTEP_CALLER));
+  if (real == nullptr) return kNcclInvalidUsage;
+  return Around(CallKind::kWindowDeregister, comm, CallArguments(), LOCKSTEP_CALLER,
+                [&] { return real(comm, window); });
+}

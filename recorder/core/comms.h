@@ -1,0 +1,89 @@
+// The communicator table: entries, handles, late handles of split and shrink.
+#ifndef LOCKSTEP_RECORDER_CORE_COMMS_H_
+#define LOCKSTEP_RECORDER_CORE_COMMS_H_
+
+#include "recorder/core/process.h"
+
+namespace lockstep::recorder {
+
+// What is known of a communicator before NCCL is asked to make it.
+struct CommPlan {
+  ring::CallKind origin = ring::CallKind::kNone;
+  uint64_t id = 0;
+  uint64_t magic = 0;
+  uint64_t root_hash = 0;
+  uint32_t root_use = 0;
+  const CommLocal* parent = nullptr;
+  uint32_t ordinal = 0;
+  int32_t member_rank = -1, size = -1;
+  int32_t color = 0, key = 0;
+  const int32_t* excluded = nullptr;
+  int32_t excluded_total = 0;
+  int32_t device = -1;
+  const char* name = nullptr;
+  bool nonblocking = false;
+};
+
+// Writes an entry in the state "initializing". Null when the table is full of living communicators; counted.
+CommLocal* NewComm(const CommPlan& plan) noexcept;
+
+// How many members of `rank` this process has made from a unique id with this hash.
+uint32_t RootUses(uint64_t root_hash, int32_t rank) noexcept;
+
+// NCCL gave the handle. A handle value seen before gets the next generation.
+void BindHandle(CommLocal* comm, const void* handle) noexcept;
+
+// NCCL may be used with it now; asks NCCL for rank, size and device where they are not known. Only for a handle that the
+// host used or that NCCL has just stored: what lies in an old variable may be anything.
+void CommIsReady(CommLocal* comm) noexcept;
+void CommEnded(CommLocal* comm, ring::CommState state) noexcept;
+void SetCommState(CommLocal* comm, ring::CommState state) noexcept;
+void SetCommId(CommLocal* comm, uint64_t id, uint64_t magic) noexcept;
+// For a communicator that NCCL's profiler interface told of.
+void SetCommFlags(CommLocal* comm, uint32_t flags) noexcept;
+void SetCommName(CommLocal* comm, const char* name) noexcept;
+void SetCommReady(CommLocal* comm) noexcept;  // without asking NCCL anything
+void NoteAsyncError(CommLocal* comm, int32_t error) noexcept;
+
+// NCCL will store the handle of `comm` at `place`: during the call, at the group's end, or when `parent` (kNone: no
+// other's state matters) is ready. The variable is read through the kernel, since it may be gone.
+void AwaitHandle(CommLocal* comm, void** place, uint32_t parent) noexcept;
+// Binds what NCCL has stored by now; false when that is nothing.
+bool BindStored(CommLocal* comm) noexcept;
+// `parent` is ready again after background work: its children's handles are stored.
+void BindChildren(const CommLocal* parent) noexcept;
+// The background work failed, or the parent ended: a child whose handle is not stored by now never comes.
+void DropChildren(const CommLocal* parent) noexcept;
+
+bool HasPending() noexcept;
+void ForgetPending() noexcept;  // in a forked child
+
+// By handle, without this thread's cache and without making an entry; null when unknown.
+inline CommLocal* KnownComm(const void* handle) noexcept {
+  const uint32_t used = Load(&g.comms_used);
+  for (uint32_t i = 0; i < used && i < ring::kMaxComms; ++i) {
+    if (LoadAcquire(&g_tables.comm_handles[i]) == handle) return handle != nullptr ? &g_tables.comms[i] : nullptr;
+  }
+  return nullptr;
+}
+
+CommLocal* FindCommSlow(ThreadState* thread, const void* handle, bool create) noexcept;
+
+inline ThreadState::Cached& CommCache(ThreadState* thread, const void* handle) noexcept {
+  const auto value = reinterpret_cast<uintptr_t>(handle);
+  return thread->comms[(value >> 4 ^ value >> 12) & 7];
+}
+
+// The communicator of a handle the host uses; makes an entry without identity for one that was never seen being made.
+inline CommLocal* FindComm(ThreadState* thread, const void* handle) noexcept {
+  const ThreadState::Cached& cached = CommCache(thread, handle);
+  if (LOCKSTEP_LIKELY(cached.key == handle && Load(&g_tables.comm_handles[cached.index]) == handle &&
+                      handle != nullptr)) {
+    return &g_tables.comms[cached.index];
+  }
+  return FindCommSlow(thread, handle, true);
+}
+
+}  // namespace lockstep::recorder
+
+#endif  // LOCKSTEP_RECORDER_CORE_COMMS_H_

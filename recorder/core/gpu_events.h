@@ -1,0 +1,44 @@
+// LOCKSTEP_GPU=events: CUDA events before and behind the operations of a stream, made beforehand and used again, and one
+// thread of low priority that looks at them. It writes the streams' mark lines and the ring's times.
+//
+// A stream's events have one producer at a time (whoever holds the stream's tickets) and one consumer, the thread.
+#ifndef LOCKSTEP_RECORDER_CORE_GPU_EVENTS_H_
+#define LOCKSTEP_RECORDER_CORE_GPU_EVENTS_H_
+
+#include <stdint.h>
+
+#include "recorder/base/driver.h"
+
+namespace lockstep::recorder {
+
+// Makes the stream's first events; its context is current. False when the driver cannot, which the note says.
+bool MakeEvents(uint32_t stream, void* context) noexcept;
+// There is room for one more operation.
+bool HasEvents(uint32_t stream) noexcept;
+// The stream's context is current. `timed`: with events that tell times. False: not recorded, with the driver's error or 0
+// when there was no event left.
+bool RecordStart(uint32_t stream, void* handle, uint64_t ticket, uint64_t now, bool timed, DriverResult* result) noexcept;
+bool RecordEnd(uint32_t stream, void* handle, uint64_t ticket, DriverResult* result) noexcept;
+// The operation whose start was recorded last gets no end of its own.
+void DropStart(uint32_t stream) noexcept;
+// They are gone, with their context.
+void ForgetStreamEvents(uint32_t stream) noexcept;
+void ForgetAllEvents() noexcept;  // in a forked child, whose thread is gone too
+
+// Starts the thread, once; it looks for work by itself. Nothing happens in another mode.
+void StartPolling() noexcept;
+// The thread is outside the driver from the one to the other, and the caller has its part. False: it hangs in there.
+bool HoldPolling() noexcept;
+// In its place: a last look at the streams of a device, of all for -1.
+void LookOnce(int32_t device) noexcept;
+void ReleasePolling() noexcept;
+void ForgetPolling() noexcept;  // in a forked child
+
+// Of the thread only: looks at what is due on a stream. Keen: it is under way, and a look soon would tell more of how the
+// clocks lie together.
+enum class Look { kIdle, kBusy, kKeen };
+Look PollStream(uint32_t stream) noexcept;
+
+}  // namespace lockstep::recorder
+
+#endif  // LOCKSTEP_RECORDER_CORE_GPU_EVENTS_H_

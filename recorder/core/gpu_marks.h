@@ -1,0 +1,92 @@
+// How far the GPU has come on each stream. Either the GPU itself writes a ticket into the stream's line of the ring file
+// when the stream gets there (cuStreamWriteValue64), or events are recorded there and looked at by a thread of ours
+// (gpu_events.h). The driver is found among the loaded objects at run time, never loaded by us. No error of the driver
+// reaches the host, and none is taken for a completion.
+#ifndef LOCKSTEP_RECORDER_CORE_GPU_MARKS_H_
+#define LOCKSTEP_RECORDER_CORE_GPU_MARKS_H_
+
+#include <stdint.h>
+
+#include "recorder/core/process.h"
+
+namespace lockstep::recorder {
+
+inline constexpr uint8_t kWayMarks = 1, kWayEvents = 2;  // StreamLocal::ways
+
+// Finds a way to tell the stream's progress; at its first use. Leaves `ways` 0 where there is none, and `tries` where
+// there may be one later.
+void EnableMarks(StreamLocal* stream) noexcept;
+
+// The stream as the host means it now is the one that the table has under this handle. False: it was destroyed and its
+// handle given out again without our seeing it. Not to be asked of a stream that captures: CUDA refuses to tell the number
+// of one, in every mode, and spoils its capture (driver 580.159; not documented).
+bool IsSameStream(const StreamLocal& stream) noexcept;
+
+enum class Capture { kNo, kYes, kUnknown };
+// Whether the stream is being captured into a graph, and which. Asks the driver; does not disturb a capture.
+Capture QueryCapture(const StreamLocal& stream, uint64_t* graph) noexcept;
+
+// There is a way to tell the stream's progress, or there may be one. Whoever marks asks for a capture first.
+inline bool MayMark(const StreamLocal& stream) noexcept {
+  return stream.ways != 0 || stream.tries != 0 || stream.identity != 0;
+}
+
+// There is a way to tell the stream's progress. Not for a stream that captures.
+inline bool MarksReady(StreamLocal* stream) noexcept {
+  if (LOCKSTEP_UNLIKELY(stream->ways == 0) && stream->tries != 0) EnableMarks(stream);
+  return stream->ways != 0;
+}
+
+// A use of a stream that is not captured, by one operation or all of a group: TakeTicket before NCCL is entered,
+// StartMark where it launches, EndMark behind it. Between the first and the last the thread holds the stream's tickets. 0:
+// it does not get them, and the GPU's part of this use stays unknown.
+uint64_t TakeTicket(const ThreadState* thread, StreamLocal* stream, bool nonblocking) noexcept;
+// `now`: ticks, just before.
+void StartMark(StreamLocal* stream, uint64_t ticket, uint64_t now) noexcept;
+void EndMark(StreamLocal* stream, uint64_t ticket) noexcept;
+
+// Non-blocking communicators: NCCL's own thread puts the work on the stream some time after the call has returned. No
+// mark may come before it, so the stream waits with its marks until the communicator's state says success; until then
+// nothing is known of these tickets.
+void HoldMarks(CommLocal* comm, StreamLocal* stream) noexcept;  // between TakeTicket and EndMark
+// What to pass to SettleMarks; taken before NCCL is asked for the state. 0: a call is under way, the answer is of no use.
+uint64_t MarksBegun(const CommLocal& comm) noexcept;
+// All work of the communicator up to `begun` is on its streams.
+void SettleMarks(CommLocal* comm, uint64_t begun) noexcept;
+// The same for work before the operations that end now, of whose streams the calling thread holds the tickets.
+void SettleEarlier(CommLocal* comm) noexcept;
+void DropHolds(CommLocal* comm) noexcept;  // it has ended
+
+// An error of the GPU that somebody met on the stream; others are ignored.
+void NoteGpuError(StreamLocal* stream, int32_t error) noexcept;
+
+// The device of the calling thread's current context, -1 when there is none or no driver.
+int32_t CurrentDevice() noexcept;
+
+// Driver version, GPU index, UUID and PCI id into the header, once.
+void DescribeGpu(int32_t device) noexcept;
+
+// Around a call that ends a device's contexts, and all streams and events with them.
+void BeginDeviceReset(int32_t device) noexcept;
+void EndDeviceReset() noexcept;
+class DeviceResetting {
+ public:
+  DeviceResetting() noexcept : on_(Recording() && Marking()) {
+    if (on_) BeginDeviceReset(CurrentDevice());
+  }
+  ~DeviceResetting() {
+    if (on_) EndDeviceReset();
+  }
+  DeviceResetting(const DeviceResetting&) = delete;
+  DeviceResetting& operator=(const DeviceResetting&) = delete;
+
+ private:
+  const bool on_;
+};
+
+// In a forked child: nothing is registered there.
+void ForgetMarks() noexcept;
+
+}  // namespace lockstep::recorder
+
+#endif  // LOCKSTEP_RECORDER_CORE_GPU_MARKS_H_

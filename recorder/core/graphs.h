@@ -1,0 +1,62 @@
+// CUDA graphs: what is captured into one, and each launch, which issues all of that anew without a call of NCCL's. Nothing here
+// asks CUDA anything but whether a stream captures, which no capture minds; nothing is put into a graph.
+#ifndef LOCKSTEP_RECORDER_CORE_GRAPHS_H_
+#define LOCKSTEP_RECORDER_CORE_GRAPHS_H_
+
+#include "recorder/core/gpu_marks.h"
+#include "recorder/core/process.h"
+
+namespace lockstep::recorder {
+
+// Captures that were begun and not ended, as far as CUDA's calls are seen.
+extern uint32_t g_captures;
+inline bool Capturing() noexcept {
+  return LOCKSTEP_UNLIKELY(Load(&g_captures) != 0);
+}
+
+// Whether the stream captures, and which graph: asked where marks would be written, or a capture is known to be under way.
+Capture LookForCapture(const StreamLocal& stream, uint64_t* graph) noexcept;
+
+// An operation that NCCL accepted on a stream that captures.
+struct CapturedOp {
+  ring::CallKind kind;
+  uint8_t datatype, reduction;
+  int32_t root_or_peer;
+  uint64_t count;
+  const CommLocal* comm;
+  uint32_t stream;
+  uint32_t group;
+  CallSite site;
+};
+void AddCapturedOp(uint64_t capture, const CapturedOp& op) noexcept;
+// A group with captured operations failed or was simulated: what the graph holds is not known any more.
+void SpoilCapture(uint64_t capture) noexcept;
+
+// After the calls succeeded, but for NoteCaptureEnding, which comes before the call and gives what NoteCaptureEnded needs.
+void NoteCaptureBegun(const void* stream) noexcept;
+uint64_t NoteCaptureEnding(const void* stream) noexcept;
+void NoteCaptureEnded(uint64_t capture, const void* graph) noexcept;  // graph null: the capture failed
+void NoteInstantiated(const void* graph, const void* made) noexcept;  // also cloned
+void NoteExecUpdated(const void* exec, const void* graph) noexcept;
+void NoteChildAdded(const void* graph, const void* child) noexcept;
+// Before a handle is destroyed; gives what KeepGraphHandle needs where the call then fails.
+uint64_t ForgetGraphHandle(const void* handle) noexcept;
+void KeepGraphHandle(const void* handle, uint64_t forgotten) noexcept;
+
+struct LaunchInFlight {
+  ThreadState* thread;
+  uint32_t graph, stream;
+  uint64_t number, ticket, into;  // into: the capture that the launch becomes part of
+  uint64_t first_slot, slots;
+  uint32_t epoch;
+  bool captured, mark, waiting;
+};
+// False: nothing is known of it; EndLaunch must not be called.
+bool BeginLaunch(const void* exec, const void* stream, LaunchInFlight* flight) noexcept;
+void EndLaunch(LaunchInFlight* flight, int result) noexcept;
+
+void ForgetGraphs() noexcept;  // in a forked child
+
+}  // namespace lockstep::recorder
+
+#endif  // LOCKSTEP_RECORDER_CORE_GRAPHS_H_

@@ -1,0 +1,37 @@
+// What the wrappers of runtime calls in which a host waits have in common.
+#ifndef LOCKSTEP_RECORDER_CORE_HOST_WAITS_H_
+#define LOCKSTEP_RECORDER_CORE_HOST_WAITS_H_
+
+#include "recorder/core/process.h"
+#include "recorder/core/streams.h"
+
+namespace lockstep::recorder {
+
+inline constexpr int kRuntimeNotInitialised = 3;  // as cudaErrorInitializationError: no runtime is loaded
+
+inline bool WaitsAreWatched(const void* caller) noexcept {
+  return Recording() && g.cuda && !FromNccl(caller);
+}
+
+inline uint64_t IssuedOnStream(uint32_t stream) noexcept {
+  return stream == kNone ? 0 : Load(&g.map.streams[stream].issued);
+}
+
+template <typename Forward>
+inline int AroundWait(ring::CallKind kind, uint32_t stream, uint64_t ticket, Forward forward) noexcept {
+  const bool entered = EnterWait(kind, stream, ticket);
+  const int result = forward();
+  if (entered) LeaveWait();
+  return result;
+}
+
+inline uint32_t StreamWaitedFor(const void* stream) noexcept {
+  if (reinterpret_cast<uintptr_t>(stream) > 2) return KnownStream(stream);
+  ThreadState* thread = Thread();
+  // A default stream that no operation used is not worth a place in the table.
+  return thread != nullptr && Load(&g.streams_used) != 0 ? KnownDefaultStream(thread, stream) : kNone;
+}
+
+}  // namespace lockstep::recorder
+
+#endif  // LOCKSTEP_RECORDER_CORE_HOST_WAITS_H_

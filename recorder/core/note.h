@@ -1,0 +1,12 @@
+// The header's note: what was asked for and not given, for people.
+#ifndef LOCKSTEP_RECORDER_CORE_NOTE_H_
+#define LOCKSTEP_RECORDER_CORE_NOTE_H_
+
+namespace lockstep::recorder {
+
+// Adds a sentence without its full stop; once each, as long as there is room. Cold ways only.
+void AddNote(const char* text) noexcept;
+
+}  // namespace lockstep::recorder
+
+#endif  // LOCKSTEP_RECORDER_CORE_NOTE_H_

@@ -1,0 +1,111 @@
+// The way of one recorded call: what is written before NCCL is entered and after it returned. Nothing here blocks,
+// allocates or fails.
+#ifndef LOCKSTEP_RECORDER_CORE_OPS_H_
+#define LOCKSTEP_RECORDER_CORE_OPS_H_
+
+#include "recorder/core/comms.h"
+#include "recorder/core/process.h"
+
+namespace lockstep::recorder {
+
+// A collective, a send or receive, or a one-sided call, as the host passed it. A wait for a peer's signals has their number
+// as count.
+struct Op {
+  ring::CallKind kind;
+  int32_t datatype;      // -1: none
+  int32_t reduction;     // ncclRedOp_t, -1: none
+  int32_t root_or_peer;  // -1: none
+  uint64_t count;
+  const void* send;
+  const void* recv;
+  const void* comm;
+  const void* stream;
+  const void* caller;
+};
+
+// Between BeginOp and EndOp, on the caller's stack.
+struct OpInFlight {
+  InsideMark inside;
+  ThreadState* thread;
+  CommLocal* comm;
+  ring::OpSlot* slot;  // null: a member, or an overflow slot that was busy
+  ring::MemberSlot* members;
+  ring::RecentOp* recent;
+  uint64_t slot_number;
+  uint64_t ticket;
+  uint64_t sampled;  // ticks that its begin took, when the call is measured; else 0
+  uint32_t stream;
+  uint32_t member;
+  uint32_t epoch;
+  bool collective, grouped, mark, captured;
+  // Only of a captured one.
+  uint8_t reduction;
+  const Op* op;
+  uint64_t graph;
+};
+
+// Writes the operation and the communicator's progress. False: not recorded; EndOp must not be called.
+bool BeginOp(const Op& op, OpInFlight* flight) noexcept;
+// The call returned `result`: notes it, or takes the progress back where NCCL refused the call. Puts the GPU's mark.
+void EndOp(OpInFlight* flight, int result) noexcept;
+
+// The counts of a peer; null where the table is full, which is counted.
+ring::PeerEntry* FindPeer(const CommLocal* comm, int32_t peer) noexcept;
+
+// Which of a peer's counts a call of this kind raises; waits raise theirs by as many signals as they ask for.
+inline uint64_t* PeerCounter(ring::PeerEntry* peer, ring::CallKind kind) noexcept {
+  switch (kind) {
+    case ring::CallKind::kSend:
+      return &peer->sends;
+    case ring::CallKind::kRecv:
+      return &peer->recvs;
+    case ring::CallKind::kWaitSignal:
+      return &peer->waited;
+    default:
+      return &peer->signals;
+  }
+}
+
+// The outermost group end: `forward` is called between the two. EndGroup(kSimulated) is for ncclGroupSimulateEnd.
+// `mark` lies on the caller's stack until EndGroup.
+bool BeginGroupEnd(ring::CallKind kind, InsideMark* mark) noexcept;
+void EndGroup(int result, bool simulated) noexcept;
+// GroupStart at depth 0.
+void NoteGroupStart(const void* caller) noexcept;
+// The depth has changed.
+void NoteGroupDepth() noexcept;
+// What was sent to and received from one peer; made at its first use, null when there is no room.
+ring::PeerEntry* FindPeer(const CommLocal* comm, int32_t peer) noexcept;
+// The group's communicator list takes in `comm`; at most once per group.
+void JoinGroup(ThreadState* thread, CommLocal* comm) noexcept;
+
+// Any other recorded call: one record and the thread's cell.
+struct CallInFlight {
+  InsideMark inside;
+  ThreadState* thread;
+  ring::OpSlot* slot;
+  uint64_t slot_number;
+  uint32_t epoch;
+};
+struct CallArguments {
+  uint64_t count = 0;
+  int32_t root_or_peer = -1;
+  const void* address = nullptr;
+  const void* stream = nullptr;
+};
+bool BeginCall(ring::CallKind kind, const CommLocal* comm, const CallArguments& arguments, const void* caller,
+               CallInFlight* flight) noexcept;
+// `comm` may be known only now.
+void EndCall(CallInFlight* flight, int result, const CommLocal* comm) noexcept;
+
+// True when a call from `caller` on this thread is to be recorded.
+inline bool ShouldRecord(const void* caller) noexcept {
+  if (LOCKSTEP_UNLIKELY(!Recording()) || FromNccl(caller)) return false;
+  ThreadState* thread = Thread();
+  if (LOCKSTEP_UNLIKELY(thread == nullptr)) return false;
+  return LOCKSTEP_LIKELY(!thread->inside) || LeftTheCall(thread, __builtin_frame_address(0));
+}
+
+}  // namespace lockstep::recorder
+
+#endif  // LOCKSTEP_RECORDER_CORE_OPS_H_

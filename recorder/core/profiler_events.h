@@ -1,0 +1,89 @@
+// What the recorder makes of NCCL's profiler events, whatever the interface's version: communicators, operations,
+// kernels, network steps. Called on the host's threads, NCCL's own and the driver's callback thread; never blocks,
+// allocates or touches a pointer that NCCL hands back. Handles are numbers that carry what they stand for and a stamp, so
+// that one which is stale, another process's or nonsense is told from a good one.
+#ifndef LOCKSTEP_RECORDER_CORE_PROFILER_EVENTS_H_
+#define LOCKSTEP_RECORDER_CORE_PROFILER_EVENTS_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "recorder/ring/calls.h"
+
+namespace lockstep::recorder {
+
+struct CommLocal;
+struct Op;
+
+namespace profiler {
+
+using Handle = uint64_t;  // 0: none
+
+// A communicator as init tells it; versions 1 to 3 know nothing but that there is one.
+struct CommFacts {
+  bool known;
+  uint64_t id;
+  const char* name;
+  int size, rank;
+};
+// False: the events are not wanted, and NCCL must not be asked for any. *context may be 0 all the same.
+bool BeginComm(int version, const CommFacts& facts, int* mask, Handle* context) noexcept;
+void EndComm(Handle context) noexcept;
+
+// An operation as NCCL launches it.
+struct Task {
+  ring::CallKind kind;
+  int datatype;      // ncclDataType_t, -1 unknown
+  int root_or_peer;  // -1 none
+  int rank;          // member rank it belongs to
+  uint64_t count;    // of NCCL's own datatype: bytes for some operations
+  const void* send;
+  const void* recv;
+  uint64_t comm_hash;  // versions 1 to 3, else 0
+  int channels;
+  bool copy_engine;
+};
+Handle BeginTask(Handle context, Handle parent, const Task& task) noexcept;
+
+// The host's call (version 5 and newer): `stream` and `captured` are told here alone.
+struct Api {
+  ring::CallKind kind;
+  int datatype;
+  int root;  // -1 none
+  int rank;
+  uint64_t count;
+  const void* stream;
+  bool captured;
+  bool point_to_point;  // the peer is not told
+};
+Handle BeginApi(Handle context, const Api& api) noexcept;
+Handle BeginGroupApi(Handle context, int depth) noexcept;
+
+Handle BeginProxyOp(Handle context, Handle parent, int rank, int pid, int channel, int peer, int steps,
+                    bool send) noexcept;
+Handle BeginProxyStep(Handle parent, int step) noexcept;
+Handle BeginKernel(Handle parent, int channel, uint64_t gpu_ns) noexcept;
+
+void NoteState(Handle handle, int state, uint64_t gpu_ns) noexcept;
+void EndEvent(Handle handle) noexcept;
+
+// NCCL's words. kOtherCollective and -1 for those that are not known.
+ring::CallKind KindOf(const char* func) noexcept;
+int DatatypeOf(const char* name) noexcept;
+ring::CallKind KindOf(uint8_t func) noexcept;  // version 1
+int DatatypeOf(uint8_t datatype) noexcept;
+unsigned BytesOf(int datatype) noexcept;  // 0 unknown
+
+// Called by the core for an operation of the host, while versions without host calls have to find it by what it is.
+void NotePending(const CommLocal* comm, const Op& op, uint64_t seq) noexcept;
+
+// NCCL need not tell any more.
+void AskForNothing() noexcept;
+
+// In a forked child.
+void ForgetEvents() noexcept;
+
+}  // namespace profiler
+}  // namespace lockstep::recorder
+
+#endif  // LOCKSTEP_RECORDER_CORE_PROFILER_EVENTS_H_

@@ -1,0 +1,81 @@
+// The numbers that NCCL is given as handles. Bits 63 to 60: type; 59 to 54: a stamp of this process, so that another
+// process's handle (PXN) means nothing here; the rest by type. An entry's handle carries the entry's number and the low
+// bits of its guard: once the entry is used again the handle is stale.
+#ifndef LOCKSTEP_RECORDER_CORE_PROFILER_HANDLES_H_
+#define LOCKSTEP_RECORDER_CORE_PROFILER_HANDLES_H_
+
+#include <stdint.h>
+
+#include "recorder/core/process.h"
+#include "recorder/core/profiler_events.h"
+
+namespace lockstep::recorder::profiler {
+
+enum class Type : uint8_t { kNone = 0, kContext = 1, kApi = 2, kGroupApi = 3, kTask = 4, kKernelCh = 5, kProxyOp = 6, kProxyStep = 7 };
+inline constexpr uint64_t kLastType = 7;
+
+inline uint64_t ProcessStamp() noexcept {
+  return Mix(g.map.header->created_ticks ^ static_cast<uint64_t>(g.map.header->pid)) & 63;
+}
+
+inline Handle Make(Type type, uint64_t rest) noexcept {
+  return static_cast<uint64_t>(type) << 60 | ProcessStamp() << 54 | rest;
+}
+
+// kNone for whatever is no handle of this process.
+inline Type TypeOf(Handle handle) noexcept {
+  const uint64_t type = handle >> 60;
+  if (type > kLastType || (handle >> 54 & 63) != ProcessStamp()) return Type::kNone;
+  return static_cast<Type>(type);
+}
+
+// Entries: number 16, stamp 16, then 22 bits for a step's number or a channel.
+inline constexpr uint32_t kStepMask = (1u << 22) - 1;
+inline uint32_t StampOf(uint32_t guard) noexcept {
+  return guard >> 1 & 0xffff;
+}
+inline Handle MakeEntry(Type type, uint32_t index, uint32_t guard) noexcept {
+  return Make(type, uint64_t{index & 0xffff} << 38 | uint64_t{StampOf(guard)} << 22);
+}
+inline uint32_t EntryIndex(Handle handle) noexcept {
+  return static_cast<uint32_t>(handle >> 38) & 0xffff;
+}
+inline uint32_t EntryStamp(Handle handle) noexcept {
+  return static_cast<uint32_t>(handle >> 22) & 0xffff;
+}
+inline uint32_t StepNumber(Handle handle) noexcept {
+  return static_cast<uint32_t>(handle) & kStepMask;
+}
+inline uint32_t EntryChannel(Handle handle) noexcept {
+  return static_cast<uint32_t>(handle) & 63;
+}
+inline Handle Retyped(Handle parent, Type type, uint32_t low) noexcept {
+  return (parent & ~(uint64_t{15} << 60) & ~uint64_t{kStepMask}) | static_cast<uint64_t>(type) << 60 | low;
+}
+inline Handle MakeStep(Handle proxy_op, uint32_t number) noexcept {
+  return Retyped(proxy_op, Type::kProxyStep, number);
+}
+inline Handle MakeKernel(Handle task, uint32_t channel) noexcept {
+  return Retyped(task, Type::kKernelCh, channel);
+}
+inline ring::ProxyEntry* StepEntry(Handle handle, ring::ProxyEntry* entries, uint32_t count) noexcept {
+  const uint32_t index = EntryIndex(handle);
+  if (index >= count) return nullptr;
+  ring::ProxyEntry* entry = &entries[index];
+  return StampOf(LoadAcquire(&entry->guard)) == EntryStamp(handle) ? entry : nullptr;
+}
+
+// A host call: captured 1, kind 6, communicator 8, its use 6, sequence number 33. Whole by value, because the calls of a
+// captured graph are named as parents at every replay, long after they ended.
+inline constexpr uint64_t kApiSeqMask = (uint64_t{1} << 33) - 1;
+inline uint64_t UseOf(const ring::CommEntry& entry) noexcept {
+  return Mix(entry.created_ticks) & 63;
+}
+inline Handle MakeApi(bool captured, ring::CallKind kind, uint32_t comm, uint64_t use, uint64_t seq) noexcept {
+  return Make(Type::kApi, uint64_t{captured} << 53 | (static_cast<uint64_t>(kind) & 63) << 47 | uint64_t{comm & 255} << 39 |
+                              use << 33 | (seq & kApiSeqMask));
+}
+
+}  // namespace lockstep::recorder::profiler
+
+#endif  // LOCKSTEP_RECORDER_CORE_PROFILER_HANDLES_H_

@@ -1,0 +1,50 @@
+// Whose operation an event is: what the host's calls told already keeps its one record; only where nobody saw the call
+// (NCCL linked statically) the event makes one.
+#ifndef LOCKSTEP_RECORDER_CORE_PROFILER_MATCH_H_
+#define LOCKSTEP_RECORDER_CORE_PROFILER_MATCH_H_
+
+#include "recorder/core/process.h"
+#include "recorder/core/profiler_events.h"
+
+namespace lockstep::recorder::profiler {
+
+// Begins to record if nothing stands against it. A process that only the profiler tells of gets no GPU marks.
+bool StartForProfiler() noexcept;
+
+// Contexts. A communicator that a call of the host made is found by its identity, else at its first operation.
+Handle NewContext(const CommFacts& facts) noexcept;
+uint32_t ForgetContext(Handle context) noexcept;  // its communicator's index, kNone
+void ForgetContexts() noexcept;
+uint32_t CommOfContext(Handle context) noexcept;  // kNone while not known
+// Ties the context to the communicator of a host's call.
+void Bind(Handle context, uint32_t comm) noexcept;
+// As CommOfContext, but makes a communicator of its own where none is known.
+CommLocal* OwnComm(Handle context, int rank, uint64_t hash) noexcept;
+bool IsOwn(uint32_t comm) noexcept;  // made by OwnComm or NewContext
+
+struct Identity {
+  uint32_t comm = kNone;
+  ring::CallKind kind = ring::CallKind::kNone;
+  uint64_t seq = 0;  // 0: no record was found
+  bool captured = false;
+};
+Identity Identify(Handle context, Handle parent, const Task& task) noexcept;
+
+// The operation the calling thread is inside, as a call of the host; comm kNone: none.
+Identity CurrentCall() noexcept;
+
+// Operations in the order in which NCCL launches them, by communicator.
+uint64_t NextOrder(uint32_t comm) noexcept;
+void NoteCompleted(uint32_t comm, uint64_t order) noexcept;
+uint64_t CompletedOrder(uint32_t comm) noexcept;
+
+// Records of operations that no call of the host told. 0: there was no room.
+uint64_t RecordOwn(CommLocal* comm, const Task& task, const void* stream) noexcept;
+
+void BeginGroupEndOf(Handle group) noexcept;
+void EndGroupOf(Handle group) noexcept;
+void EndApi(Handle api) noexcept;
+
+}  // namespace lockstep::recorder::profiler
+
+#endif  // LOCKSTEP_RECORDER_CORE_PROFILER_MATCH_H_

@@ -1,0 +1,167 @@
+#include "recorder/core/profiler_request.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#include "recorder/base/clock.h"
+#include "recorder/base/config.h"
+#include "recorder/base/loaded.h"
+#include "recorder/base/sys.h"
+
+namespace lockstep::recorder::profiler {
+namespace {
+
+constexpr char kVariable[] = "NCCL_PROFILER_PLUGIN";
+constexpr char kStatic[] = "STATIC_PLUGIN";
+constexpr size_t kLongestPath = 254;  // NCCL cuts longer values
+
+bool OwnObject(LoadedObject* object) noexcept {
+  uint32_t hash = 0;
+  return FindObject(reinterpret_cast<const void*>(&RequestPlugin), object, &hash);
+}
+
+// As NCCL compares: any beginning of the word, in any case.
+bool SaysStatic(const char* value) noexcept {
+  return *value != 0 && strncasecmp(value, kStatic, strlen(value)) == 0;
+}
+
+const char* FileOf(const char* path) noexcept {
+  const char* slash = strrchr(path, '/');
+  return slash != nullptr ? slash + 1 : path;
+}
+
+// NCCL reads these files after us and never overwrites what is set.
+bool InConfiguration(const char* path) noexcept {
+  static char text[65536];
+  const long fd = Sys(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
+  if (fd < 0) return false;
+  const long got = Sys(SYS_read, fd, text, sizeof(text) - 1);
+  Sys(SYS_close, fd);
+  if (got <= 0) return false;
+  text[got] = 0;
+  constexpr size_t kLength = sizeof(kVariable) - 1;
+  for (const char* line = text; line != nullptr; line = strchr(line, '\n')) {
+    if (*line == '\n') ++line;
+    if (strncmp(line, kVariable, kLength) == 0 && line[kLength] == '=') return true;
+  }
+  return false;
+}
+
+bool InAnyConfiguration() noexcept {
+  const char* named = getenv("NCCL_CONF_FILE");
+  if (named != nullptr && *named != 0) {
+    if (InConfiguration(named)) return true;
+  } else if (const char* home = getenv("HOME"); home != nullptr) {
+    char path[400];
+    snprintf(path, sizeof(path), "%.380s/.nccl.conf", home);
+    if (InConfiguration(path)) return true;
+  }
+  return InConfiguration("/etc/nccl.conf");
+}
+
+using Open = void* (*)(const char*, int);
+using Look = void* (*)(void*, const char*);
+using Close = int (*)(void*);
+
+template <typename F>
+F LinkerFunction(const char* name) noexcept {
+  return reinterpret_cast<F>(FindFunction(name, Among::kAll, nullptr));
+}
+
+// Whether NCCL would find a profiler of somebody else's in the library `name`, which it is about to open itself.
+bool HasOtherPlugin(const char* name, bool close) noexcept {
+  const auto open = LinkerFunction<Open>("dlopen");
+  const auto look = LinkerFunction<Look>("dlsym");
+  void* handle = open == nullptr ? nullptr : open(name, RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr || look == nullptr) return false;
+  bool other = false;
+  LoadedObject own{};
+  OwnObject(&own);
+  for (char version = '1'; version <= '9' && !other; ++version) {
+    char symbol[] = "ncclProfiler_v0";
+    symbol[sizeof(symbol) - 2] = version;
+    const void* found = look(handle, symbol);
+    LoadedObject owner{};
+    uint32_t hash = 0;
+    other = found != nullptr && FindObject(found, &owner, &hash) && owner.base != own.base;
+  }
+  const auto shut = LinkerFunction<Close>("dlclose");
+  if (close && shut != nullptr) shut(handle);
+  return other;
+}
+
+// Where no profiler is named, NCCL takes libnccl-profiler.so, else one that the network plugin brings.
+bool OtherPluginIsThere() noexcept {
+  if (HasOtherPlugin("libnccl-profiler.so", true)) return true;
+  const char* net = getenv("NCCL_NET_PLUGIN");
+  if (net == nullptr || *net == 0) net = "libnccl-net.so";
+  if (strcasecmp(net, "none") == 0 || SaysStatic(net)) return false;
+  char names[400];
+  CopyText(names, sizeof(names), net);
+  for (char* name = names; name != nullptr;) {
+    char* next = strchr(name, ',');
+    if (next != nullptr) *next++ = 0;
+    char path[440];
+    snprintf(path, sizeof(path), "libnccl-net-%s.so", name);
+    // Left open: network plugins do not take well to being closed and opened again.
+    if (*name != 0 && (HasOtherPlugin(name, false) || (strchr(name, '/') == nullptr && HasOtherPlugin(path, false)))) {
+      return true;
+    }
+    name = next;
+  }
+  return false;
+}
+
+bool ModeIsProfiler() noexcept {
+  const char* mode = Setting("LOCKSTEP_GPU");
+  return mode != nullptr && strcasecmp(mode, "profiler") == 0;
+}
+
+// Null: the variable names this library now.
+const char* WhyNot() noexcept {
+  LoadedObject own{};
+  if (!OwnObject(&own)) return "LOCKSTEP_GPU=profiler: the recorder does not find itself; used done";
+  // A path from LD_PRELOAD; a relative one may mean another file by now.
+  const bool usable = own.name != nullptr && own.name[0] == '/' && strlen(own.name) <= kLongestPath;
+  const char* value = getenv(kVariable);
+  if (value != nullptr && *value != 0) {
+    const bool ours = SaysStatic(value) || (own.name != nullptr && strcmp(FileOf(value), FileOf(own.name)) == 0);
+    return ours ? nullptr : "LOCKSTEP_GPU=profiler: NCCL_PROFILER_PLUGIN is the user's and was left alone; used done";
+  }
+  if (InAnyConfiguration()) return "LOCKSTEP_GPU=profiler: nccl.conf names a plugin, which was left alone; used done";
+  if (OtherPluginIsThere()) return "LOCKSTEP_GPU=profiler: an installed profiler plugin was left alone; used done";
+  setenv(kVariable, usable ? own.name : kStatic, 1);
+  return nullptr;
+}
+
+const char* g_why_not;
+uint32_t g_asked;  // 0 not yet, 1 under way, 2 done
+
+}  // namespace
+
+bool PluginIsAskedFor() noexcept {
+  const char* value = getenv(kVariable);
+  return value == nullptr || !SaysStatic(value) || ModeIsProfiler();
+}
+
+LOCKSTEP_COLD void RequestPlugin() noexcept {
+  if (LoadAcquire(&g_asked) == 2 || !ModeIsProfiler()) return;
+  ErrnoKeeper keep;
+  if (Swap<uint32_t>(&g_asked, 0, 1)) {
+    g_why_not = WhyNot();
+    StoreRelease(&g_asked, 2);
+    return;
+  }
+  // Another thread looks for plugins: NCCL must not be entered before that is settled.
+  const uint64_t since = MonotonicNs();
+  while (LoadAcquire(&g_asked) == 1 && MonotonicNs() - since < 5000000000) Sys(SYS_sched_yield);
+}
+
+bool PluginWillLoad(const char** note) noexcept {
+  *note = g_why_not;
+  return LoadAcquire(&g_asked) == 2 && g_why_not == nullptr;
+}
+
+}  // namespace lockstep::recorder::profiler

@@ -1,0 +1,85 @@
+// The real functions behind the exported names. Each is looked for at its first use among the loaded objects, and
+// remembered in one atomic pointer; a failure is not remembered, because NCCL may be loaded later.
+#ifndef LOCKSTEP_RECORDER_CORE_REAL_H_
+#define LOCKSTEP_RECORDER_CORE_REAL_H_
+
+#include <stdint.h>
+
+#include "recorder/base/sys.h"
+
+namespace lockstep::recorder {
+
+inline constexpr int kNcclSuccess = 0;
+inline constexpr int kNcclInvalidUsage = 5;
+inline constexpr int kNcclInProgress = 7;
+// NCCL accepted the call: at once, or for its own thread to go on with.
+inline bool Accepted(int result) noexcept {
+  return result == kNcclSuccess || result == kNcclInProgress;
+}
+
+inline constexpr uint32_t kMaxNcclCopies = 4;
+
+// Of NCCL functions that dlsym handed out: the library whose function is wanted, counted from 1; kAskedTwin: the
+// function was called by its second name, pncclX; 0: neither. Written by the machine code in hook_entry.cpp, taken by
+// RealNccl. `now` is what the call that runs on this thread took.
+struct AskedLibrary {
+  uint32_t asked, now;
+};
+extern "C" constinit thread_local AskedLibrary lockstep_asked
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+inline constexpr uint32_t kAskedTwin = kMaxNcclCopies + 1;
+
+struct RealFunction {
+  const char* name;
+  void* address = nullptr;
+  uintptr_t begin = 0, bytes = 0;  // code of the NCCL library that `address` lies in
+  const void* host = nullptr;      // the last caller found to lie in no NCCL
+  void* in_copy[kMaxNcclCopies] = {};
+  void* twin = nullptr;  // pncclX of what is loaded
+  uint32_t noted = 0;    // that the loaded NCCL lacks it
+};
+
+// Null when nothing loaded defines it; that is written into the ring's note. Of two NCCL libraries in a process each is
+// given its own functions for its inner calls, and whoever looked a function up in one is given that one's; everybody
+// else is given the first one's.
+void* ResolveNccl(RealFunction* function, const void* caller) noexcept;
+void* ResolveAsked(RealFunction* function, uint32_t library) noexcept;
+inline void* RealNccl(RealFunction* function, const void* caller) noexcept {
+  const uint32_t asked = lockstep_asked.asked;
+  lockstep_asked.now = asked;
+  if (LOCKSTEP_UNLIKELY(asked != 0)) {
+    lockstep_asked.asked = 0;
+    return ResolveAsked(function, asked);
+  }
+  void* address = LoadAcquire(&function->address);
+  if (LOCKSTEP_LIKELY(address != nullptr) &&
+      (LOCKSTEP_LIKELY(Load(&function->host) == caller) ||
+       reinterpret_cast<uintptr_t>(caller) - function->begin < function->bytes)) {
+    return address;
+  }
+  return ResolveNccl(function, caller);
+}
+
+// CUDA runtimes of two versions may be loaded at once: the caller's own is called then.
+void* ResolveCuda(RealFunction* function, const void* caller) noexcept;
+inline void* RealCuda(RealFunction* function, const void* caller) noexcept {
+  void* address = LoadAcquire(&function->address);
+  if (LOCKSTEP_LIKELY(address != nullptr)) return address;
+  return ResolveCuda(function, caller);
+}
+
+// Questions to the real NCCL about a communicator that is ready. `library`: where it was made, as AskedLibrary counts.
+// False when it cannot answer.
+enum class AskedOfComm { kUserRank, kCount, kDevice };
+bool AskComm(AskedOfComm what, uint32_t library, const void* comm, int* value) noexcept;
+
+// A function of libc's own: dlopen and the like, whose symbol versions moved. Null: there is none.
+void* LibcFunction(RealFunction* function) noexcept;
+
+// ncclGetVersion of the library that the running call asked for, 0 when there is none.
+int32_t NcclVersion() noexcept;
+
+}  // namespace lockstep::recorder
+
+#endif  // LOCKSTEP_RECORDER_CORE_REAL_H_

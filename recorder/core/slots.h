@@ -1,0 +1,61 @@
+// Slots of the event rings: taking one, publishing it. The thread's own ring needs no atomic read-modify-write.
+#ifndef LOCKSTEP_RECORDER_CORE_SLOTS_H_
+#define LOCKSTEP_RECORDER_CORE_SLOTS_H_
+
+#include "recorder/core/process.h"
+
+namespace lockstep::recorder {
+
+struct Slot {
+  ring::OpSlot* op;  // null: the overflow ring's slot was busy; the drop is counted
+  uint64_t number;
+};
+
+// The shared ring: a slot is claimed by compare-and-swap, so that a writer that was held up for a whole lap keeps its
+// slot and the newcomer's record is dropped and counted.
+Slot TakeOverflow() noexcept;
+void PublishOverflow(const Slot& slot) noexcept;
+// The record with this number, for its own writer to change: null when its slot has gone to another by now.
+ring::OpSlot* ClaimOverflow(uint64_t number) noexcept;
+void ReleaseOverflow(ring::OpSlot* op, uint64_t number) noexcept;
+void UpdateOverflow(uint64_t number, uint8_t stage, int result, uint64_t return_ticks) noexcept;
+
+// The end of a recorded call: a reader takes stage and result for what they are once `return_ticks` is there.
+inline void FinishSlot(ring::OpSlot* op, uint8_t stage, int result, uint64_t return_ticks) noexcept {
+  Store(&op->result, result);
+  Store(&op->stage, stage);
+  StoreRelease(&op->return_ticks, return_ticks);
+}
+
+inline Slot TakeSlot(ThreadState* thread) noexcept {
+  if (LOCKSTEP_UNLIKELY(thread->slots == nullptr)) {
+    if (!thread->overflow) AssignRing(thread);
+    if (thread->overflow) return TakeOverflow();
+  }
+  const uint64_t number = thread->begun++;
+  Store(&thread->cell->begun, number + 1);
+  FenceRelease();  // partner: the reader reads `begun` after the slots and drops what is being overwritten
+  return {&thread->slots[number & thread->mask], number};
+}
+
+inline void PublishSlot(ThreadState* thread, const Slot& slot) noexcept {
+  if (LOCKSTEP_LIKELY(!thread->overflow)) {
+    StoreRelease(&slot.op->guard, slot.number + 1);  // partner: the reader takes a slot only with this guard
+  } else {
+    PublishOverflow(slot);
+  }
+}
+
+// Everything "not applicable" but the guard, which is not touched: on the shared ring it keeps others out.
+inline void FillEmpty(ring::OpSlot* op) noexcept {
+  memset(reinterpret_cast<char*>(op) + sizeof(op->guard), 0, sizeof(*op) - sizeof(op->guard));
+  op->datatype = ring::kNoDatatype;
+  op->reduction = ring::kNoReduction;
+  op->comm = ring::kNoIndex16;
+  op->root_or_peer = -1;
+  op->stream = ring::kNoIndex16;
+}
+
+}  // namespace lockstep::recorder
+
+#endif  // LOCKSTEP_RECORDER_CORE_SLOTS_H_

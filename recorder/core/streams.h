@@ -1,0 +1,57 @@
+// Streams, the events between them, and the host's waits for them.
+#ifndef LOCKSTEP_RECORDER_CORE_STREAMS_H_
+#define LOCKSTEP_RECORDER_CORE_STREAMS_H_
+
+#include "recorder/core/process.h"
+
+namespace lockstep::recorder {
+
+// The stream's index, given at its first use; kNone when the table is full. `device` is used for the default streams,
+// whose handle is the same on every device; -1: the current one.
+uint32_t FindStreamSlow(ThreadState* thread, const void* handle, int32_t device) noexcept;
+inline uint32_t FindStream(ThreadState* thread, const void* handle, int32_t device) noexcept {
+  const auto value = reinterpret_cast<uintptr_t>(handle);
+  ThreadState::Cached& cached = thread->streams[(value >> 4 ^ value >> 9) & 7];
+  if (LOCKSTEP_LIKELY(cached.key == handle && value > 2 && Load(&g_tables.stream_handles[cached.index]) == handle)) {
+    return cached.index;
+  }
+  return FindStreamSlow(thread, handle, device);
+}
+// Of an operation whose stream is not told: it has no index.
+inline const void* UnknownStream() noexcept {
+  return reinterpret_cast<const void*>(UINTPTR_MAX);
+}
+// The index of a stream that is known already, else kNone.
+uint32_t KnownStream(const void* handle) noexcept;
+
+// Before the host destroys the stream, since the value may be given out again at once. Its index, kNone if not known.
+uint32_t ForgetStream(const void* handle) noexcept;
+// The stream was not destroyed after all.
+void KeepStream(uint32_t index, const void* handle) noexcept;
+
+// The thread has ended, perhaps in the middle of a group: its own default streams are no more, and those whose tickets it
+// held are free.
+void ForgetThreadStreams(uint32_t thread) noexcept;
+
+// The same for a default stream (null, legacy, per-thread) of the current device.
+uint32_t KnownDefaultStream(const ThreadState* thread, const void* handle) noexcept;
+
+// cudaEventRecord and cudaStreamWaitEvent, after they succeeded.
+void NoteEventRecorded(const void* event, const void* stream) noexcept;
+void NoteStreamWaits(const void* stream, const void* event) noexcept;
+// The stream an event was last recorded on and the ticket then; kNone when not known.
+uint32_t EventStream(const void* event, uint64_t* ticket) noexcept;
+
+// The event is destroyed, or another one's value.
+void ForgetEvent(const void* event) noexcept;
+
+void ForgetEvents() noexcept;  // in a forked child
+
+// A host wait: into the thread's cell, out of it. `stream` kNone: the device, or not known. Waits may nest (a cudaFree
+// that synchronises): only the outermost shows, and Leave is only called when Enter gave true.
+bool EnterWait(ring::CallKind kind, uint32_t stream, uint64_t ticket) noexcept;
+void LeaveWait() noexcept;
+
+}  // namespace lockstep::recorder
+
+#endif  // LOCKSTEP_RECORDER_CORE_STREAMS_H_

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""The recorder's wrappers against an nccl.h, NVIDIA's or the stand-in's: every function must take and give what the real one does.
+
+abi_test.py COMPILER SOURCE_FOLDER EXPORTS INCLUDE_FOLDER...
+
+Exits with 77, saying why, where no nccl.h is installed.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+COMPILER, SOURCE = sys.argv[1], pathlib.Path(sys.argv[2])
+NAMES = [name for name in pathlib.Path(sys.argv[3]).read_text().split() if name.startswith("nccl")]
+FOLDERS = [pathlib.Path(folder) for folder in sys.argv[4:]]
+
+TRAITS = """
+#include <stddef.h>
+#include <type_traits>
+template <typename A, typename B>
+constexpr bool Alike() {
+  if constexpr (std::is_void_v<A> || std::is_void_v<B>) return std::is_void_v<A> == std::is_void_v<B>;
+  else if constexpr (std::is_pointer_v<A> || std::is_pointer_v<B>) return std::is_pointer_v<A> && std::is_pointer_v<B>;
+  else if constexpr (std::is_class_v<A> || std::is_class_v<B>)
+    return std::is_class_v<A> && std::is_class_v<B> && sizeof(A) == sizeof(B) && alignof(A) == alignof(B) &&
+           std::is_trivially_copyable_v<A> && std::is_trivially_copyable_v<B>;
+  else return !std::is_floating_point_v<A> && !std::is_floating_point_v<B> && sizeof(A) == sizeof(B);
+}
+template <typename, typename>
+struct Same : std::false_type {};
+template <typename R, typename... A, typename Q, typename... B>
+  requires(sizeof...(A) == sizeof...(B))
+struct Same<R (*)(A...), Q (*)(B...)> : std::bool_constant<Alike<R, Q>() && (Alike<A, B>() && ...)> {};
+// What fits the generic forwarder: up to six integer registers in, two out.
+template <typename A>
+constexpr size_t Registers() {
+  static_assert(!std::is_floating_point_v<A> && sizeof(A) <= 16 && std::is_trivially_copyable_v<A>);
+  return (sizeof(A) + 7) / 8;
+}
+template <typename>
+struct Fits : std::false_type {};
+template <typename R, typename... A>
+struct Fits<R (*)(A...)> : std::bool_constant<(Registers<A>() + ... + 0) <= 6 && !std::is_floating_point_v<R> &&
+  (std::is_void_v<R> || sizeof(std::conditional_t<std::is_void_v<R>, int, R>) <= 16)> {};
+"""
+
+
+# Those that the device's functions overload.
+OF_A_TEAM = {name: "ncclTeam_t (*)(ncclComm_t)" for name in ("ncclTeamLsa", "ncclTeamRail", "ncclTeamWorld")}
+OF_A_TEAM |= {name: "int (*)(ncclComm_t, ncclTeam_t, int)" for name in ("ncclTeamRankToLsa", "ncclTeamRankToWorld")}
+
+
+def find(name):
+    return next((folder for folder in FOLDERS if (folder / name).exists()), None)
+
+
+def main():
+    nccl, runtime = find("nccl.h"), find("cuda_runtime.h")
+    if nccl is None or runtime is None:
+        print("no nccl.h and cuda_runtime.h of NVIDIA's on this machine")
+        return 77
+    headers = [nccl / "nccl.h"] + [path for path in [nccl / "nccl_device.h"] if path.exists()] + sorted((nccl / "nccl_device").rglob("*.h"))
+    text = "\n".join(header.read_text(errors="replace") for header in headers)
+    declared = {name for name in NAMES if re.search(r"\b%s\b" % name, text)}
+    checked = set()
+    for source in sorted((SOURCE / "recorder/calls").glob("nccl_*.cpp")):
+        body = source.read_text()
+        plain = set(re.findall(r"LOCKSTEP_EXPORT[\w\s\*]*?\b(nccl\w+)\(", body)) & declared
+        generic = set(re.findall(r"LOCKSTEP_FORWARD(?:_OR)?\((nccl\w+)", body)) & declared
+        unit = ["#include <nccl.h>"]
+        if (nccl / "nccl_device.h").exists():
+            unit.append("#include <nccl_device.h>")
+        unit.append(TRAITS)
+        for name in sorted(plain | generic):
+            address = "&" + name
+            if name in OF_A_TEAM:
+                address = "static_cast<%s>(&%s)" % (OF_A_TEAM[name], name)
+            unit.append("using Real_%s = decltype(%s);" % (name, address))
+        unit += ["#define %s lockstep_%s" % (name, name) for name in NAMES]
+        unit.append('#include "%s"' % source)
+        unit += ['static_assert(Same<decltype(&lockstep_%s), Real_%s>::value, "%s");' % (n, n, n) for n in sorted(plain)]
+        unit += ['static_assert(Fits<Real_%s>::value, "%s");' % (n, n) for n in sorted(generic)]
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "unit.cpp")
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("\n".join(unit) + "\n")
+            command = [COMPILER, "-std=c++20", "-fsyntax-only", "-w", "-I", str(SOURCE), "-isystem", str(nccl), "-isystem",
+                       str(runtime), path]
+            result = subprocess.run(command, capture_output=True, text=True)
+        if result.returncode != 0:
+            print("%s does not agree with %s:\n%s" % (source.name, nccl / "nccl.h", result.stderr[:4000]))
+            return 1
+        checked |= plain | generic
+    missing = declared - checked
+    print("%d functions agree with %s" % (len(checked), nccl / "nccl.h"))
+    if missing or len(checked) < 50:
+        print("not checked:", sorted(missing))
+        return 1
+    return 0
+
+
+sys.exit(main())
